@@ -455,27 +455,15 @@ plt.show()
 #
 # .. dropdown:: Names that you'll meet
 #
-#    .. list-table:: The same instructions in both languages
-#       :header-rows: 1
+#    Each of these has its name in PTX first, and then in SASS:
 #
-#       * - what it does
-#         - PTX
-#         - SASS
-#       * - loads from the GPU's memory, or stores there
-#         - ``ld.global``, ``st.global``
-#         - ``LDG``, ``STG``
-#       * - multiplies and adds ``float32``, or ``float64``
-#         - ``fma.rn.f32``, ``fma.rn.f64``
-#         - ``FFMA``, ``DFMA``
-#       * - compares
-#         - ``setp``
-#         - ``ISETP``, ``FSETP``
-#       * - goes back to the start of a loop
-#         - ``bra``
-#         - ``BRA``
-#       * - loads or stores a spilled register
-#         - ``ld.local``, ``st.local``
-#         - ``LDL``, ``STL``
+#    - loads from the GPU's memory, and stores: ``ld.global``, ``st.global``; ``LDG``,
+#      ``STG``
+#    - a multiply-add in ``float32``: ``fma.rn.f32``; ``FFMA``. In ``float64``:
+#      ``fma.rn.f64``; ``DFMA``
+#    - a comparison: ``setp``; ``ISETP``, ``FSETP``
+#    - back to the start of a loop: ``bra``; ``BRA``
+#    - a spilled register: ``ld.local``, ``st.local``; ``LDL``, ``STL``
 #
 #    In PTX, ``%f`` is a register for a ``float32``, and ``%fd`` for a ``float64``.
 #    Integers are in ``%r`` (32 bits) and ``%rd`` (64), and ``%p`` holds true or false.

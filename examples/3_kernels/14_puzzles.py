@@ -78,7 +78,7 @@ def calibrate(x, gain, n, out): ...
 
 
 # %%
-# (You know GPU-Puzzles__ by Sasha Rush? Then the first few will go quickly. Here a
+# (You know `GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly. Here a
 # kernel also has to be cheap, it's tried at awkward sizes, and a race is found even if
 # the result is right.)
 #

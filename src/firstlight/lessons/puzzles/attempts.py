@@ -81,8 +81,9 @@ def attempt(name: str, answers: Answers | None = None) -> Callable[[object], obj
     def judge(kernel: object) -> object:
         said = GAP if _is_empty(name, kernel) else PUZZLES[name].check(kernel)
         if said != GAP:
-            more = PRAISE[name] if said.startswith("Right") else f"Hint: {HINTS[name]}"
-            print(textwrap.fill(f"{name}: {said} {more}", 88))
+            right = said.startswith("Right")
+            parts = [f"{name}: {said} {PRAISE[name]}"] if right else [f"{name}: {said}", f"Hint: {HINTS[name]}"]
+            print(*(textwrap.fill(part, 88) for part in parts), sep="\n")
         kept[name] = kernel, said
         return kernel
 

@@ -283,10 +283,17 @@ for way, tiles in ways.items():
 # --------------
 #
 # The library is still far ahead. With a tile, each multiply-add takes two numbers from
-# shared memory, and now *that* is what the arithmetic waits for. The remedy is the same
-# once more: fetch a number, and use it many times. If a thread computes 4 × 4 elements,
-# it takes 8 numbers from the tiles for 16 multiply-adds, and keeps them in its
-# *registers*, which are even nearer.
+# shared memory, and now *that* is what the arithmetic waits for. You can count it. In
+# each clock cycle, a multiprocessor of an H200 has room for the multiply-adds of four
+# warps, but its shared memory hands out only 32 numbers, one for each thread of one
+# warp. Two numbers take two cycles, in which eight multiply-adds could have been done.
+# If that's all there is to it, we get an eighth of the :spec:`H200 fp32` on the data
+# sheet at most. **Divide**, and compare: our tile reached :timing:`shared-memory rate
+# "tile" @nvidia-h200`.
+#
+# The remedy is the same once more: fetch a number, and use it many times. If a thread
+# computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
+# keeps them in its *registers*, which are even nearer.
 
 # folded: How each thread fetches its numbers for the tiles
 

@@ -210,9 +210,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # Matrices in real life don't end where a tile ends. Two mistakes about the number of
 # rounds are so common that you find them in manuals. One takes ``a.shape[1] // T``
 # rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
-# along a row of :math:`C`. Let's try both with four products, in which an :math:`m × k`
-# matrix meets one of :math:`k × n`. The four columns below are 8 × 8 × 8, 8 × 32 × 8,
-# 8 × 33 × 8 and 5 × 11 × 9. **Which of them will find the mistakes?**
+# along a row of :math:`C`. Let's try both with four products, in which *m* × *k*
+# numbers meet *k* × *n*. The columns below are 8 × 8 × 8, 8 × 32 × 8, 8 × 33 × 8 and
+# 5 × 11 × 9. **Which of them will find the mistakes?**
 
 # folded: Kernels with the wrong number of rounds
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROW = r'"[^"]+"|[^\s"/@]+'
-REQUEST = re.compile(rf"([a-z0-9-]+) (?:(median|rate) ({ROW})|(speedup) ({ROW}) ?/ ?({ROW})) @([a-z0-9-]+)")
-FORMS = """expected: BENCH median "ROW" @MACHINE, BENCH rate "ROW" @MACHINE or BENCH speedup "ROW"/"ROW" @MACHINE"""
+REQUEST = re.compile(rf"([a-z0-9-]+) (?:(median|rate) ({ROW})|(speedup|share) ({ROW}) ?/ ?({ROW})) @([a-z0-9-]+)")
+FORMS = """expected: BENCH median|rate "ROW" @MACHINE or BENCH speedup|share "ROW"/"ROW" @MACHINE"""
 MISSING = "not recorded yet"
 LEFT = "No GPU is on record for this page yet: what it says of GPUs is from data sheets or models, labelled as such."
 
@@ -70,7 +70,8 @@ def timing(request: str, of: dict[str, str], find: Callable[[str, str], list[Jud
     ----------
     request
         An experiment, what of it, and where: ``vector-add median "NumPy, new result" @cpu``. ``rate`` is bytes or
-        operations a second. ``speedup "GPU"/"NumPy"`` says how many times faster the first row is than the second.
+        operations a second. ``speedup "GPU"/"NumPy"`` says how many times faster the first row is than the second, and
+        ``share "kernel"/"library"`` what part of the second one's speed the first row reaches.
         ``@gpu`` and ``@cpu`` mean the newest record of such a machine, a fresh one if there is one.
     of
         The example of each experiment.
@@ -127,7 +128,7 @@ def refuse_unknown(bench: str, labels: list[str], records: list[Record]) -> None
 
 
 def value(what: str, rows: list[Timing]) -> str:
-    """Return the median or the rate of a row, or how many times faster the first row is than the second."""
+    """Return the median or the rate of a row, or how fast the first row is, measured by the second."""
     row = rows[0]
     if what == "median":
         return quantity(row.median, "s")
@@ -137,7 +138,8 @@ def value(what: str, rows: list[Timing]) -> str:
         return quantity(row.byte_rate, "B/s") if row.byte_rate else quantity(row.flop_rate, "FLOP/s")
     if row.n != rows[1].n:
         raise ValueError(f"{row.label!r} and {rows[1].label!r} are of two sizes, n = {row.n} and {rows[1].n}")
-    return f"{float(f'{rows[1].median / row.median:.3g}'):,g} ×"
+    times = rows[1].median / row.median
+    return f"{float(f'{100 * times:.2g}'):,g} %" if what == "share" else f"{float(f'{times:.3g}'):,g} ×"
 
 
 def spec_number(request: str) -> Number:

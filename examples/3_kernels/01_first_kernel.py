@@ -314,8 +314,10 @@ bench.show()
 # core of the CPU beside it, :timing:`first-kernel median NumPy @nvidia-h100-80gb-hbm3`.
 # So your kernel wins by
 # :timing:`first-kernel speedup "Numba kernel"/NumPy @nvidia-h100-80gb-hbm3` against
-# that one core, as long as the arrays are on the GPU already; sixteen cores would come
-# much closer. PyTorch's own addition took
+# that one core, as long as the arrays are on the GPU already. Sixteen cores would come
+# much closer.
+#
+# PyTorch's own addition took
 # :timing:`first-kernel median torch.add @nvidia-h100-80gb-hbm3`, so four lines of
 # Python came close to a library that many people have tuned for years. That's no
 # wonder, because adding is no work at all for a GPU. Each thread reads 8 bytes and

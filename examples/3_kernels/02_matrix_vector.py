@@ -99,19 +99,17 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # They're close, but not equal. Neither is wrong: both round after every addition, and
 # they add in different orders. So compare with ``allclose``, and not with ``==``.
 #
-# A GPU's processors are called *multiprocessors*, and the notebook's card has 16. For
-# 100,000 rows it launches 98 blocks of 1,024 threads. Each block goes to one
-# multiprocessor as soon as there is room, and stays there until it is done, while the
-# others queue. So each multiprocessor gets six or seven. (Ours have 128 threads, which
-# makes them easier to :doc:`share out </tutorials/3_kernels/04_waves_and_blocks>`.)
+# And who works on all these rows? A GPU's processors are called *multiprocessors*, and
+# the notebook's card has 16. The notebook launches 98 blocks of 1,024 threads, so each
+# multiprocessor gets six or seven of them, :doc:`one after the other
+# </tutorials/3_kernels/04_waves_and_blocks>`. Within a block, the threads work in
+# groups of 32, called *warps*. A warp runs one instruction for all of its threads
+# together.
 #
-# Within a block, the threads work in groups of 32, called *warps*. A warp runs one
-# instruction for all of its threads together. The notebook concludes that "only 32
-# threads will run at the same time", each on a core of its own. It isn't so. A
-# multiprocessor of this card can compute for 64 threads in each clock cycle, and all
-# 1,024 threads of the block are there at once: while one warp waits for its numbers
-# from memory, the multiprocessor goes on with another. So no thread owns a core, and
-# that's why a GPU wants so many threads.
+# The notebook concludes that "only 32 threads will run at the same time". It isn't so.
+# All 1,024 threads of a block are there at once, and while one warp waits for its
+# numbers from memory, the multiprocessor goes on with another. That's why a GPU wants
+# so many threads.
 #
 # How fast can it be?
 # -------------------
@@ -120,9 +118,9 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # added, which takes no time worth mentioning, so the bytes decide. There are 40.4 MB of
 # them. The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or :spec:`GTX 1650
 # GDDR6 bandwidth`, because the card was sold with two kinds of memory. That of an H100
-# delivers :spec:`H100 SXM bandwidth`. **Divide, and you know the least time.** (If the
-# matrix fits into the card's cache, a second launch may find it there, and be faster.
-# The GTX 1650 has a cache of 1 MB, an H100 one of 50 MB, and an RTX 4090 one of 72 MB.)
+# delivers :spec:`H100 SXM bandwidth`. **Divide, and you know the least time.** (Only a
+# matrix that fits into a card's cache could come faster, at a second launch. The cache
+# of the GTX 1650 holds 1 MB.)
 
 from firstlight.timing.specs import spec
 
@@ -148,12 +146,12 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 #
 # And the ratios? The notebook says "about 9X" for Numba. Divide NumPy's time by
 # Numba's, and you get 4.7. Its "100X" for PyTorch is gone with the time that it was
-# made of. At best, with the faster memory, the card could win by 6.
+# made of. At best, with the faster memory, the card could have won by 6.
 #
 # On a real H100, and with a clock that waits, PyTorch's product takes
 # :timing:`wins-matrix-vector median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`.
-# That's above the least time of its own memory, and longer than the laptop's card is
-# said to take. The GPU beats the 16 cores of the CPU beside it by
+# That's longer than the laptop's card is said to take. The GPU beats the 16 cores of
+# the CPU beside it by
 # :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
 # @nvidia-h100-80gb-hbm3`. But if matrix and result have to travel between CPU and GPU,
 # the CPU wins.
@@ -191,9 +189,10 @@ else:
 #
 # That's what happened on an H200. The kernel took :timing:`matrix-vector median
 # "kernel, a row a thread" @nvidia-h200`, and PyTorch, whose launches take less, needed
-# :timing:`matrix-vector median torch.mv @nvidia-h200` for the same product. So most of
-# the kernel's time was Numba's launch, and the card was waiting. For a matrix as small
-# as this one, a faster card wouldn't help any more.
+# :timing:`matrix-vector median torch.mv @nvidia-h200` for the same product. By the
+# card's own clock, it was at work for only half of the kernel's time. In the other half
+# it waited for Numba's next launch. For a matrix as small as this one, a faster card
+# wouldn't help any more.
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -280,13 +279,14 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # %%
 # By rows, the kernel took :timing:`coalescing median "kernel, by rows"
 # @nvidia-h100-80gb-hbm3` on a real H100. An eighth of that would be far less than the
-# least time, so it was never possible.
+# least time, so it was never possible. (By rows it lost far less than the counts say,
+# because a thread often finds the next number of its sector still in :doc:`a cache
+# </tutorials/3_kernels/06_caches>`.)
 #
 # By columns it took :timing:`coalescing median "kernel, by columns"
-# @nvidia-h100-80gb-hbm3`, about a quarter more than the least time, so nobody can make
-# it much faster. Even PyTorch, by rows, took :timing:`coalescing median "torch.mv, by
-# rows" @nvidia-h100-80gb-hbm3`. (By rows ours lost far less than the counts
-# say, because a thread often finds the next number of its sector still in a cache.)
+# @nvidia-h100-80gb-hbm3`, about a quarter more than the least time. Even PyTorch, by
+# rows, took :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`. So
+# your kernel is as fast as a library's, once its neighbours read side by side.
 #
 # On an old card, the count can be the whole truth. Somebody wrote both kinds of kernel
 # for a GTX 1050 Ti. By rows, it was nearly as slow as eight times the bytes would be:

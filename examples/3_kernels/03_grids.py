@@ -114,10 +114,6 @@ def smooth_numpy(framed, out):
     out /= 9
 
 
-# %%
-
-# folded: The three launches
-
 framed = night_sky(29, 43)
 pictures = {name: run(smooth, grid, framed) for name, grid in grids_for(29, 43).items()}
 
@@ -222,7 +218,7 @@ show_table("Three grids", head, rows)
 # - ``cuda.gridsize(2)`` is ``gridDim * blockDim``, so it says how many threads there
 #   are, along x and along y.
 
-# folded: A kernel that says its own sizes
+# folded: A kernel that says its own sizes, if you want to see them
 
 
 @cuda.jit
@@ -280,9 +276,10 @@ for shape in ((1, 1), (9, 17)):
 # reads from another row. It's the difference between 32 pages of one book, and one page
 # from each of 32 books.
 #
-# Memory comes in pieces of 32 bytes, called :term:`sectors <sector>`. ``trace`` follows
-# one block of 256 threads in the middle of a large image, and counts how many of them a
-# load of a warp touches:
+# We can count that. Memory comes in pieces of 32 bytes, called :term:`sectors
+# <sector>`. If ``trace`` follows a block in the middle of a large image, a load touches
+# about 5 of them where x is the column. That's as few as can be, because 32 numbers
+# fill 4, or touch 5 if they don't begin at a border. Where x is the row, it touches 32.
 
 # folded: What a block asks for, counted by trace
 
@@ -302,25 +299,20 @@ def cost(kernel, block):
 costs = {"{} × {}".format(*b): cost(smooth, b) for b in ((256, 1), (32, 8), (16, 16))}
 costs["turned"] = cost(smooth_turned, (32, 8))
 
-# %%
-
 rows = [(name, f"{of['pieces']:.1f}", f"{of['L2']:.1f}") for name, of in costs.items()]
 head = "block (x × y)", "sectors a load", "L2 bytes a pixel"
 show_table("What a block of 256 threads asks for", head, rows)
 
 # %%
-# A row of 32 numbers fills 4 sectors, or touches 5 if it doesn't begin at the border of
-# one. The turned kernel touches 32, more than six times as many. The H100 took only
-# :timing:`grids speedup "kernel, 32 × 8"/"kernel, turned" @nvidia-h100-80gb-hbm3` as
-# long, because its :doc:`caches </tutorials/3_kernels/06_caches>` kept some of them.
-# Others saw the same mistake cost more on one card than on another.
+# That's more than six times as many, and the H100 took only :timing:`grids speedup
+# "kernel, 32 × 8"/"kernel, turned" @nvidia-h100-80gb-hbm3` as long, because its
+# :doc:`caches </tutorials/3_kernels/06_caches>` kept some of them. Others saw the same
+# mistake cost more on one card than on another.
 #
 # .. measured-by-others:: swapped-gtx1650 swapped-rtx3060ti
 #
-# The table also compares shapes of a block. A block that's as wide as a warp and not
-# too flat, such as 32 × 8, asks for the fewest bytes from L2, the cache that all blocks
-# share. The square, 16 × 16, asks for a little more. On the H100 you don't see the
-# difference: :timing:`grids median "kernel, 16 × 16" @nvidia-h100-80gb-hbm3`.
+# (All our blocks were 32 × 8. With 16 × 16 the H100 took :timing:`grids median "kernel,
+# 16 × 16" @nvidia-h100-80gb-hbm3`, so that shape is as good.)
 #
 # So the rule isn't "x is the column". It's "x goes where memory goes". If your array
 # comes from ``np.asfortranarray``, its columns lie together, and x should be the row.
@@ -353,8 +345,8 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # You could hope that it's also faster, with fewer threads to start. We hoped so, and
 # gave each thread four pixels. But the H100 took :timing:`grids median "kernel, 4 a
 # thread" @nvidia-h100-80gb-hbm3`, and with a pixel for each thread :timing:`grids
-# median "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. We don't know why. To start a thread
-# costs a GPU next to nothing, so there wasn't much to save.
+# median "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. To start a thread costs a GPU next to
+# nothing, so there wasn't much to save. (Why it was slower, we don't know.)
 #
 # So take the loop when you need it: when an image is too tall (CUDA allows 65,535
 # blocks along y), when a thread has something to prepare that it can use for many
@@ -367,7 +359,7 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # SXM bandwidth` of its data sheet, it would need less than half of what our kernel
 # took. So there's room left for you.
 
-# folded: The image, its size, and on a GPU four launches to compare
+# folded: The image, its size, on a GPU four launches to compare, and a check
 
 import torch
 from torch.nn.functional import avg_pool2d
@@ -386,10 +378,6 @@ WAYS = {  # a name: the kernel, its blocks, its threads
     "kernel, turned": (smooth_turned, blocks_for((rows, columns), (32, 8)), (32, 8)),
     "kernel, 4 a thread": (smooth_any_grid, (wide, blocks_for(high, 4)), (32, 8)),
 }
-
-# %%
-
-# folded: How it is checked
 
 exact = np.zeros((rows, columns))
 smooth_numpy(image.astype(np.float64), exact)

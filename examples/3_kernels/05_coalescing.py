@@ -155,7 +155,7 @@ for step in (1, 2, 4, 6, 8, 64):
 # **What about a stride of 64?** By the rule it's an eighth once more, as for every
 # stride from 8 on. Let's see what real cards say.
 
-# folded: The rule for 60 pairs of stride and offset, against the addresses of a trace
+# folded: The rule for 60 pairs, against a trace, and the kernel that we timed
 
 long = np.zeros(64 * 64 + 8, f32)
 counted = {}
@@ -166,10 +166,6 @@ for stride in (*range(1, 17), 24, 32, 48, 64):
 
 assert all(count == sectors(*index) for index, count in counted.items())
 print(f"the rule is right for {len(counted)} pairs")
-
-# %%
-
-# folded: The kernel that we timed: each thread adds up its share of x[offset::stride]
 
 
 @cuda.jit
@@ -185,7 +181,7 @@ def strided_sum(x, stride, offset, out):
 
 # %%
 
-# folded: Check: odd sizes, an output that holds -1, two launches into it, float64
+# folded: Check of all kernels: odd sizes, an output that holds -1, two launches
 
 rng = np.random.default_rng(seed=1)
 
@@ -207,10 +203,6 @@ for n, stride, offset in ((1, 1, 0), (31, 3, 1), (33, 8, 5), (101, 7, 0)):
     got = launched(strided_sum, 1, 32, x, stride, offset, out=32)
     assert np.allclose(got, sums, rtol=1e-6), "strided_sum is wrong"
 
-# %%
-
-# folded: Check the others, with the matrix by rows and by columns
-
 for n_rows, n_columns in ((1, 1), (33, 7), (101, 2)):
     a = rng.random((n_rows, n_columns), dtype=np.float32)
     x = rng.random(n_columns, dtype=np.float32)
@@ -229,7 +221,7 @@ for kernel in (write_columns, read_columns):
 
 # %%
 
-# folded: How a kernel is timed
+# folded: How a kernel is timed, and NumPy's sums with strides; PyTorch's on a GPU
 
 import torch
 
@@ -249,10 +241,6 @@ def time_kernel(label, kernel, grid, *arguments, n, moved):
 
     bench.time(f"kernel, {label}", run, device=device, n=n, bytes=moved)
 
-
-# %%
-
-# folded: NumPy's sums with strides on the CPU; PyTorch's on the GPU, if there is one
 
 x = rng.random(2**25, dtype=np.float32)
 for stride in STRIDES:
@@ -357,25 +345,35 @@ plt.show()
 
 # %%
 # The hollow marks were measured by Modal, on a T4. Up to a stride of 8, they fall with
-# the rule, up to a third above it. And then they go on falling! So our rule is
-# incomplete. Look at the times of our kernel on the H100, which adds up *all* numbers,
-# or every eighth, and so on:
+# the rule, or stay up to a third above it. And then they go on falling! So our rule is
+# incomplete. Look at the times of our kernel on the H100:
 #
-# - with a stride of 1: :timing:`coalescing median "kernel, stride 1"
-#   @nvidia-h100-80gb-hbm3`,
-# - with 8: :timing:`coalescing median "kernel, stride 8" @nvidia-h100-80gb-hbm3`,
-# - with 16: :timing:`coalescing median "kernel, stride 16" @nvidia-h100-80gb-hbm3`,
-# - with 32: :timing:`coalescing median "kernel, stride 32" @nvidia-h100-80gb-hbm3`.
+# .. list-table:: One pass over the same array, on an H100
+#    :header-rows: 1
 #
-# Up to 16, it takes as long as moving the *whole array*. But with 16, we want only
-# every second sector! The other ones must have come along, so it looks as if this
-# memory hands out its boxes in pairs, 64 bytes at a time. That's the dashed line, and
-# the T4 is close to it, too. (NVIDIA's manual has a `hint for how much L2 fetches at a
-# time`__: up to 128 bytes.)
+#    * - stride
+#      - sectors that it wants
+#      - time
+#    * - 1
+#      - all
+#      - :timing:`coalescing median "kernel, stride 1" @nvidia-h100-80gb-hbm3`
+#    * - 8
+#      - all
+#      - :timing:`coalescing median "kernel, stride 8" @nvidia-h100-80gb-hbm3`
+#    * - 16
+#      - every second one
+#      - :timing:`coalescing median "kernel, stride 16" @nvidia-h100-80gb-hbm3`
+#    * - 32
+#      - every fourth one
+#      - :timing:`coalescing median "kernel, stride 32" @nvidia-h100-80gb-hbm3`
+#
+# With a stride of 16, half of the sectors would do, and yet it takes as long as all of
+# them. With 32 it takes about half the time. So it looks as if this memory hands out
+# its boxes in pairs, 64 bytes at a time. That's the dashed line, and the T4 is close to
+# it, too. (NVIDIA's manual has a `hint for how much L2 fetches at a time`__: up to 128
+# bytes.)
 #
 # __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-#
-# .. measured-by-others:: stride16-t4 stride16-titanxp
 #
 # A stride that nobody wrote
 # --------------------------
@@ -385,11 +383,10 @@ plt.show()
 # it out row after row, so the weights lie six numbers apart. A kernel in which thread
 # ``i`` reads ``table[i, 4]`` has a stride of 6. **How many sectors is that?**
 #
-# Such a layout, one record after the other, is called an *array of structures*. By the
-# rule, a warp that wants 32 weights moves :math:`31\cdot 6 / 8`, rounded down, plus
-# one: 24 sectors, six times as many as would do. On the H100 a stride of 6 took
-# :timing:`coalescing median "kernel, stride 6" @nvidia-h100-80gb-hbm3`. That's a sixth
-# of the numbers, and the whole time.
+# It's 24, six times as many as would do. On the H100 a stride of 6 took
+# :timing:`coalescing median "kernel, stride 6" @nvidia-h100-80gb-hbm3`: a sixth of the
+# numbers, and the whole time. Such a layout, one record after the other, is called an
+# *array of structures*.
 #
 # The remedy is to keep each of the six in an array of its own, which is called a
 # *structure of arrays*. In NumPy that's one line:
@@ -398,11 +395,8 @@ plt.show()
 #
 #    fields = np.ascontiguousarray(table.T)  # the weights are fields[4], side by side
 #
-# It copies everything once, so it pays if you use the data more than once. (If a kernel
-# needs all six at once, the table does little harm. The sectors that come for the first
-# of them bring the others, too.)
-#
-# You can count this for any kernel of yours, on a laptop:
+# It copies everything once, so it pays if you use the data more than once. And you can
+# count sectors for any kernel of yours, on a laptop:
 
 
 @cuda.jit
@@ -418,11 +412,10 @@ print("sectors a load:", noted.sectors_per_load["table"])
 
 # %%
 # Can you believe such a count? An NVIDIA GPU counts sectors, too, in its hardware, and
-# the profiler Nsight Compute shows them. We let an H200 count twelve launches, with
-# strides of 1, 2, 3, 6, 8 and 32, matrices in both orders, and transposes. Its numbers
-# were those of ``trace``, to the last sector. (The metrics are called
-# ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum`` for loads, and ``…_st.sum`` for
-# stores. The same names with ``requests`` in place of ``sectors`` count the loads.)
+# the profiler Nsight Compute shows them. (Its metric for loads is called
+# ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum``.) We let an H200 count twelve
+# launches, with strides, matrices in both orders, and transposes. Its numbers were
+# those of ``trace``, to the last sector.
 #
 # One of the two has to go wrong
 # ------------------------------
@@ -444,8 +437,11 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # And if both are to be side by side, you need :doc:`a tile in shared memory
 # </tutorials/3_kernels/07_shared_memory>`.
 #
-# Here are all our measurements. Without a GPU, NumPy adds up the same numbers on the
-# CPU, which has boxes, too. On most CPUs, 16 numbers fit into one.
+# Here are all our measurements, after two of other people's. Without a GPU, NumPy adds
+# up the same numbers on the CPU, which has boxes, too. On most CPUs, 16 numbers fit
+# into one.
+#
+# .. measured-by-others:: stride16-t4 stride16-titanxp
 
 bench.show()
 

@@ -116,10 +116,6 @@ def read_again(array, rounds, sums):
     sums[cuda.grid(1)] = total
 
 
-# %%
-
-# folded: The kernel that reads an array again and again, checked, and timed on a GPU
-
 few, sums_of_few = np.arange(1, 102, dtype=np.float32), np.zeros(64, np.float32)
 trace(read_again, 2, 32, few, 3, sums_of_few)
 assert sums_of_few.sum() == 3 * few.sum(), "read_again is wrong"
@@ -179,18 +175,20 @@ plt.show()
 # ours with slower memory. There are two stairs. As long as the array fits into an L1,
 # all desks together deliver more than ten times what the basement does. From there to
 # about 40 MB the L2 serves them, at a third of the rate of the desks. Beyond that,
-# every byte comes from memory. The blue points are a CPU, and where they fall, its
-# caches are full.
+# every byte comes from memory. (The blue points are a CPU. Where they fall, its caches
+# are full.)
 #
 # We have climbed one of the stairs ourselves. On an H200, whose L2 holds 60 MiB, our
 # kernel read an array of 16 MiB at :timing:`caches rate "kernel/cuda:0/n=16777216"
 # @nvidia-h200`, and one of 1 GiB at :timing:`caches rate "kernel/cuda:0/n=1073741824"
-# @nvidia-h200`. (Each round gives a thread other numbers, so an L1 can't help.)
+# @nvidia-h200`. (Each round gives a thread other numbers, so an L1 can't help. And both
+# rates could be higher if each thread had more than one load :doc:`in flight
+# </tutorials/3_kernels/11_bytes_in_flight>`.)
 #
-# So a cache can fool you. In the box below, somebody added two vectors again and again,
-# and reached nearly everything that the memory of an A100 can deliver, more than any
-# real program does. But all three arrays together had 12 MB and lay in the L2. **If you
-# want to measure memory, take arrays several times as large as the last cache.**
+# So a cache can fool you when you time something. In the box below, somebody added two
+# vectors again and again, and reached nearly everything that the memory of an A100 can
+# deliver. But all three arrays together had 12 MB and lay in the L2. **If you want to
+# measure memory, take arrays several times as large as the last cache.**
 #
 # .. measured-by-others:: l2-a100
 #
@@ -254,18 +252,10 @@ for kernel, image, turned in ((along_rows, low, high), (down_columns, high, low)
     print(f"{kernel.__name__:>12}: {seen.traffic.l2_sectors} sectors, at least {least}")
 
 # %%
-# When the desk is full
-# ---------------------
-#
-# A desk is small. While the 2,048 threads that an H100's multiprocessor can hold go
-# along their rows, each of them needs one sector kept. That's 2,048 × 32 bytes, or 64
-# KiB, and it fits into an L1 of 256 KiB. **What if the kernel goes along six matrices
-# at once?** Then it's 384 KiB, which doesn't fit any more. We haven't timed it, but a
-# sector can now be thrown out before its other seven numbers are used, and then
-# somebody has to walk to the shelf for it again.
-#
-# So the same careless kernel is bearable on one card, and slow on another with a
-# smaller L1. If you make it coalesced, it doesn't depend on that.
+# So don't count on being forgiven. A desk is small, and the 2,048 threads of an H100's
+# multiprocessor share it. If each of them goes along a row of its own, in one matrix,
+# their sectors take 64 KiB, which fits. With six matrices at once it would be 384 KiB,
+# more than an L1 has. A kernel that is coalesced doesn't depend on that.
 #
 # Your turn
 # ---------

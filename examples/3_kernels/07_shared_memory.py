@@ -7,9 +7,10 @@ everybody writes first: one thread for each element of the result, with a loop o
 row of :math:`A` and a column of :math:`B`. It's right. Then you call the library, which
 is what PyTorch does, and it's many times as fast on the same card.
 
-**Write down a guess: how many times?** On this page you'll climb the first step of the
-ladder that leads up there. It's the one that you'll need for kernels of your own,
-because it makes a whole block of threads share what one of them has fetched.
+**Write down a guess: what does your kernel spend its time on?** On this page you'll
+climb the first step of the ladder that leads up to the library. It's the one that
+you'll need for kernels of your own, because it makes a whole block of threads share
+what one of them has fetched.
 
 **Time:** 11 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
@@ -19,22 +20,31 @@ because it makes a whole block of threads share what one of them has fetched.
 # The ladder
 # ----------
 #
-# These are kernels in Python, compiled by Numba, on an H200. All of them multiply two
-# matrices of 4,096 × 4,096 ``float32`` numbers:
+# All of these multiply two matrices of 4,096 × 4,096 ``float32`` numbers. The first
+# three are Python, compiled by Numba. The library is cuBLAS, called by PyTorch.
 #
-# - one thread for each element, as you'd write it first: :timing:`shared-memory median
-#   "column along x" @nvidia-h200`;
-# - the same with a *tile* in shared memory, the subject of this page:
-#   :timing:`shared-memory median "tile" @nvidia-h200`;
-# - with tiles, and 4 × 4 elements for each thread: :timing:`shared-memory median "4 x 4
-#   each" @nvidia-h200`;
-# - the library, cuBLAS, called by PyTorch: :timing:`shared-memory median "torch"
-#   @nvidia-h200`.
+# .. list-table:: The same product, on an H200
+#    :header-rows: 1
+#    :widths: 50 20 30
 #
-# So the library was :timing:`shared-memory speedup "torch"/"column along x"
-# @nvidia-h200` as fast as the first kernel.
+#    * - kernel
+#      - time
+#      - of the library's speed
+#    * - one thread for each element, as you'd write it first
+#      - :timing:`shared-memory median "column along x" @nvidia-h200`
+#      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h200`
+#    * - the same with a *tile*, the subject of this page
+#      - :timing:`shared-memory median "tile" @nvidia-h200`
+#      - :timing:`shared-memory share "tile"/"torch" @nvidia-h200`
+#    * - tiles, and 4 × 4 elements for each thread
+#      - :timing:`shared-memory median "4 x 4 each" @nvidia-h200`
+#      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h200`
+#    * - the library
+#      - :timing:`shared-memory median "torch" @nvidia-h200`
+#      - 100 %
 #
-# Let's begin at the bottom, with the kernel that everybody writes first.
+# (In the figure of this page they are called *column along x*, *tile* and *4 x 4
+# each*.) Let's begin at the bottom.
 
 import numpy as np
 
@@ -63,8 +73,9 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
-# product, each is loaded 4,096 times. The caches catch much of that. But even then, a
-# thread asks for two numbers to do a single multiply-add with them.
+# product, each is loaded 4,096 times. That's where your kernel spends its time: each
+# thread asks for two numbers to do a single multiply-add, and thousands of others ask
+# for the same ones.
 #
 # One page on the blackboard
 # --------------------------
@@ -80,11 +91,11 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 # That's a small, fast memory inside the multiprocessor. An array there belongs to one
 # block. All its threads see it, no other block does, and it's gone when the block ends.
 #
-# The part of a matrix that hangs on the blackboard is called a *tile*. In the picture,
-# a block of 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and
-# down :math:`B` in rounds, with one tile of each at a time:
+# The part of a matrix that hangs on the blackboard is called a *tile*. Here a block of
+# 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and down :math:`B`
+# in rounds, with one tile of each at a time:
 
-# folded: What the figure draws
+# figure
 
 import matplotlib.pyplot as plt
 
@@ -109,11 +120,6 @@ def draw(ax, name, corner, high, wide, tiles, labels, colour):
         ax.text(left + 3, top + 5, label, color="#fefefe", bbox=box)
 
 
-# %%
-
-# figure
-# sphinx_gallery_thumbnail_number = 1
-
 fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 for matrix, about in DRAWN.items():
     draw(ax, matrix, *about)
@@ -131,7 +137,7 @@ plt.show()
 # Write it down
 # -------------
 #
-# Here it is. ``T`` is the side of a tile, and ``tiled(T)`` makes the kernel for it,
+# Now in code. ``T`` is the side of a tile, and ``tiled(T)`` makes the kernel for it,
 # because the shape of a shared array has to be known when a kernel is compiled.
 
 
@@ -193,11 +199,10 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h200` as fast, though
 # the loads are a 32nd.
 #
-# Why not more? Because the plain kernel wasn't as bad as its count. Its :doc:`caches
-# </tutorials/3_kernels/06_caches>` kept many of the numbers by themselves.
-#
-# And a tile isn't always worth it. If every number is used only once, the blackboard is
-# a detour. For an addition, shared memory gains nothing.
+# Why not more? Because the plain kernel wasn't as bad as its count: the :doc:`caches
+# </tutorials/3_kernels/06_caches>` kept many of the numbers by themselves. And a tile
+# isn't always worth it. If every number is used only once, as in an addition, the
+# blackboard is a detour.
 #
 # Break it: the edge
 # ------------------
@@ -205,9 +210,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # Matrices in real life don't end where a tile ends. Two mistakes about the number of
 # rounds are so common that you find them in manuals. One takes ``a.shape[1] // T``
 # rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
-# along a row of :math:`C`. We try both with four products, in the columns below: 8 × 8
-# times 8 × 8, then the same with :math:`k = 32` and :math:`k = 33` in place of 8 in the
-# middle, and at last 5 × 11 times 11 × 9. **Which of them will find the mistakes?**
+# along a row of :math:`C`. Let's try both with four products, in which *m* × *k*
+# numbers meet *k* × *n*. The columns below are 8 × 8 × 8, 8 × 32 × 8, 8 × 33 × 8 and
+# 5 × 11 × 9. **Which of them will find the mistakes?**
 
 # folded: Kernels with the wrong number of rounds
 
@@ -270,17 +275,25 @@ for way, tiles in ways.items():
     print(f"{way:>10}:{told}")
 
 # %%
-# With square matrices whose sides are multiples of the tile, everybody is right. **Test
-# a tile with an odd k that's much longer than n.**
+# In the first column everybody is right, because everything is a multiple of the tile.
+# Only the third finds both mistakes. **Test a tile with an odd k that's much longer
+# than n.**
 #
 # The next steps
 # --------------
 #
 # The library is still far ahead. With a tile, each multiply-add takes two numbers from
-# shared memory, and now *that* is what the arithmetic waits for. The remedy is the same
-# once more: fetch a number, and use it many times. If a thread computes 4 × 4 elements,
-# it takes 8 numbers from the tiles for 16 multiply-adds, and keeps them in its
-# *registers*, which are even nearer.
+# shared memory, and now *that* is what the arithmetic waits for. You can count it. In
+# each clock cycle, a multiprocessor of an H200 has room for the multiply-adds of four
+# warps, but its shared memory hands out only 32 numbers, one for each thread of one
+# warp. Two numbers take two cycles, in which eight multiply-adds could have been done.
+# If that's all there is to it, we get an eighth of the :spec:`H200 fp32` on the data
+# sheet at most. **Divide**, and compare: our tile reached :timing:`shared-memory rate
+# "tile" @nvidia-h200`.
+#
+# The remedy is the same once more: fetch a number, and use it many times. If a thread
+# computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
+# keeps them in its *registers*, which are even nearer.
 
 # folded: How each thread fetches its numbers for the tiles
 
@@ -326,10 +339,10 @@ def multiplying(T, R):
 # 72 registers, and three blocks. That may be the reason, though S. Boehm got more from
 # 8 × 8 on his card, as you'll see in the figure.
 #
-# And from there on it's weeks of work. For a plain product, call the library. Write a
-# tile when your kernel isn't in any library, and reads the same numbers many times.
+# From there on it's weeks of work. For a plain product, call the library. Write a tile
+# when your kernel isn't in any library, and reads the same numbers many times.
 
-# folded: The whole product with R x R elements for each thread
+# folded: The two other kernels: R × R elements a thread, and the slowest, x as the row
 
 
 def register_tiled(T, R):
@@ -360,11 +373,6 @@ def register_tiled(T, R):
     return product
 
 
-# %%
-
-# folded: The slowest one: x is the row, so a warp reads from 32 rows of A
-
-
 @cuda.jit
 def row_along_x(a, b, c):
     row, column = cuda.grid(2)
@@ -377,7 +385,7 @@ def row_along_x(a, b, c):
 
 # %%
 
-# folded: The steps of the ladder, and how one is launched
+# folded: The steps of the ladder, how one is launched, and a check on odd sizes
 
 from collections import namedtuple
 
@@ -407,10 +415,6 @@ def launch(step, *arrays):
     step.kernel[grid_of(step, arrays[-1]), step.threads](*arrays)
 
 
-# %%
-
-# folded: Are they right? Traced, on odd sizes, against float64
-
 left, right = np.ones((5, 11), np.float32), np.full((11, 9), 2, np.float32)
 for tried in (*ladder.values(), square(4, 4)):
     answer = np.full((5, 9), np.nan, np.float32)
@@ -423,7 +427,7 @@ print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 
 # %%
 
-# folded: The library's product, through PyTorch
+# folded: The timing of every step, and of the library's product through PyTorch
 
 import torch
 
@@ -451,10 +455,6 @@ if has_gpu and torch.version.cuda and torch.cuda.get_device_capability()[0] >= 8
     bench.time("torch, TF32", torch_product, **cost)
     torch.set_float32_matmul_precision("highest")
 
-# %%
-
-# folded: On a CUDA GPU: every step of the ladder, timed and checked
-
 large = {"tile": square(32), "4 x 4 each": square(16, 4), "8 x 8 each": square(16, 8)}
 climbed = ladder | large
 if not simulated():
@@ -475,12 +475,14 @@ if not simulated():
 bench.show()
 
 # %%
-# In the figure, the hollow marks are S. Boehm's, who climbed `his own ladder`__ in CUDA
-# C++, on an RTX A6000. The filled ones are a GPU that ran this page.
+# This is the figure of the opening. The hollow marks are S. Boehm's, who climbed `his
+# own ladder`__ in CUDA C++, on an RTX A6000, with larger tiles. If you want to go on
+# from here, go on with him: his last step is at 94 %.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
 # measured figure
+# sphinx_gallery_thumbnail_number = 2
 
 BOEHM = {  # operations a second, for 4092 x 4092, on an RTX A6000
     "row along x": 309.0e9,

@@ -228,38 +228,55 @@ least = 4 * 2**27 / spec("H100 SXM", "bandwidth")
 print(f"at least {1e6 * least:.0f} µs")
 
 # %%
-# Here is what a real one took, as a ladder from a slow sum to a fast one.
+# Here is what a real one took, from a slow sum to a fast one. In the first row, the
+# tree is another one, in which every other thread adds its neighbour's number to its
+# own.
 #
-# 1. one number for each thread, and a tree in which every other thread adds its
-#    neighbour's number to its own (``strided``, in the fold):
-#    :timing:`reductions median "strided, one each" @nvidia-h100-80gb-hbm3`
-# 2. one number each, and the tree of the figure:
-#    :timing:`reductions median "sequential, one each" @nvidia-h100-80gb-hbm3`
-# 3. one number each, and a tree without shared memory (*shuffles*, see below):
-#    :timing:`reductions median "shuffles, one each" @nvidia-h100-80gb-hbm3`
-# 4. many numbers each, and the tree of the figure:
-#    :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`
-# 5. the same, where each block adds its sum to ``out[0]`` with one atomic addition:
-#    :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`
-# 6. PyTorch: :timing:`reductions median torch.sum @nvidia-h100-80gb-hbm3`
+# .. list-table:: The sum of 134 million numbers, on an H100
+#    :header-rows: 1
+#    :widths: 56 18 26
 #
-# On the first three rungs the tree matters. In ``strided``, some threads of each
+#    * - sum
+#      - time
+#      - of PyTorch's speed
+#    * - one number a thread, and the neighbours' tree (``strided``, in the fold)
+#      - :timing:`reductions median "strided, one each" @nvidia-h100-80gb-hbm3`
+#      - :timing:`reductions share "strided, one each"/torch.sum @nvidia-h100-80gb-hbm3`
+#    * - one number a thread, and the tree of the figure
+#      - :timing:`reductions median "sequential, one each" @nvidia-h100-80gb-hbm3`
+#      - :timing:`reductions share "sequential, one each"/torch.sum
+#        @nvidia-h100-80gb-hbm3`
+#    * - the same without shared memory (*shuffles*, at the end)
+#      - :timing:`reductions median "shuffles, one each" @nvidia-h100-80gb-hbm3`
+#      - :timing:`reductions share "shuffles, one each"/torch.sum
+#        @nvidia-h100-80gb-hbm3`
+#    * - **many** numbers a thread, and the tree of the figure
+#      - :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`
+#      - :timing:`reductions share sequential/torch.sum @nvidia-h100-80gb-hbm3`
+#    * - the same, each block adding to ``out[0]`` with one atomic
+#      - :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`
+#      - :timing:`reductions share "atomic, a block"/torch.sum @nvidia-h100-80gb-hbm3`
+#    * - PyTorch
+#      - :timing:`reductions median torch.sum @nvidia-h100-80gb-hbm3`
+#      - 100 %
+#
+# In the first three rows the tree matters. In ``strided``, some threads of each
 # :term:`warp` add and all the others wait for them, round after round. In the tree of
 # the figure whole warps are done early. It is :timing:`reductions speedup "sequential,
 # one each"/"strided, one each" @nvidia-h100-80gb-hbm3` as fast.
 #
-# But look at the fourth rung. If each thread brings many numbers, the same tree is
+# But look at the fourth row. If each thread brings many numbers, the same tree is
 # :timing:`reductions speedup sequential/"sequential, one each" @nvidia-h100-80gb-hbm3`
-# as fast, and as fast as PyTorch to within a few percent. That's nearly nine tenths of
-# what the data sheet allows. And with many numbers the clumsy tree takes
-# :timing:`reductions median strided @nvidia-h100-80gb-hbm3`, practically the same,
-# because a tree that is climbed once for sixty thousand numbers costs nothing. So don't
-# polish the tree. Give each thread more to count.
+# as fast. That's nearly nine tenths of what the data sheet allows. And with many
+# numbers the clumsy tree takes :timing:`reductions median strided
+# @nvidia-h100-80gb-hbm3`, practically the same, because a tree that is climbed once for
+# sixty thousand numbers costs nothing. So don't polish the tree. Give each thread more
+# to count.
 #
 # And Numba's own, with its 64 blocks? On an H200, ``cuda.reduce`` took
-# :timing:`cuda-reduce median "cuda.reduce" @nvidia-h200` for the same numbers, and our
-# fourth rung :timing:`reductions median sequential @nvidia-h200`. It's convenient, but
-# slow.
+# :timing:`cuda-reduce median "cuda.reduce" @nvidia-h200` for the same numbers, and the
+# kernel of our fourth row :timing:`reductions median sequential @nvidia-h200`. It's
+# convenient, but slow.
 #
 # Others measured the fourth rung on an A100, and on a GTX 1650 an atomic addition for
 # *every* number, to the same address:

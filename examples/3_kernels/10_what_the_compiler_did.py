@@ -453,6 +453,22 @@ plt.show()
 # wasn't: as long as a kernel waits for memory, most of them cost nothing. But you know
 # where to look when it doesn't.
 #
+# .. dropdown:: Names that you'll meet
+#
+#    Each of these has its name in PTX first, and then in SASS:
+#
+#    - loads from the GPU's memory, and stores: ``ld.global``, ``st.global``; ``LDG``,
+#      ``STG``
+#    - a multiply-add in ``float32``: ``fma.rn.f32``; ``FFMA``. In ``float64``:
+#      ``fma.rn.f64``; ``DFMA``
+#    - a comparison: ``setp``; ``ISETP``, ``FSETP``
+#    - back to the start of a loop: ``bra``; ``BRA``
+#    - a spilled register: ``ld.local``, ``st.local``; ``LDL``, ``STL``
+#
+#    In PTX, ``%f`` is a register for a ``float32``, and ``%fd`` for a ``float64``.
+#    Integers are in ``%r`` (32 bits) and ``%rd`` (64), and ``%p`` holds true or false.
+#    ``.rn`` says that the result is rounded to the nearest number.
+#
 # .. dropdown:: Registers, and when they run out
 #
 #    Only the second compiler can say how many :term:`registers <register>` a thread

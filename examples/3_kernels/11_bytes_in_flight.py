@@ -414,7 +414,9 @@ plt.show()
 # in each other's way, and take longer (`Volkov's thesis`__ measures this in detail). On
 # the H100, twice the law's number gave about three quarters of the full rate, and four
 # times the number nearly nine tenths. The hollow marks in the figure are what others
-# found on a V100 and an A100. And on an RTX 4090 and a V100, one thread walked:
+# found on a V100 and an A100, and the filled ones are an H200, whose faster memory
+# needs more in flight. The box has these two of others, and what one thread's walk told
+# them:
 #
 # .. measured-by-others:: latency-rtx4090 latency-v100-clocks places-v100 sum-a100
 #

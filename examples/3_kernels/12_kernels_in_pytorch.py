@@ -433,13 +433,11 @@ plt.show()
 #
 # .. measured-by-others:: fused-gain-a100 softmax-steps-a100
 #
-# Who shares memory with whom?
-# ----------------------------
-#
-# If you aren't sure whether a call shares memory or copies it, write a number into the
-# one, and look for it in the other.
+# (One thing more, if you pass arrays to and fro: some calls share memory, and others
+# copy it. The fold has tried nine of them. PyTorch can't see what your kernel writes
+# into shared memory, so let it write into a *new* tensor, as ``launch`` does.)
 
-# folded: Nine calls, tried
+# folded: Which calls share memory between PyTorch, NumPy, Numba and CuPy?
 
 from importlib import import_module, util
 
@@ -459,8 +457,6 @@ if on_gpu:
 if on_gpu and util.find_spec("cupy"):
     pairs["cupy.from_dlpack(t)"] = (t, import_module("cupy").from_dlpack(t))
 
-# %%
-
 shares = {}
 for call, (first, second) in pairs.items():
     first[0] = 42
@@ -468,10 +464,6 @@ for call, (first, second) in pairs.items():
     print(f"{call:>31}: {'the same memory' if shares[call] else 'a copy'}")
 
 # %%
-# On a GPU with CuPy installed, ``cupy.from_dlpack(t)`` shares as well. But PyTorch
-# can't see what your kernel writes into a shared memory. So let it write into a *new*
-# tensor, as ``launch`` does.
-#
 # Your turn
 # ---------
 #

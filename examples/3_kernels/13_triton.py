@@ -329,8 +329,10 @@ def try_strides(device, _):
 print(apart(try_strides, softmax_strided, run_softmax))
 
 # %%
-# Does that cost time for an ordinary matrix? No: if a stride is 1, Triton compiles a
-# kernel of its own for it, in which the multiplication is gone.
+# These two functions are all you need in a program of your own, under ``import torch,
+# triton`` and ``import triton.language as tl``. And the strides cost an ordinary matrix
+# no time: if one of them is 1, Triton compiles a kernel in which the multiplication is
+# gone.
 #
 # One warning: if ``row * down`` can go beyond two billion, it overflows in silence.
 # Then write ``row.to(tl.int64) * down``.
@@ -342,12 +344,11 @@ print(apart(try_strides, softmax_strided, run_softmax))
 # <warp>`, for each program, unless you choose another number with ``num_warps`` at the
 # launch. **Would you give a row of 16,384 numbers more warps than a row of 256?**
 #
-# A row lives in the :term:`registers <register>` of its threads. With four warps, 128
-# threads share the row. So each thread has 2 of 256 numbers, which leaves it little to
-# do, and 128 of 16,384. Compiled for an H100, that takes 179 registers a thread, so
-# that only two programs have room on a multiprocessor: 256 threads where there could be
-# 2,048. We'll compare four warps for every width with a rule of thumb: one warp for
-# each 512 numbers, but no fewer than 1 and no more than 16.
+# With four warps, 128 threads share the row. So each of them has 2 of 256 numbers,
+# which leaves it little to do, or 128 of 16,384, which fill most of the
+# :term:`registers <register>` that it may have. We'll compare four warps for every
+# width with a rule of thumb: one warp for each 512 numbers, but no fewer than 1 and no
+# more than 16.
 
 # folded: The timing, for rows of four widths
 
@@ -412,11 +413,9 @@ plt.show()
 # rate "Triton/cuda:0/n=256" @nvidia-h200`. At 16,384 four warps moved
 # :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h200`,
 # and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h200`. The rule
-# was right, but it brought only a few percent: the threads are few, but each has 128
-# loads :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`.
-#
-# For the narrow rows it wasn't enough. There ``torch.softmax`` beat us, with
-# :timing:`triton-rows rate "torch.softmax/cuda:0/n=256" @nvidia-h200`.
+# was right, but it brought less than a tenth. And for the narrow rows it wasn't enough:
+# there ``torch.softmax`` beat us, with :timing:`triton-rows rate
+# "torch.softmax/cuda:0/n=256" @nvidia-h200`.
 #
 # So choose ``num_warps`` by measuring. In a file of your own,
 # ``triton.testing.do_bench(lambda: run_softmax(x, out, 8))`` gives a time in
@@ -441,21 +440,18 @@ plt.show()
 # ``other=0.0``, which we said would be wrong? In the middle, a ``tl.where`` puts minus
 # infinity into those places.) It's your kernel, and nobody had to write it.
 #
-# On the H200, what ``torch.compile`` wrote took :timing:`triton-rows median
-# "torch.compile/cuda:0/n=1024" @nvidia-h200` for the rows of 1,024.
+# On the H200 it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
+# @nvidia-h200` for the rows of 1,024, the same as ours. For rows of 16,384 it took
+# :timing:`triton-rows median "torch.compile/cuda:0/n=16384" @nvidia-h200`, and ours,
+# with its sixteen warps, :timing:`triton-rows median "Triton/cuda:0/n=16384"
+# @nvidia-h200`.
 #
 # So when should you write Triton yourself? If ``torch.compile`` doesn't find the
 # fusion, and you've counted that there is something to win. It's good at chains of
 # operations with a sum at the end. It can't know a better way to *do* the thing, for
 # example a loop that stops early, or an attention that never writes its matrix of
-# scores.
-#
-# When Triton isn't the answer
-# ----------------------------
-#
-# Work in which every number goes its own way, such as :term:`gridding`, gains little
-# from blocks, so stay with threads there. And a long row no longer fits into registers.
-# Then it takes a loop, and the row comes from memory more than once.
+# scores. (And if every number goes its own way, as in :term:`gridding`, stay with
+# threads.)
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #

@@ -8,8 +8,8 @@ sit down in front of an empty function and write one?
 
 Here are sixteen of them, in a row that you can do in an evening. The first squares some
 numbers. The last does what the computer of a radio telescope does. A judge watches
-every access to memory, so a lucky result doesn't pass, and it tells you what is wrong.
-**Write down a guess: how many will you solve?**
+every access to memory, so a lucky result doesn't pass. It tells you what is wrong, and
+gives you a hint. **Write down a guess: how many will you solve?**
 
 **Time:** 11 minutes to read, and an evening to solve. **Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. You don't need a GPU, because the judge plays
@@ -17,16 +17,20 @@ your kernels thread by thread.
 """
 
 # %%
-# Write the first one now
+# Write the first two now
 # -----------------------
 #
-# At the foot of this page there's a file to download, ``sixteen_kernels.py``, also as a
-# notebook. It has a gap for each kernel, and no solutions. Put your code where a kernel
-# has dots, and run the file, which takes a second or two.
+# There's a file that has nothing but the sixteen gaps. Open it in one of two ways:
+#
+# - *On your computer.* From the foot of this page, save ``sixteen_kernels.py`` and the
+#   package in one folder, and type ``uv run sixteen_kernels.py``. Once all is
+#   installed, it answers in a second or two.
+# - *In Google Colab.* Choose *File*, *Upload notebook*, and take
+#   ``sixteen_kernels.ipynb``. Upload the package, too, under *Files* on the left.
 #
 # The first puzzle is called ``map``. Square every element, ``out[:] = x**2``. There are
-# as many threads as elements. It counts only if a thread reads memory once. **Fill the
-# gap. What do you need twice, and where can you keep it?**
+# as many threads as elements. It counts only if a thread reads memory once. **Put your
+# code where the dots are. What do you need twice, and where can you keep it?**
 
 import math
 
@@ -60,13 +64,33 @@ def square_at_once(x, out):
 # went to memory twice for the same number. So put ``x[i]`` into a variable first. (A
 # compiler might find this out by itself. The judge reads what you wrote.)
 #
+# 2. ``guard``
+# ~~~~~~~~~~~~
+#
+# Multiply the first ``n`` elements by a gain, ``out[:n] = gain * x[:n]``. What follows
+# them belongs to somebody else, and there may be more threads than elements. *It counts
+# if* a thread that has no element touches no memory, not even to read.
+
+
+@attempt("guard")
+@cuda.jit
+def calibrate(x, gain, n, out): ...
+
+
+# %%
+# (You know `GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly. Here a
+# kernel also has to be cheap, it's tried at awkward sizes, and a race is found even if
+# the result is right.)
+#
+# __ https://github.com/srush/GPU-Puzzles
+#
 # One puzzle together
 # -------------------
 #
-# The puzzle ``stride`` asks for ``out[:] = 1 - tau / 2``, but there are fewer threads
-# than elements. Its smallest case has 21 elements, and 2 blocks of 4 threads. We'll
-# solve it in three attempts. First we write what we always write. (``float32(1)`` and
-# not ``1``, because a plain number would make Numba :doc:`calculate in float64
+# The fifth puzzle, ``stride``, asks for ``out[:] = 1 - tau / 2``, but there are fewer
+# threads than elements. Its smallest case has 21 elements, and 2 blocks of 4 threads.
+# We'll solve it in three attempts. First we write what we always write. (``float32(1)``
+# and not ``1``, because a plain number would make Numba :doc:`calculate in float64
 # </tutorials/3_kernels/10_what_the_compiler_did>`.)
 
 
@@ -154,39 +178,18 @@ bench.show()
 # On an H200, ``pieces`` took :timing:`puzzles-stride median pieces @nvidia-h200` and
 # ``side_by_side`` took :timing:`puzzles-stride median "side by side" @nvidia-h200`. So
 # the wrong order took :timing:`puzzles-stride speedup "side by side"/pieces
-# @nvidia-h200` as long, more than the count says. More than a quarter of a million
-# threads fit onto this card at a time. Each of them reads in a place of its own, and no
-# cache can keep all the sectors that they've begun.
+# @nvidia-h200` as long, even more than the count says. (It isn't always that bad:
+# :doc:`a cache </tutorials/3_kernels/06_caches>` may keep what was fetched too early.)
 #
-# It isn't always that bad. On an H100, two runs of another kernel differed only in
-# this: the loads of one touched 32 sectors, and those of the other 4. They took
-# :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3` and
-# :timing:`coalescing median "kernel, by columns" @nvidia-h100-80gb-hbm3`, because there
-# a cache kept most of what was fetched too early.
-#
-# Solve the other puzzles in the same way as this one: read what the judge says, draw
-# who touches what, and change one thing.
+# Solve the others in the same way: read what the judge says, draw who touches what, and
+# change one thing.
 #
 # Alone
 # -----
 #
-# In the next five, a thread finds its element and fetches no more than it needs. Write
+# In the next four, a thread finds its element and fetches no more than it needs. Write
 # on in your file, or here.
 #
-# 2. ``guard``
-# ~~~~~~~~~~~~
-#
-# Multiply the first ``n`` elements by a gain, ``out[:n] = gain * x[:n]``. What follows
-# them belongs to somebody else, and there may be more threads than elements. *It counts
-# if* a thread that has no element touches no memory, not even to read.
-
-
-@attempt("guard")
-@cuda.jit
-def calibrate(x, gain, n, out): ...
-
-
-# %%
 # 3. ``zip``
 # ~~~~~~~~~~
 #

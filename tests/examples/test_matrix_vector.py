@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from pages import judged
+from pages import EXAMPLES, judged
 
 from firstlight.kernels import cuda, trace
+from firstlight.records.record import read
 from firstlight.timing.specs import spec
 
 PAGE = "3_kernels/02_matrix_vector.py"
@@ -95,3 +96,12 @@ def test_the_kernel_touches_nothing_else(page):
     arrays = np.ones((33, 7), np.float32), np.ones(7, np.float32), np.zeros(33, np.float32)
     assert trace(page["cu_mv_product"], 2, 32, *arrays).problems == []
     assert np.all(arrays[2] == 7)
+
+
+def test_the_h200_worked_for_half_of_the_time_and_a_coalesced_kernel_is_as_fast_as_the_library() -> None:
+    timings = read(EXAMPLES.parent / "records/nvidia-h200/3_kernels/02_matrix_vector.json").timings
+    kernel = timings["matrix-vector/kernel, a row a thread/cuda:0/n=100000"]
+    assert kernel.device_seconds / kernel.median == pytest.approx(0.5, abs=0.05)
+    rows = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/3_kernels/05_coalescing.json").timings.values()
+    median = {row.label: row.median for row in rows}
+    assert median["kernel, by columns"] < 1.05 * median["torch.mv, by rows"]

@@ -62,6 +62,15 @@ def test_what_is_no_kernel_is_judged_without_an_error(capsys):
         assert "Not yet" in capsys.readouterr().out
 
 
+def test_a_wrong_answer_gets_a_hint_of_its_own_that_holds_no_code(capsys):
+    hints = set()
+    for name in PUZZLES:
+        attempt(name, {})(None)
+        hints.add(" ".join(capsys.readouterr().out.split()).partition("Hint: ")[2])
+    assert len(hints) == len(PUZZLES)
+    assert not any("=" in hint or "[" in hint for hint in hints)
+
+
 def test_the_worksheet_has_each_task_and_a_gap_that_says_nothing(monkeypatch, capsys):
     for name in PUZZLES:
         monkeypatch.delitem(YOURS, name, raising=False)

@@ -55,6 +55,8 @@ both = (record("nvidia-h200", GPU), record("cpu-amd-epyc", CPU))
         ("vector-add rate torch @cpu", "200 kFLOP/s", "cpu-amd-epyc"),
         ('vector-add speedup torch/"NumPy, new result" @gpu', "148 ×", "nvidia-h200"),
         ('vector-add speedup "NumPy, new result" / torch @cpu', "0.5 ×", "cpu-amd-epyc"),
+        ('vector-add share "NumPy, new result" / torch @cpu', "50 %", "cpu-amd-epyc"),
+        ('vector-add share "NumPy, new result" / torch @gpu', "0.68 %", "nvidia-h200"),
         ("vector-add median torch @nvidia-h100", "not recorded yet", ""),
         ("other median anything @gpu", "not recorded yet", ""),
     ],
@@ -67,7 +69,7 @@ def test_a_request_finds_its_number(request_, text, machine):
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        ("", "asks for no number; expected: BENCH median"),
+        ("", "asks for no number; expected: BENCH median|rate"),
         ("vector-add @cpu", "asks for no number"),
         ("vector-add median torch", "asks for no number"),
         ("vector-add speedup torch @cpu", "asks for no number"),

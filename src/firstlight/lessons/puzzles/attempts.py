@@ -32,11 +32,29 @@ PRAISE = {
     "matmul": "A product of matrices with tiles: the kernel that everybody talks about, and you wrote it.",
     "gridding": "This is the kernel that radio telescopes run. You could image the sky now.",
 }
+HINTS = {
+    "map": "what do you ask memory for twice?",
+    "guard": "which threads own nothing? They mustn't even read.",
+    "zip": "when you write the first of the two, is its old value still needed?",
+    "neighbours": "write down the three indices of the first element, and of the last.",
+    "stride": "where does a thread go after its first element, and who goes there beside it?",
+    "image": "which of x and y should run along a row?",
+    "broadcast": "which axis of the image do the numbers in u belong to?",
+    "warp sum": "after one round, 16 threads hold a sum of two. How far apart were the two?",
+    "block sum": "in each round half as many threads add. Who has to wait, and when?",
+    "dot": "add up within the block first. Who speaks for it in the end?",
+    "histogram": "who clears the counts of the block, and who waits until they are clear?",
+    "scan": "after one round each element holds a sum of two, after two rounds of four. When may you overwrite it?",
+    "tile": "two of the 32 threads have a second element to fetch. Which two, and what if there is none?",
+    "transpose": "the tile is written elsewhere than it was read. Along which axis do neighbours write there?",
+    "matmul": "for each pair of tiles: fetch, wait, multiply, wait. What do threads beyond the edge put in?",
+    "gridding": "two cells for each visibility, and each has a border of its own. What changes its sign?",
+}
 YOURS: dict[str, tuple[object, str]] = {}
 
 
 def attempt(name: str, answers: Answers | None = None) -> Callable[[object], object]:
-    """Return a decorator that judges a kernel and prints the verdict; it says nothing of an empty kernel.
+    """Return a decorator that judges a kernel and prints the verdict, with praise or a hint, unless it is empty.
 
     Parameters
     ----------
@@ -63,8 +81,9 @@ def attempt(name: str, answers: Answers | None = None) -> Callable[[object], obj
     def judge(kernel: object) -> object:
         said = GAP if _is_empty(name, kernel) else PUZZLES[name].check(kernel)
         if said != GAP:
-            praise = f" {PRAISE[name]}" if said.startswith("Right") else ""
-            print(textwrap.fill(f"{name}: {said}{praise}", 88))
+            right = said.startswith("Right")
+            parts = [f"{name}: {said} {PRAISE[name]}"] if right else [f"{name}: {said}", f"Hint: {HINTS[name]}"]
+            print(*(textwrap.fill(part, 88) for part in parts), sep="\n")
         kept[name] = kernel, said
         return kernel
 

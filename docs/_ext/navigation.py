@@ -32,7 +32,7 @@ ENDS = """
 
 {finding}
 
-.. container:: fl-next
+.. container:: fl-next no-search
 
    **Where next?**
 

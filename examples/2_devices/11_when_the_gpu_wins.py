@@ -269,6 +269,8 @@ def row(name, n):
 
 
 # %%
+# .. _your-own-job:
+#
 # Now your own job
 # ----------------
 #

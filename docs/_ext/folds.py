@@ -44,7 +44,7 @@ def wrap(code: nodes.literal_block, kind: str, summary: str) -> None:
         end = place + 1
     cell = parent.children[place:end]
     box = [remembered("\n".join(part.astext() for part in cell[1:]))] if kind == "remember" else []
-    parent[place:end] = [*box, *folded(cell, summary, *["fl-solution"] * (kind == "solution"))]
+    parent[place:end] = [*box, *folded(cell, summary, *["fl-screen"] * (kind in TITLES))]
 
 
 def is_at_top(cell: list[nodes.Node], page: nodes.Node | None) -> bool:
@@ -62,7 +62,10 @@ def remembered(text: str) -> nodes.enumerated_list:
 
 
 def folded(content: list[nodes.Node], summary: str, *classes: str) -> list[nodes.Node]:
-    """Return nodes in a fold, which opens without JavaScript; where there is no HTML, they are shown."""
+    """Return nodes in a fold, which opens without JavaScript; where there is no HTML, they are shown.
+
+    A fold of the class ``fl-screen`` is not printed while it is closed.
+    """
     opening = f'<details class="{" ".join(("fl-fold", *classes))}"><summary>{escape(summary)}</summary>\n'
     return [nodes.raw("", opening, format="html"), *content, nodes.raw("", "</details>", format="html")]
 

@@ -28,7 +28,7 @@ ENDS = """
 
    .. rst-class:: fl-facts
 
-   {place} · read first: {needs} · {recorded}
+   {place} · read first: {needs} · {recorded} · `run it yourself <#run-it-yourself>`__
 
 {finding}
 

@@ -21,7 +21,7 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #     pip install python-casacore  # reads measurement sets
 #     firstlight image my.ms --of 0 --out images
 #
-# That's all for a first image, once ``firstlight`` is :doc:`installed </install>`. Cell,
+# That's all for a first image, if ``firstlight`` is :doc:`installed </install>`. Cell,
 # image size, mask, threshold and number of iterations are chosen from the data. If you
 # want to choose yourself, here is what you know from ``tclean``:
 #

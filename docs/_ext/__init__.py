@@ -75,6 +75,8 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_transform(outputs.ShowOutputs)  # the tabs of a solution land in its fold
     app.add_transform(prose.LeaveOut)  # puts its banner under the facts at the top
 
+    app.connect("doctree-read", meta.note_first_words)
+
     # All pages are read.
     app.connect("env-check-consistency", codelinks.note_imported_names)
 
@@ -88,6 +90,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_node(nodes.table, override=True, html=(accessibility.open_table, accessibility.close_table))
     app.add_node(nodes.entry, override=True, html=(accessibility.open_cell, accessibility.close_cell))
     app.connect("html-page-context", meta.describe)
+    app.connect("html-page-context", meta.tell_search)
     app.connect("html-page-context", navigation.turn_pages)
     for script in assets.SCRIPTS:
         app.add_js_file(script, loading_method="defer")
@@ -98,4 +101,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("build-finished", doctor.lay)
     app.connect("build-finished", assets.drop_icons)
     app.connect("build-finished", gallery.tell_costs)
-    return {"version": "1", "env_version": 14}
+    return {"version": "1", "env_version": 15}

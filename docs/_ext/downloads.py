@@ -38,6 +38,8 @@ RECORD = "maintaining/record.ipynb"
 PUZZLES, KERNELS = "3_kernels/14_puzzles", "3_kernels/sixteen_kernels"
 
 PAGE = f"""
+.. rst-class:: no-search
+
 Run it yourself
 ---------------
 

@@ -15,7 +15,7 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
 MARK = re.compile(r"# (solution|(?:measured )?figure|remember|folded: *(.+))")
-TITLES = {"solution": "Solution", "remember": "The code"}
+TITLES = {"solution": "Show it, if you have tried", "remember": "The code"}
 OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
 
 
@@ -44,7 +44,7 @@ def wrap(code: nodes.literal_block, kind: str, summary: str) -> None:
         end = place + 1
     cell = parent.children[place:end]
     box = [remembered("\n".join(part.astext() for part in cell[1:]))] if kind == "remember" else []
-    parent[place:end] = [*box, *folded(cell, summary)]
+    parent[place:end] = [*box, *folded(cell, summary, *["fl-screen"] * (kind in TITLES))]
 
 
 def is_at_top(cell: list[nodes.Node], page: nodes.Node | None) -> bool:
@@ -61,9 +61,12 @@ def remembered(text: str) -> nodes.enumerated_list:
     return nodes.enumerated_list("", *items, classes=["fl-box"], enumtype="arabic", prefix="", suffix=".")
 
 
-def folded(content: list[nodes.Node], summary: str) -> list[nodes.Node]:
-    """Return nodes in a fold, which opens without JavaScript; where there is no HTML, they are shown."""
-    opening = f'<details class="fl-fold"><summary>{escape(summary)}</summary>\n'
+def folded(content: list[nodes.Node], summary: str, *classes: str) -> list[nodes.Node]:
+    """Return nodes in a fold, which opens without JavaScript; where there is no HTML, they are shown.
+
+    A fold of the class ``fl-screen`` is not printed while it is closed.
+    """
+    opening = f'<details class="{" ".join(("fl-fold", *classes))}"><summary>{escape(summary)}</summary>\n'
     return [nodes.raw("", opening, format="html"), *content, nodes.raw("", "</details>", format="html")]
 
 

@@ -1,12 +1,15 @@
-"""What search engines are told of a page: its first words."""
+"""What a page is about, in a line: for search engines, and beside its name where our own search finds it."""
 
 from __future__ import annotations
 
+import json
 from html import escape
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
+
+from _ext.course import course_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -14,12 +17,35 @@ if TYPE_CHECKING:
 LONGEST = 200  # search engines show about as much
 
 
-def describe(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Put the first paragraph of text that stands in a section, and in no box, into the head of a page.
+def first_words(page: nodes.document) -> str:
+    """Return the first paragraph of text that stands in a section, and in no box."""
+    found = (node for node in page.findall(nodes.paragraph) if isinstance(node.parent, nodes.section))
+    first = next((node for node in found if not node["classes"]), None)
+    return shorten(first.astext(), LONGEST, placeholder=" …") if first else ""
 
-    It takes the place of what docutils says there: its name, and once more the width of the screen.
+
+def note_first_words(app: Sphinx, page: nodes.document) -> None:
+    """Keep the first words of a page that was read: the search's page is written when its tree is gone."""
+    app.env.metadata[app.env.docname]["first words"] = first_words(page)
+
+
+def describe(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Put the first words of a page into its head.
+
+    They take the place of what docutils says there: its name, and once more the width of the screen.
     """
-    found = (node for node in (doctree.findall(nodes.paragraph) if doctree else ()))
-    first = next((node for node in found if isinstance(node.parent, nodes.section) and not node["classes"]), None)
-    said = escape(shorten(first.astext(), LONGEST, placeholder=" …")) if first else ""
+    said = escape(first_words(doctree)) if doctree else ""
     context["metatags"] = f'<meta name="description" content="{said}">\n' if said else ""
+
+
+def tell_search(app: Sphinx, page: str, _template: str, _context: object, _doctree: object) -> None:
+    """Give the search a line about each page: that of the course, with its chapter, or its first words."""
+    if page != "search":
+        return
+    about = {name: of.get("first words", "") for name, of in app.env.metadata.items()}
+    for name, tutorial in course_of(app.env).pages.items():
+        chapter = app.env.titles.get(f"tutorials/{name.partition('/')[0]}/index")
+        place = f"{chapter.astext()}, {tutorial.name}" if chapter else tutorial.name
+        about[f"tutorials/{name}"] = f"{place}: {tutorial.line}"
+    app.add_js_file(None, body=f"const ABOUT = {json.dumps(about, ensure_ascii=False)};".replace("</", "<\\/"))
+    app.add_js_file("search.js")

@@ -28,11 +28,11 @@ ENDS = """
 
    .. rst-class:: fl-facts
 
-   {place} · read first: {needs} · {recorded}
+   {place} · read first: {needs} · {recorded} · `run it yourself <#run-it-yourself>`__
 
 {finding}
 
-.. container:: fl-next
+.. container:: fl-next no-search
 
    **Where next?**
 

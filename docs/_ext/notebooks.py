@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 ROLE = re.compile(r"(?<!`):(timing|spec|doc|download|term):`(?:([^`<]*?)\s*<)?([^`<>]+)>?`")
 PART = re.compile(r"\n(?=\n|[-*] |\d+\. )")  # between two paragraphs or lines of a list
 NAMED = re.compile(r"(?<!`)`([^`]+)`__")
-ADDRESS = re.compile(r"^__ (\S+)\n?", re.MULTILINE)
-BOX = re.compile(r"^\.\. measured-by-others:: (.*\n(?: +\S.*\n)*)", re.MULTILINE)
+ADDRESS = re.compile(r"^ *__ (\S+)\n?", re.MULTILINE)
+PLACE = re.compile(r"(?<!`)`([^`<>]+?)\s*<[\w-]+>`(?![_`])")  # on this page, of which a notebook knows no places
+BOX = re.compile(r"^ *\.\. measured-by-others:: (.*(?:\n +\S.*)*)\n?", re.MULTILINE)
+MARK = re.compile(r"\A\s*# (?:(?:(?:measured )?figure|remember)\n+|(?P<title>folded): *)")  # of the page's folds
 TABLE = re.compile(r"^\.\. (?:list-)?table::(.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 FOLD = re.compile(r"^\.\. dropdown:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 
@@ -42,25 +44,35 @@ def in_words(
     link
         Makes Markdown of the text and the target of a link.
     """
+    told = ""
 
     def number(role: re.Match[str]) -> str:
+        nonlocal told
         if role[1] == "term":
             return role[2] or role[3]
         if role[1] in ("doc", "download"):
             return link(role[1], role[2] or "", role[3])
         try:
             found = spec_number(role[3]) if role[1] == "spec" else timing(role[3], of, find)
-            return escape(found.plain(), quote=False)
+            words = found.text if found.title == told else found.plain()  # a machine is named when it is another one
+            told = found.title if found.machine else told
+            return escape(words, quote=False)
         except ValueError:
             return role[0]
 
     content: dict[str, Any] = json.loads(notebook)
     for cell in content["cells"]:
         if cell["cell_type"] == "markdown":
-            parts = (ROLE.sub(number, part) for part in PART.split("".join(cell["source"])))
-            text = "\n".join(part for part in parts if MISSING not in part)
-            text = BOX.sub(lambda box: in_markdown(box[1]), linked(text))
+            parts = []
+            for part in PART.split("".join(cell["source"])):
+                before, words = told, ROLE.sub(number, part)
+                told = before if MISSING in words else told
+                parts += [words] * (MISSING not in words)
+            text = "\n".join(parts)
+            text = PLACE.sub(r"*\1*", BOX.sub(lambda box: in_markdown(box[1]), linked(text)))
             cell["source"] = [FOLD.sub(fold, TABLE.sub(table, text))]
+        else:
+            cell["source"] = [MARK.sub(lambda mark: "# " if mark["title"] else "", "".join(cell["source"]))]
     return json.dumps(content)
 
 

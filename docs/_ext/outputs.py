@@ -102,7 +102,7 @@ def show_figure(document: nodes.document, comment: nodes.comment, records: list[
         whole = image.parent if isinstance(image.parent, nodes.reference) else image  # a link to itself, in large
         if image["uri"] == images[0]["uri"]:
             if image in images:
-                own, parts = html, folded([one.deepcopy() for one in images], "What this build drew")
+                own, parts = html, folded([one.deepcopy() for one in images], "What this build drew", "fl-screen")
             else:  # at the top: names stand once on a page
                 own, parts = re.sub(r'(id="|href="#|url\(#)', r"\1top-", html), []
             whole.parent.replace(whole, [nodes.raw("", own, format="html"), *parts])

@@ -113,7 +113,7 @@ class Timings(SphinxDirective):
         if not (fresh and here):
             return [html]
         behind = nodes.raw("", rows_html(here, f"{bench}, this build", machines), format="html")
-        return [html, *folded([behind], "What this build measured")]
+        return [html, *folded([behind], "What this build measured", "fl-screen")]
 
 
 def flagged(here: Column, fresh: list[Column]) -> Column:

@@ -278,6 +278,8 @@ def row(name, n):
 
 
 # %%
+# .. _your-own-job:
+#
 # Now your own job
 # ----------------
 #

@@ -516,7 +516,7 @@ plt.show()
 # %%
 # So if the sum of a GPU differs from that of a plain loop, the GPU's is as a rule the
 # better one. (NumPy's ``sum`` is no plain loop, but a tree, too.) And if you need all
-# digits on a single thread, *:term:`Kahan`'s sum* adds in each step what the last
+# digits on a single thread, :term:`Kahan's sum` adds in each step what the last
 # rounding lost. Its code is in the fold above the figure.
 #
 # .. dropdown:: Where the dashed lines come from

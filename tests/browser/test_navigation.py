@@ -38,3 +38,14 @@ def test_a_reader_goes_from_code_to_the_reference(page: Any) -> None:
 def test_the_side_bar_has_the_courses_short_names(page: Any) -> None:
     page.goto((SITE / "tutorials/1_setup/02_first_speedup.html").as_uri())
     assert page.locator(".bd-sidebar-primary a[href='01_find_your_gpu.html']").inner_text() == "Find your GPU"
+
+
+def test_the_side_bar_shows_its_head_and_the_readers_page_however_long_it_is(page: Any) -> None:
+    """It once opened with its first lines behind the header."""
+    for width, height in ((1366, 768), (1280, 720)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto((SITE / "tutorials/2_devices/17_training_a_cnn.html").as_uri())
+        header = page.locator(".bd-header").bounding_box()
+        top = page.locator("#pst-collapse-sidebar-button").bounding_box()
+        here = page.locator(".bd-sidebar-primary a", has_text="Training a network").bounding_box()
+        assert header["y"] + header["height"] <= top["y"] < here["y"] < height

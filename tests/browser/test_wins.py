@@ -74,6 +74,17 @@ def test_a_cpu_gives_its_rates_and_rates_their_cpu(page: Any) -> None:
     assert "Type each number" in told(page)
 
 
+def test_the_verdict_is_in_sight_beside_the_field_that_is_filled(page: Any) -> None:
+    for width, height in ((1280, 720), (390, 844)):
+        page.set_viewport_size({"width": width, "height": height})
+        for name in ("sent", "arithmetic"):
+            place = page.locator(f"{BOARD} [name={name}]")
+            place.focus()
+            field = place.bounding_box()
+            verdict = page.locator(f"{BOARD} [role=status]").bounding_box()
+            assert field["y"] + field["height"] <= verdict["y"] < verdict["y"] + verdict["height"] <= height + 1
+
+
 def test_what_is_no_number_is_said_and_a_hostile_link_is_only_text(page: Any) -> None:
     assert "Type each number" in fill(page, moved="<b>")
     assert page.locator("[aria-invalid=true]").count() == 1

@@ -56,6 +56,7 @@ def fresh(browser: Any, *scripts: str, at: str = PAGE.as_uri(), **options: Any) 
 def done(browser: Any) -> Iterator[Any]:
     """The page after all experiments."""
     page = opened(browser, PAGE, accept_downloads=True)
+    page.evaluate(PATIENT)
     press(page)
     yield page
     assert not page.problems
@@ -101,6 +102,15 @@ def test_rates_are_kept_for_the_calculator(done: Any) -> None:
     assert min(memory, arithmetic, transfer) > 0
     assert float64 is None
     assert re.search(r"Memory .*B/s, float32 arithmetic .*FLOP/s", said(done))
+
+
+def test_an_addition_that_was_cut_short_tells_no_rate_of_the_memory(browser: Any) -> None:
+    """Ten numbers once gave 2 MB/s, in the first line and in the calculator."""
+    page = fresh(browser)
+    page.evaluate("document.querySelector('.fl-gpu').dataset.seconds = 0.01")
+    assert "Memory" not in press(page)
+    assert page.evaluate("localStorage.getItem('firstlight gpu')") is None
+    page.context.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

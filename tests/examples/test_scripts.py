@@ -55,6 +55,12 @@ def test_cells_are_short_and_lines_fit(script: Path) -> None:
         assert len(code) <= most, f"this cell has {len(code)} lines: {code[0]} …"
 
 
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_no_role_stands_inside_emphasis(script: Path) -> None:
+    """No markup of reST holds another, and no build warns: readers once saw ``:term:`` itself."""
+    assert not re.search(r"\*:[a-z-]+:`", script.read_text(encoding="utf-8"))
+
+
 @pytest.mark.parametrize("script", ONE_TASK, ids=lambda path: path.stem)
 def test_our_solution_comes_last_and_the_exercise_does_not_need_it(script: Path) -> None:
     """Whoever works on a page, or in its notebook, must not see the solution before the answer is judged."""

@@ -147,7 +147,7 @@ def block(site, name, start='<p class="fl-facts', end="</p>"):
 
 def test_the_line_under_the_title_says_level_needs_and_records(site):
     facts = block(site, NAMES[1])
-    assert text_of(facts) == "Level: hard · read first: First · no machine on record"
+    assert text_of(facts) == "Level: hard · read first: First · no machine on record · run it yourself"
     assert 'href="01_first.html"' in facts
     html = site.read(f"html/tutorials/{NAMES[1]}.html").partition("<body")[2]
     assert html.index("</h1>") < html.index("fl-facts") < html.index("Text of the page")

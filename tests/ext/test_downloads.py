@@ -164,11 +164,21 @@ def test_where_the_address_is_known_notebooks_fetch_the_wheel_and_a_page_that_is
     assert f"1_part/{ODD}.py" not in offered(site)
 
 
-def test_where_the_repository_is_known_the_notebook_that_records_clones_it_and_opens_in_colab(site):
+def test_what_every_page_says_of_its_downloads_is_not_searched(site):
+    index = json.loads(site.read("html/searchindex.js").removeprefix("Search.setIndex(").removesuffix(")"))
+    assert "text" in index["terms"], "the page's own word"
+    assert not {"uv", "colab", "notebook"} & index["terms"].keys()
+
+
+def test_where_the_repository_is_known_notebooks_open_in_colab_and_the_one_that_records_clones_it(site):
     assert RECORD not in site.read("html/install.html").partition("download>")[0]
+    assert "colab.research" not in site.read("html/tutorials/1_part/01_add.html")
     site.rebuild("html", "-E", "-A", "repository=some/one", "-A", "notebooks=https://colab.example/some/one")
     assert r"REPOSITORY = \"some/one\"" in offered(site)[RECORD].read_text(encoding="utf-8")
     assert f'href="https://colab.example/some/one/{RECORD}">' in site.read("html/install.html")
+    page = site.read(f"html/tutorials/{PAGES[4]}.html")
+    assert f'href="https://colab.example/some/one/{PAGES[4]}.ipynb"' in page
+    assert "Upload notebook" not in page
 
 
 def test_other_builders_make_no_files(site):

@@ -10,7 +10,7 @@ def folds(gallery):
 
 def test_only_cells_that_begin_with_the_word_are_folded(folds):
     assert len(folds) == 3
-    assert all(text.startswith("Solution\n") for text in (folds[0], folds[2]))
+    assert all(text.startswith("Show it, if you have tried\n") for text in (folds[0], folds[2]))
 
 
 def test_a_fold_can_have_a_title_of_its_own(folds):

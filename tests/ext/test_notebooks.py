@@ -1,4 +1,4 @@
-"""Each page's tables become Markdown in its notebook."""
+"""What stands in a page as reST becomes Markdown in its notebook."""
 
 import json
 
@@ -19,3 +19,45 @@ def test_no_table_of_a_page_is_lost_on_the_way_to_its_notebook(script) -> None:
     notebook = jupyter_notebook(split_code_and_text_blocks(str(script))[1], CONF, "")
     words = in_words(json.dumps(notebook), {}, lambda *_: [], lambda role, text, target: text or target)
     assert "table::" not in words
+
+
+PAGE = """
+.. dropdown:: Others, too
+
+   They wrote `a long
+   guide`__ and `a short one`__. See :ref:`three steps <steps>`.
+
+   __ https://one.example/
+   __ https://two.example/
+
+   .. measured-by-others:: sam-a6000
+"""
+
+
+def words(*cells: tuple[str, str]) -> list[str]:
+    notebook = {"cells": [{"cell_type": kind, "source": [text]} for kind, text in cells]}
+    return ["".join(cell["source"]) for cell in json.loads(in_words(json.dumps(notebook), {}, None, None))["cells"]]
+
+
+def test_a_fold_keeps_the_addresses_of_its_links_and_what_others_measured() -> None:
+    (text,) = words(("markdown", PAGE.replace(":ref:", "")))  # as sphinx-gallery hands it on
+    assert "[a long\nguide](https://one.example/) and [a short one](https://two.example/)" in text
+    assert "*three steps*" in text
+    assert "measured-by-others" not in text
+    assert "| " in text
+    assert "__" not in text
+
+
+@pytest.mark.parametrize(
+    ("cell", "want"),
+    [
+        ("# folded: The rule, in code\nx = 1", "# The rule, in code\nx = 1"),
+        ("# measured figure\n\nplot()", "plot()"),
+        ("# remember\nprint(1)", "print(1)"),
+        ("x = 1\n# figure\nplot()", "x = 1\n# figure\nplot()"),
+        ("# figures are large\nplot()", "# figures are large\nplot()"),
+        ("# solution\ndef f(): ...", "# solution\ndef f(): ..."),
+    ],
+)
+def test_what_a_page_makes_of_a_cell_is_not_said_where_nothing_is_made_of_it(cell: str, want: str) -> None:
+    assert words(("code", cell)) == [want]

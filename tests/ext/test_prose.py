@@ -194,6 +194,7 @@ def words(site) -> str:
 
 def test_pages_and_notebooks_follow_the_records_that_they_quote_and_nothing_else(site):
     assert 'Takes 10.0 ms (AMD &lt;script&gt;"EPYC"&lt;/script&gt;, 2026-05-01), 0.2 ×' in words(site)
+    assert words(site).count("2026-05-01") == 1, "a record is named once for all numbers in a row"
     assert not re.search(":timing:|On a GPU|a line that goes|not recorded", words(site))
     assert "a line that stays" in words(site)
     assert site.rebuild() == NOTHING

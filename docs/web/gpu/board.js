@@ -12,6 +12,10 @@ const trusted = (rows) => rows.filter(({ verdict }) => verdict !== "coarse");
 const best = (rows, what) => Math.max(0, ...trusted(rows).map((row) => (row[what] ?? 0) / row.median));
 const by = (rows, label) => rows.filter((row) => row.label.startsWith(label));
 
+const LARGE = 1e6;  // numbers in an array: fewer show the cost of a launch, or a cache
+/** The rate of the memory, if the addition came as far as arrays that say something of it; else 0. */
+const memoryRate = (rows) => best(rows.filter(({ bench, n }) => bench === "wins-add" && n >= LARGE).slice(-1), "bytes");
+
 /** Title, what the rows say in a sentence, and the axes of the figure, if a figure says more than the table. */
 const SHOWN = {
   "wins-add": { title: "Adding two arrays", x: "numbers in an array", y: "rate", unit: "B/s", what: "bytes", ticks: powers(10, 1, 7, 2),
@@ -111,8 +115,9 @@ function open(board) {
           say(`${SHOWN[row.bench].title}: ${row.label}, n = ${row.n.toLocaleString("en")} …`);
         },
       });
-      const [memory, arithmetic] = [best(rows.filter(({ bench }) => bench === "wins-add").slice(-1), "bytes"), best(rows, "flops")];
-      const most = memory && arithmetic ? ` Memory ${quantity(memory, "B/s")}, float32 arithmetic ${quantity(arithmetic, "FLOP/s")}.` : "";
+      const [memory, arithmetic] = [memoryRate(rows), best(rows, "flops")];
+      const most = memory && arithmetic ? ` Memory ${quantity(memory, "B/s")}, float32 arithmetic ${quantity(arithmetic, "FLOP/s")}.`
+        : of("wins-add").length ? " There was no time for arrays large enough to show the memory's rate: try again when the computer is less busy." : "";
       say(`Done: ${rows.length} rows.${most} Nothing has left this page.`);
     } catch (error) {
       say(`${explain(error)}${rows.length ? " What was measured until then is shown." : ""}`);
@@ -127,7 +132,7 @@ function open(board) {
   }
 
   function remember() {  // for the calculator of 2_devices/08, in this browser alone; WebGPU has no float64
-    const rates = [best(of("wins-add").slice(-1), "bytes"), best(rows, "flops"), null, best(by(of("transfers"), "to"), "bytes")];
+    const rates = [memoryRate(rows), best(rows, "flops"), null, best(by(of("transfers"), "to"), "bytes")];
     if (rates.includes(0)) return;
     try { localStorage.setItem("firstlight gpu", JSON.stringify({ name: about.name, rates })); } catch { /* not allowed */ }
     dispatchEvent(new Event("firstlight gpu"));

@@ -433,7 +433,7 @@ plt.show()
 #
 # .. measured-by-others:: fused-gain-a100 softmax-steps-a100
 #
-# (One thing more, if you pass arrays to and fro: some calls share memory, and others
+# (One thing more, if you pass arrays both ways: some calls share memory, and others
 # copy it. The fold has tried nine of them. PyTorch can't see what your kernel writes
 # into shared memory, so let it write into a *new* tensor, as ``launch`` does.)
 

@@ -181,9 +181,9 @@ plt.show()
 # We have climbed one of the stairs ourselves. On an H200, whose L2 holds 60 MiB, our
 # kernel read an array of 16 MiB at :timing:`caches rate "kernel/cuda:0/n=16777216"
 # @nvidia-h200`, and one of 1 GiB at :timing:`caches rate "kernel/cuda:0/n=1073741824"
-# @nvidia-h200`. (Each round gives a thread other numbers, so an L1 can't help. And both
-# rates could be higher if each thread had more than one load :doc:`in flight
-# </tutorials/3_kernels/11_bytes_in_flight>`.)
+# @nvidia-h200`. (Each round gives a thread other numbers, so an L1 can't help. Neither
+# rate is the card's highest. Perhaps too few loads were :doc:`in flight
+# </tutorials/3_kernels/11_bytes_in_flight>`, but we haven't tried.)
 #
 # So a cache can fool you when you time something. In the box below, somebody added two
 # vectors again and again, and reached nearly everything that the memory of an A100 can

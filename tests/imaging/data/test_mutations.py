@@ -159,8 +159,8 @@ def check(original: Path, broken: Path, mutate: Callable[[Path, Random], None], 
     before = read(original)
     for seed in range(seeds):
         shutil.rmtree(broken, ignore_errors=True)
-        broken.mkdir()
-        path = broken / original.name
+        path = broken / str(seed) / original.name  # casacore may still know the table that a path was
+        path.parent.mkdir(parents=True)
         (shutil.copytree if original.is_dir() else shutil.copy)(original, path)
         mutate(path, np.random.default_rng(seed))
         try:

@@ -1,12 +1,14 @@
-"""Automatic RML image: auto-mask, TV strength by the discrepancy principle, Bregman iterations, bootstrapped errors.
+"""Automatic RML image: auto-mask, Bregman iterations until the discrepancy principle stops them, bootstrapped errors.
 
-An image is made in five steps. (1) `find_source` finds where the source is, and emission is allowed there only:
-positive pixels would turn the noise of an empty sky into flux. (2) `bregman_iterations` fits the image with a strong
-total variation, adds the residual visibilities back to the data, and fits again, which restores what the regularizer
-took away. (3) The discrepancy principle ends this at the first image whose residuals in the source are no larger than
-noise, and `discrepancy_step` interpolates between the last two images, so that they are no smaller either. (4) A
-parametric bootstrap repeats the fits on visibilities of that image with fresh noise: their scatter is the error of the
-image. (5) Their mean excess over the image that they were made from is its bias, which is subtracted.
+An image is made in five steps, on a grid that `choose_grid` chooses, and in a crop of it that holds the source. (1)
+`find_source` finds where the source is, and emission is allowed there only: positive pixels would turn the noise of an
+empty sky into flux. (2) `bregman_iterations` fits the image with a strong total variation, adds the residual
+visibilities back to the data, and fits again, which restores what the regularizer took away. (3) The discrepancy
+principle ends this at the first image whose residuals in the source are no larger than noise, and `discrepancy_step`
+interpolates between the last two images, so that they are no smaller either. (4) A parametric bootstrap repeats the
+fits on visibilities of that image with fresh noise: their scatter is the error of the image. (5) Their mean excess
+over the image that they were made from is its bias, which is subtracted. Where gains or weights limit the image
+(`diagnose`), (4) and (5) would mean nothing, and are left out.
 """
 
 from __future__ import annotations
@@ -129,14 +131,14 @@ def image(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> Image:
-    """Return one image of all channels, with errors; mask and strength of the regularizer are found from the data.
+    """Return one image of all channels, with errors; mask and number of iterations are found from the data.
 
     A terminal shows a line of progress on stderr.
 
     Parameters
     ----------
     vis
-        What was observed. The weights must be right: see `check_weights`.
+        What was observed. The weights must be right: see `check_weights`. Only those that are far too small are scaled.
     field
         The width of the image in arcsec; by default as wide as the source needs.
     cell
@@ -161,11 +163,12 @@ def image(
     (True, np.float64(1.0))
     """
     check_visibilities(vis)
-    power = float(np.mean(vis.weight[~vis.flagged] * np.abs(vis.data[~vis.flagged]) ** 2)) / 2  # chi² of a dark sky
-    scale, quiet = (1 / power, _SCALED) if power < _QUIET else (1.0, _QUIET)
+    data = np.where(vis.flagged, 0, vis.data)
+    dark = float((vis.weight * np.abs(data) ** 2).sum()) / max(1, 2 * int((~vis.flagged).sum()))  # chi² of a dark sky
+    scale, quiet = (1 / dark, _SCALED) if 0 < dark < _QUIET else (1.0, _QUIET)
     for scalings in range(_MAX_SCALINGS + 1):  # each takes more of the source out of chi²
         found, chi2 = _image(replace(vis, weight=vis.weight * scale), field, cell, mask, draws, seed, device)
-        if scalings == _MAX_SCALINGS or max(chi2, rms(found.residual[~found.mask]) ** 2) > quiet:
+        if scalings == _MAX_SCALINGS or not chi2 or max(chi2, rms(found.residual[~found.mask]) ** 2) > quiet:
             break
         scale, quiet = scale / chi2, _SCALED
     if scale == 1:

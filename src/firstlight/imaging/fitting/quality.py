@@ -76,7 +76,7 @@ class Quality:
 
     @property
     def verdict(self) -> Verdict:
-        """``converged`` if nothing is wrong; else its first fault: over-fitted, not converged or doubtful."""
+        """``converged`` if nothing is wrong; else its first fault; `Verdict` lists them."""
         return self.faults[0][0] if self.faults else "converged"
 
     def __str__(self) -> str:

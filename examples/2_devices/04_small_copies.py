@@ -146,11 +146,11 @@ for label, (move, target, source) in ways.items():
 bench.plot()
 
 # %%
-# The curves to and from the GPU were recorded on the H100's computer. On the left they
-# are flat: a copy of 1,000 bytes takes as long as a copy of 64, because nearly all of
-# the time is latency. On the right they climb in step with the
-# size. The climb is the second number, the :term:`bandwidth`: how many bytes arrive in
-# a second once they flow.
+# The curves to and from the GPU were recorded on computers with an H100 and an H200. On
+# the left they are flat: a copy of 1,000 bytes takes as long as a copy of 64, because
+# nearly all of the time is latency. On the right they climb in step with the size. The
+# climb is the second number, the :term:`bandwidth`: how many bytes arrive in a second
+# once they flow.
 #
 # On the H100, a copy of 64 bytes took :timing:`transfers median "to the GPU,
 # pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`. That is its latency. A copy of a
@@ -160,7 +160,7 @@ bench.plot()
 # but they walk 4,096 times. That makes more than ten times what the 64 MiB took.
 #
 # So we can read both numbers off the two ends of a curve. If you run the cell, you get
-# those of your computer. The output below comes from one that has no GPU.
+# those of your computer. The tabs below say whose output you see.
 
 transfer = "to the GPU, pageable" if has_gpu else "within the CPU's memory"
 times = {t.n: t.median for t in bench.timings if t.label == transfer}

@@ -365,10 +365,12 @@ plt.show()
 #
 # And somebody's advice to read only every tenth? That took :timing:`queues median "GPU,
 # read each 10th step" @nvidia-h100-80gb-hbm3`, which is nearly as good as never,
-# because nine of ten bubbles are gone. The dashed curve in the figure wasn't fitted to
-# the points. It was computed from :math:`h` and :math:`d` alone.
+# because nine of ten bubbles are gone. (The dashed curve in the figure, that of the
+# toy, wasn't fitted to the points. It was computed from :math:`h` and :math:`d` alone.)
 #
-# And the wait itself? Here is what other people found on cards of their own:
+# And the wait itself? Somebody measured :spec:`PyTorch operation seconds` for a launch
+# on an A100, and :spec:`wait for a GPU seconds` more if you wait for it. These two
+# numbers are our model below, and what other people found on cards of their own:
 #
 # .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
 #

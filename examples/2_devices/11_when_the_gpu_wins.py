@@ -615,11 +615,12 @@ plt.show()
 #      - 7,700
 #
 # Where the rule says *never*, the measurement says so, too. If the data stay, the rule
-# was too careful by a factor of two to six, because it counts a wait for each result,
-# and our clock let one call follow the other. If they are sent, it was right for the
-# product, and too hopeful for the sampler. (With the link's rate from the data sheet,
-# it would have said 250 for the product.) For the stack it was plainly wrong: PyTorch
-# has an overhead on a CPU, too, of which the rule knows nothing.
+# was too careful by a factor of two to six, partly because it counts a wait for each
+# result, and our clock let one call follow the other. If they are sent, it was right
+# for the product, and too hopeful for the sampler. (With the link's rate from the data
+# sheet, it would have said 250 for the product.) And PyTorch has an overhead on a CPU,
+# too, of which the rule knows nothing. For the sampler and for the stack this was most
+# of it.
 
 
 # folded: How to find the size from which a GPU is faster

@@ -258,7 +258,8 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # and gain nothing in a product. (An addition still takes half the time.)
 #
 # A CPU has its likings, too. On two cores of an AMD EPYC, a product of 384 rows took
-# :timing:`precision median "matmul, float32" @cpu-amd-epyc` in ``float32``, but
+# :timing:`precision median "matmul, float32" @cpu-amd-epyc` in ``float32`` and
+# :timing:`precision median "matmul, bfloat16" @cpu-amd-epyc` in ``bfloat16``, but
 # :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``.
 #
 # The figure shows the error and the time of each format, so you want to be at the

@@ -258,7 +258,10 @@ bench.show()
 # A factor like these says as much about the CPU as about the GPU. Two cores of an AMD
 # EPYC needed :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for
 # the medium network with 256 pictures, and whoever compares the H100 with those reports
-# a far larger number. So whenever somebody tells you a factor, ask which CPU.
+# a far larger number. (For one picture and the small network they needed only
+# :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`, less than the
+# sixteen, which had next to nothing to share.) So whenever somebody tells you a factor,
+# ask which CPU.
 #
 # Where does the time go?
 # -----------------------

@@ -521,8 +521,10 @@ plt.show()
 # %%
 # Somebody else climbed it on an A100. There a multiprocessor can do 64 multiply-adds in
 # a clock cycle, but its shared memory hands out only 32 numbers. With a plain tile,
-# each multiply-add wants two, so a quarter of the card's rate is all that's left. With
-# 8 × 8 elements a thread, 16 numbers are enough for 64 multiply-adds:
+# each multiply-add wants two, so about a quarter of the card's rate should be left. (A
+# little more was measured, perhaps because a compiler can fetch four numbers with one
+# instruction.) With 8 × 8 elements a thread, 16 numbers are enough for 64
+# multiply-adds:
 #
 # .. measured-by-others:: tile-a100 eight-a100
 #

@@ -334,8 +334,10 @@ print(apart(try_strides, softmax_strided, run_softmax))
 # no time: if one of them is 1, Triton compiles a kernel in which the multiplication is
 # gone.
 #
-# One warning: if ``row * down`` can go beyond two billion, it overflows in silence.
-# Then write ``row.to(tl.int64) * down``.
+# Two warnings. The *result* is still written row by row, so make it with
+# ``torch.empty(x.shape)``: ``torch.empty_like`` of a transposed matrix is transposed,
+# too, and you'd be in the same trap from the other side. And if ``row * down`` can go
+# beyond two billion, it overflows in silence. Then write ``row.to(tl.int64) * down``.
 #
 # How many threads for a row?
 # ---------------------------
@@ -441,10 +443,12 @@ plt.show()
 # infinity into those places.) It's your kernel, and nobody had to write it.
 #
 # On the H200 it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
-# @nvidia-h200` for the rows of 1,024, the same as ours. For rows of 16,384 it took
-# :timing:`triton-rows median "torch.compile/cuda:0/n=16384" @nvidia-h200`, and ours,
-# with its sixteen warps, :timing:`triton-rows median "Triton/cuda:0/n=16384"
-# @nvidia-h200`.
+# @nvidia-h200` for the rows of 1,024, the same as ours. For rows of 256 it was the
+# faster one, :timing:`triton-rows median "torch.compile/cuda:0/n=256" @nvidia-h200`
+# against :timing:`triton-rows median "Triton/cuda:0/n=256" @nvidia-h200`. (It may give
+# several short rows to one program.) For rows of 16,384 it took :timing:`triton-rows
+# median "torch.compile/cuda:0/n=16384" @nvidia-h200`, and ours, with its sixteen warps,
+# :timing:`triton-rows median "Triton/cuda:0/n=16384" @nvidia-h200`.
 #
 # So when should you write Triton yourself? If ``torch.compile`` doesn't find the
 # fusion, and you've counted that there is something to win. It's good at chains of

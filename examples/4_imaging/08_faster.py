@@ -517,11 +517,11 @@ for what, label in (
 # Does the count explain everything? Nearly. Somebody measured :spec:`PyTorch operation
 # seconds` for a bare operation, and a hundred of those make a third of what the H100
 # took. Ours pass through Python, and through autograd, PyTorch's record of what to
-# differentiate. With :spec:`kernel of a program seconds` for each, as others found in
-# whole programs, the count comes out right. But with the real FFT the step took
-# :timing:`faster-step median "GPU, real FFT" @nvidia-h100-80gb-hbm3` instead of
-# :timing:`faster-step median "GPU, slices" @nvidia-h100-80gb-hbm3`, though it adds a
-# single operation. We don't know why.
+# differentiate. With :spec:`kernel of a program seconds` for each, a number that we
+# chose because whole programs of others took about as much, the count comes out right.
+# But with the real FFT the step took :timing:`faster-step median "GPU, real FFT"
+# @nvidia-h100-80gb-hbm3` instead of :timing:`faster-step median "GPU, slices"
+# @nvidia-h100-80gb-hbm3`, though it adds a single operation. We don't know why.
 #
 # So on a GPU another order is right:
 #

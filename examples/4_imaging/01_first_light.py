@@ -411,7 +411,10 @@ plt.show()
 #   as specks.
 #
 # Hence a rule: **take the strongest regularizer that leaves no residual above 5 σ.**
-# Here it chooses 0.0012. And the script's image?
+# Here it chooses 0.0012. (Look closely: even that residual has faint rings where the
+# disk is. No pixel stands out, so the rule lets them pass, but a little of each ring is
+# still in the gaps. :doc:`/tutorials/4_imaging/14_inside_image` gets rid of them.) And
+# the script's image?
 
 script_left = residual_image(after_600[None].float().to(device), data)[0]
 print(f"the script's image leaves {abs(script_left).max():.0f} σ")

@@ -109,11 +109,11 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 # would you publish its flux?**
 #
 # The data come with visilens, a program by Justin Spilker and colleagues that finds out
-# where the mass of a gravitational lens is. If you use them, `visilens says what to
-# cite`__; the observation is described by `Spilker et al. (2016)`__.
+# where the mass of a gravitational lens is. Its third example tells what they are: the
+# continuum at 2 mm, from an observation whose aim was a line of CO. If you use them,
+# `visilens says what to cite`__.
 #
 # __ https://github.com/jspilker/visilens#attribution
-# __ https://doi.org/10.3847/0004-637X/826/2/112
 
 # sphinx_gallery_thumbnail_number = 1
 import tempfile
@@ -261,16 +261,18 @@ draw(
 #
 # A pretty picture proves nothing. Read the report instead. Its first lines say what was
 # chosen: the field, the *mask* (the part of it that may be bright), and how smooth the
-# image is. With "0.59 Bregman iterations" it was sharpened by a bit more than half a
-# step, and then what was left over was noise. (You'll do such steps by hand in
+# image is. With about "0.6 Bregman iterations" it was sharpened by a bit more than half
+# a step, and then what was left over was noise. (You'll do such steps by hand in
 # :doc:`/tutorials/4_imaging/14_inside_image`.) The other lines answer four questions:
 #
 # 1. **Does the image explain the data?** Then the reduced :math:`\chi^2` is 1. Here
 #    it's 1.03, because the weights promise slightly less noise than there is.
 # 2. **Is anything left over?** The :term:`residuals <residual>` on the right should be
-#    noise, so their rms should be 1, in the source and beside it. Here these are 1.01
-#    and 1.13. The largest is at 4 σ, which noise reaches in so many pixels. Above 5 σ,
-#    be suspicious.
+#    noise, so their rms should be 1, in the source and beside it. In the source it's
+#    that. Beside it they are some ten percent louder, more than the weights explain.
+#    (Antennas that are a little off can do that. It's too little for a verdict, but the
+#    error of the flux is that of the noise alone.) The largest is at 4 σ, which noise
+#    reaches in so many pixels. Above 5 σ, be suspicious.
 # 3. **Is the flux what the shortest baselines see?** They see the whole source at once,
 #    and need no image. They say 14.7 ± 0.5 mJy, and the image has 15.2 mJy. If they
 #    see more, the image misses something, and the line says how much.

@@ -358,7 +358,9 @@ plt.show()
 #
 # In other words, a mask of ``tclean``'s moves the flux by as much as 9 %. So a percent
 # or two between programs is no reason to worry, and no reason to quote an error of 0.1
-# %.
+# %. (And programs can agree and be wrong together: by our report, the shortest
+# baselines of HD 142527 see a tenth more than any of these. Perhaps all of them miss
+# some faint, wide light.)
 #
 # __ https://discsim.github.io/frank/
 #

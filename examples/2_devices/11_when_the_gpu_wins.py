@@ -619,8 +619,8 @@ plt.show()
 # result, and our clock let one call follow the other. If they are sent, it was right
 # for the product, and too hopeful for the sampler. (With the link's rate from the data
 # sheet, it would have said 250 for the product.) And PyTorch has an overhead on a CPU,
-# too, of which the rule knows nothing. For the sampler and for the stack this was most
-# of it.
+# too, of which the rule knows nothing. For the sampler and for the stack that may be
+# most of it; we haven't measured how much.
 
 
 # folded: How to find the size from which a GPU is faster

@@ -12,7 +12,9 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.course import Course, course_of, minutes
+from _ext.outputs import recorded_figure
 from _ext.records import project_root, read_again, records_of, relative_root
+from firstlight.records.runner import MEASURED, block_keys, split
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -158,14 +160,21 @@ class MoveToTop(SphinxTransform):
 
 
 class Finding(SphinxDirective):
-    """``{finding} 4_imaging/01_first_light`` shows the figure of a tutorial's finding on a page in Markdown."""
+    """``{finding} 4_imaging/03_real_sky`` shows the figure of a tutorial's finding on a page in Markdown."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Show it in each theme."""
+        """Show the first figure that is recorded; else what this build drew, in each theme."""
+        name = self.arguments[0]
         read_again(self.env)  # it may be another figure when the tutorial was run again
-        figure = finding(self.env, self.arguments[0])  # as sphinx-gallery wrote it, in reStructuredText
+        source = (project_root(self.env) / "examples" / f"{name}.py").read_text(encoding="utf-8")
+        code = [block.text for block in split(source) if block.kind == "code"]
+        keys = [key for text, key in zip(code, block_keys(source), strict=True) if text.lstrip().startswith(MEASURED)]
+        records = [record for record, _, _ in records_of(self.env, name)]
+        if keys and (html := recorded_figure(records, keys[0])):
+            return [nodes.raw("", html, format="html")]
+        figure = finding(self.env, name)  # as sphinx-gallery wrote it, in reStructuredText
         return self.parse_text_to_nodes(f"```{{eval-rst}}\n{figure}\n```") if figure else []
 
 

@@ -90,14 +90,11 @@ def is_begun(here: str, text: str) -> bool:
 
 
 def show_figure(document: nodes.document, comment: nodes.comment, records: list[Record], key: str) -> None:
-    """Show what the newest record of a GPU, or else of a CPU, drew with the same code, and fold this build's behind."""
+    """Show what a machine on record drew with the same code, and fold this build's behind."""
     images = [node for node in until_next(comment) for node in node.findall(nodes.image)]
-    drawn = sorted((one for one in records if key in one.figures), key=lambda one: one.facts["device_kind"] == "cpu")
-    newest = next(iter(drawn), None)
-    if not newest or not images:
+    html = recorded_figure(records, key)
+    if not html or not images:
         return
-    said = f"Drawn from what was measured on {newest.facts['device_name']}"
-    html = f'<figure class="fl-figure">{newest.figures[key]}<figcaption>{escape(said)}</figcaption></figure>'
     for image in list(document.findall(nodes.image)):
         whole = image.parent if isinstance(image.parent, nodes.reference) else image  # a link to itself, in large
         if image["uri"] == images[0]["uri"]:
@@ -108,6 +105,15 @@ def show_figure(document: nodes.document, comment: nodes.comment, records: list[
             whole.parent.replace(whole, [nodes.raw("", own, format="html"), *parts])
         elif image["uri"] == images[-1]["uri"]:
             whole.parent.remove(whole)
+
+
+def recorded_figure(records: list[Record], key: str) -> str:
+    """Return the figure of a block in the newest record of a GPU, or else of a CPU, that has one; else nothing."""
+    having = sorted((one for one in records if key in one.figures), key=lambda one: one.facts["device_kind"] == "cpu")
+    for newest in having[:1]:
+        said = escape(f"Drawn from what was measured on {newest.facts['device_name']}")
+        return f'<figure class="fl-figure">{newest.figures[key]}<figcaption>{said}</figcaption></figure>'
+    return ""
 
 
 def until_next(comment: nodes.comment) -> list[nodes.Element]:

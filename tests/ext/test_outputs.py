@@ -141,6 +141,16 @@ def test_a_recorded_figure_stands_for_this_builds_in_the_text_and_under_the_titl
     assert not re.search(r"only-light[^>]*>\s*<figure", html)  # it is there in both
 
 
+def test_another_page_shows_a_finding_as_it_was_recorded(make_site):
+    front = ":orphan:\n\nFront\n=====\n\n.. finding:: "
+    site = make_site({f"examples/{CLOCK}.py": MEASURED, "front.rst": front + CLOCK})
+    keep(site.folder, CLOCK, "nvidia-old", figures={2: SVG})
+    site.rebuild()
+    html = site.read("html/front.html")
+    assert SVG in html
+    assert "drawn by this build" not in html
+
+
 def test_the_box_of_lines_to_remember_holds_the_records(site):
     html = site.read(f"html/tutorials/{CLOCK}.html")
     box = html[html.index("fl-box") :].partition("</ol>")[0]

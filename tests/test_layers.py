@@ -32,10 +32,10 @@ def modules() -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("wing", BELOW)
-def test_a_wing_imports_from_below_only(wing):
-    named = set().union(*(found for name, found in modules().items() if name.startswith(f"firstlight.{wing}")))
-    assert {name.split(".")[1] for name in named if "." in name} <= BELOW[wing] | {wing}
+@pytest.mark.parametrize("part", BELOW)
+def test_a_part_imports_from_below_only(part):
+    named = set().union(*(found for name, found in modules().items() if name.startswith(f"firstlight.{part}")))
+    assert {name.split(".")[1] for name in named if "." in name} <= BELOW[part] | {part}
 
 
 def test_there_is_no_circle():

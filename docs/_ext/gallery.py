@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from sphinx.util.logging import getLogger
 
 from _ext.records import project_root
-from firstlight.records import wings
+from firstlight.records import package_parts
 from firstlight.records.runner import digest
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ PAGE_SECONDS = 15  # that an example may take without a GPU on two cores
 def forget_outdated(app: Sphinx) -> None:
     """Remove what sphinx-gallery remembers of each example whose modules are not those of its last run."""
     gallery = Path(app.srcdir) / "tutorials"
-    ours = max(path.stat().st_mtime for path in wings.PACKAGE.rglob("*") if "__pycache__" not in path.parts)
+    ours = max(path.stat().st_mtime for path in package_parts.PACKAGE.rglob("*") if "__pycache__" not in path.parts)
     for script in sorted((project_root(app.env) / "examples").glob("*/[0-9][0-9]_*.py")):
         ran = gallery / script.parent.name / f"{script.name}.md5"
         stamp = ran.with_suffix(".modules")
         if stamp.exists() and stamp.stat().st_mtime > max(ours, script.stat().st_mtime):
             continue  # to compare what is older would take longer than all else in a build with nothing to do
-        now = digest(repr(wings.wings(script.read_text(encoding="utf-8"))))
+        now = digest(repr(package_parts.part_digests(script.read_text(encoding="utf-8"))))
         if not stamp.exists() or stamp.read_text(encoding="utf-8") != now:
             ran.unlink(missing_ok=True)
         stamp.parent.mkdir(parents=True, exist_ok=True)

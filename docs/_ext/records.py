@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util import logging
 
+from firstlight.records.package_parts import files_of, part_digests
 from firstlight.records.record import TIMED, Record, find, judge_file
 from firstlight.records.runner import digest
-from firstlight.records.wings import files_of, wings
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -98,7 +98,7 @@ def stands_on(folder: Path, example: str) -> list[Path]:
     for script in (folder / "examples").glob(f"{example}.py"):
         found.append(script)
         with suppress(SyntaxError):
-            parts = wings(script.read_text(encoding="utf-8"))
+            parts = part_digests(script.read_text(encoding="utf-8"))
             found += [file for name in TIMED if name in parts for file in files_of(name)]
     return found
 

@@ -8,8 +8,8 @@ import pytest
 from pages import EXAMPLES, running
 
 from firstlight.kernels import ptx
+from firstlight.records.package_parts import part_digests
 from firstlight.records.runner import digest
-from firstlight.records.wings import wings
 
 ROOT = Path(__file__).parents[2]
 PAGES = Path(__file__).with_name("pages.py")
@@ -27,7 +27,7 @@ def stands_on(tests: Path) -> str | None:
     ]
     sources = [script.read_text(encoding="utf-8") for script in scripts]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    return digest(repr([pins, *sources, *map(wings, sources)])) if named else None
+    return digest(repr([pins, *sources, *map(part_digests, sources)])) if named else None
 
 
 def pytest_collection_modifyitems(config, items):

@@ -4,15 +4,15 @@ from types import SimpleNamespace
 import pytest
 
 from _ext.gallery import forget_outdated
-from firstlight.records import wings
+from firstlight.records import package_parts
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """Two examples that were run, of which one stands on the kernels; and a copy of our package to change."""
     ours = shutil.ignore_patterns("__pycache__", "imaging")
-    copy = shutil.copytree(wings.PACKAGE, tmp_path / "src/firstlight", ignore=ours)
-    monkeypatch.setattr(wings, "PACKAGE", copy)
+    copy = shutil.copytree(package_parts.PACKAGE, tmp_path / "src/firstlight", ignore=ours)
+    monkeypatch.setattr(package_parts, "PACKAGE", copy)
     for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight.kernels import cuda\n"}.items():
         script = tmp_path / "examples/1_x" / f"{name}.py"
         script.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def memory(project, name: str):
 
 
 def forgotten(project) -> list[str]:
-    wings._digest.cache_clear()  # the next build is another process
+    package_parts._digest.cache_clear()  # the next build is another process
     forget_outdated(project)
     return [name for name in ("01_plain", "02_kernel") if not memory(project, name).exists()]
 

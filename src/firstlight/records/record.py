@@ -14,10 +14,10 @@ from typing import Any
 
 from firstlight.devices import Card, card
 from firstlight.display import Table
+from firstlight.records.package_parts import part_digests
 from firstlight.records.runner import SAVING, block_keys, digest, lines_that_run, split
 from firstlight.records.schema import VERDICTS, VERSION, problem
 from firstlight.records.slices import bench_digests
-from firstlight.records.wings import wings
 from firstlight.timing.result import Timing
 
 HELPER_API = 1  # raised when firstlight.timing changes what a timing means
@@ -82,7 +82,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
         "cpu_name": cpu.name,
         "cpu_cores": cpu.cores,
         **{f"lib_{name.replace('-', '_')}": version for name, version in best.libraries.items()},
-        **{f"code_{name}": found for name, found in wings(source).items() if name in TIMED},
+        **{f"code_{name}": found for name, found in part_digests(source).items() if name in TIMED},
         **{_bench_key(name): found for name, found in bench_digests(source).items()},
     }
     return {
@@ -268,7 +268,7 @@ def benches(source: str) -> frozenset[str]:
 
 def _drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
     """Yield what has changed around the code since a record was taken."""
-    for name, found in wings(source).items():
+    for name, found in part_digests(source).items():
         if name in TIMED and record.facts.get(f"code_{name}") != found:
             yield f"firstlight.{name} has changed"
     for name, version in installed().items():

@@ -1,4 +1,4 @@
-"""Which parts of the package a script stands on, and a digest of each.
+"""Which parts of the package a script imports, and a digest of each.
 
 When the digest changes, the script's record has drifted. A part is a folder (``imaging``) or a module (``devices``)
 right under ``firstlight``.
@@ -18,12 +18,12 @@ LAZY = ("timing", "devices")  # whose names are those of ``from firstlight impor
 IMPORT = re.compile(r"^\s*(?:from|import) firstlight(?:\.(\w+)| import)", re.MULTILINE)
 
 
-def wings(source: str) -> dict[str, str]:
+def part_digests(source: str) -> dict[str, str]:
     """Return the digest of each part that a script imports, itself or through others, by name.
 
     Examples
     --------
-    >>> list(wings("from firstlight.kernels import cuda"))
+    >>> list(part_digests("from firstlight.kernels import cuda"))
     ['display', 'kernels']
     """
     found: dict[str, str] = {}
@@ -36,11 +36,11 @@ def wings(source: str) -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def files_of(wing: str) -> tuple[Path, ...]:
+def files_of(part: str) -> tuple[Path, ...]:
     """Return the files of a part, data among them."""
-    folder = PACKAGE / wing
+    folder = PACKAGE / part
     files = (path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".json"))
-    return tuple(sorted(files)) if folder.is_dir() else tuple(PACKAGE.glob(f"{wing}.py"))
+    return tuple(sorted(files)) if folder.is_dir() else tuple(PACKAGE.glob(f"{part}.py"))
 
 
 def _imports(source: str) -> set[str]:

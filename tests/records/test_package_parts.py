@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from firstlight.records import wings as module
-from firstlight.records.wings import wings
+from firstlight.records import package_parts
+from firstlight.records.package_parts import part_digests
 
 PACKAGE = {
     "__init__.py": "import lazy_loader\n",
@@ -20,8 +20,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in PACKAGE.items():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.setattr(module, "PACKAGE", tmp_path)
-    module._digest.cache_clear()
+    monkeypatch.setattr(package_parts, "PACKAGE", tmp_path)
+    package_parts._digest.cache_clear()
     return tmp_path
 
 
@@ -38,7 +38,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_parts_are_found_through_others(source: str, expected: list[str]) -> None:
-    assert [*wings(source)] == expected
+    assert [*part_digests(source)] == expected
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_parts_are_found_through_others(source: str, expected: list[str]) -> Non
     ],
 )
 def test_only_what_runs_counts(package: Path, text: str, same: bool) -> None:
-    before = wings("from firstlight.imaging import CELLS\n")["imaging"]
+    before = part_digests("from firstlight.imaging import CELLS\n")["imaging"]
     (package / "imaging/grid.py").write_bytes(text.encode())
-    module._digest.cache_clear()
-    assert (wings("from firstlight.imaging import CELLS\n")["imaging"] == before) == same
+    package_parts._digest.cache_clear()
+    assert (part_digests("from firstlight.imaging import CELLS\n")["imaging"] == before) == same

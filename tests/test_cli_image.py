@@ -123,7 +123,7 @@ def test_a_mask_of_casa_and_a_cell_reach_the_image(npz, tmp_path, monkeypatch):
     monkeypatch.setattr("firstlight.imaging.image", stop)
     words = ["--mask", str(tmp_path / "mask.fits"), "--cell", "0.05", "--phase-centre", f"10,{20 + 1 / 3600}"]
     main(["image", str(npz), "--out", str(tmp_path / "out"), *words])
-    assert given["cell"] == 0.05
+    assert given["cell_size"] == 0.05
     east, north = GridCoords(0.05, 80).sky_coordinates()  # seen from 1" farther to the north
     allowed = given["mask"](east, north)
     assert (east[allowed].mean(), north[allowed].mean()) == pytest.approx((0.75, -0.5), abs=0.03)
@@ -165,8 +165,8 @@ def test_closures_make_an_image_without_a_place(tmp_path, capsys):
         ["--frequency", "-1e9"],
         ["--field", "1e9"],
         ["--field", "-1"],
-        ["--cell", "0"],
-        ["--cell", "0.1", "--closures"],
+        ["--cell-size", "0"],
+        ["--cell-size", "0.1", "--closures"],
         ["--mask", "my.fits"],
         ["--phase-centre", "10,95"],
         ["--phase-centre", "nan,nan"],

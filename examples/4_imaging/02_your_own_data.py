@@ -51,7 +51,7 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #      - ``--field 9``, in arcsec
 #      - as wide as the source needs
 #    * - ``cell="0.05arcsec"``
-#      - ``--cell 0.05``
+#      - ``--cell-size 0.05``
 #      - a third of the finest fringe, or less
 #    * - ``robust=0``
 #      - ``--robust 0``, of the restored map; the fit uses each weight as it is

@@ -70,7 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument(
         "--field", type=float, metavar="ARCSEC", help="the width of the image (default: by the source)"
     )
-    command.add_argument("--cell", type=float, metavar="ARCSEC", help="the width of a pixel (default: by the data)")
+    command.add_argument(
+        "--cell-size", type=float, metavar="ARCSEC", help="the width of a pixel (default: by the data)"
+    )
     command.add_argument("--mask", type=Path, metavar="FITS", help="where emission is allowed (default: it is found)")
     command.add_argument("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
     command.add_argument("--frequency", type=float, metavar="HZ", help="where the data do not say it")
@@ -185,15 +187,15 @@ def image(arguments: argparse.Namespace) -> int:
     from firstlight.imaging.products.calibration_files import write_closure_image
     from firstlight.imaging.products.report import whole_set
 
-    most = {"field": 4e5, "cell": 4e5, "frequency": 1e15, "dish": 1e4, "shortest": 1e12, "longest": 1e12}
+    most = {"field": 4e5, "cell-size": 4e5, "frequency": 1e15, "dish": 1e4, "shortest": 1e12, "longest": 1e12}
     for option, largest in most.items():  # no sky is as wide, no dish as large
-        value = getattr(arguments, option)
+        value = getattr(arguments, option.replace("-", "_"))
         if value is not None and not 0 < value < largest:
             raise ValueError(f"--{option} must be a positive number, less than {largest:g}; got {value:g}")
     if arguments.closures and arguments.self_calibrate:
         raise ValueError("--closures needs no gains, and --self-calibrate solves them: give one of the two")
-    if arguments.closures and (arguments.cell or arguments.mask):
-        raise ValueError("--closures chooses cells by itself and needs no mask: leave out --cell and --mask")
+    if arguments.closures and (arguments.cell_size or arguments.mask):
+        raise ValueError("--closures chooses cells by itself and needs no mask: leave out --cell-size and --mask")
     if not -2 <= arguments.robust <= 2:
         raise ValueError(f"--robust must be from -2 (sharp) to 2 (sensitive); got {arguments.robust:g}")
     with suppress(ValueError):  # not the main thread
@@ -224,7 +226,7 @@ def _image_and_report(
     from firstlight.imaging.products.fits_images import read_mask
     from firstlight.imaging.products.report import point_remark, write_products
 
-    how["cell"] = arguments.cell
+    how["cell_size"] = arguments.cell_size
     if arguments.mask:
         if vis.phase_centre is None:
             raise ValueError("a --mask has a place on the sky, and the data have none: give --phase-centre, too")

@@ -170,7 +170,7 @@ def test_a_field_that_would_not_fit_into_memory():
 
 def test_cell_and_mask_of_ones_own():
     noisy = seen([Point(0.1, east=0.5)], signal=50, antennas=20)[1]
-    found = image(noisy, field=4.0, cell=0.04, mask=lambda east, north: np.hypot(east - 0.5, north) < 0.3, draws=2)
+    found = image(noisy, field=4.0, cell_size=0.04, mask=lambda east, north: np.hypot(east - 0.5, north) < 0.3, draws=2)
     east, north = found.coords.sky_coordinates()
     assert found.coords.cell_size == 0.04
     assert (found.mask == (np.hypot(east - 0.5, north) < 0.3)).all()
@@ -181,9 +181,9 @@ def test_cell_and_mask_of_ones_own():
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"cell": 1.0}, "finest fringe"),
-        ({"cell": -0.1}, "cell must be above 0"),
-        ({"cell": 1e-4}, "pixels"),
+        ({"cell_size": 1.0}, "finest fringe"),
+        ({"cell_size": -0.1}, "cell_size must be above 0"),
+        ({"cell_size": 1e-4}, "pixels"),
         ({"mask": lambda east, north: east + north}, "float64"),
         ({"mask": lambda *_: np.ones((4, 4), bool)}, r"\(4, 4\)"),
         ({"mask": lambda east, _: east > 9}, "True somewhere"),

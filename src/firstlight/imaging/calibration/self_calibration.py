@@ -68,7 +68,7 @@ def self_calibrate(
     amplitude: bool = False,
     every: float | None = None,
     field: float | None = None,
-    cell: float | None = None,
+    cell_size: float | None = None,
     mask: Callable[[Real, Real], Mask] | None = None,
     device: torch.device | str = "cpu",
 ) -> SelfCalibration:
@@ -84,7 +84,7 @@ def self_calibrate(
         Whether amplitudes are calibrated, too. Their mean over antennas is kept, but the flux scale may move a little.
     every
         The least interval of solutions in seconds; by default as short as the signal allows.
-    field, cell, mask, device
+    field, cell_size, mask, device
         As of `image`.
 
     Examples
@@ -105,7 +105,9 @@ def self_calibrate(
     for most in (_PHASE_ROUNDS, _AMPLITUDE_ROUNDS)[: 1 + amplitude]:
         before, kept = None, len(tables)
         for _ in range(most):
-            found = image(_apply_all(imaged, tables), field=field, cell=cell, mask=mask, draws=0, device=device)
+            found = image(
+                _apply_all(imaged, tables), field=field, cell_size=cell_size, mask=mask, draws=0, device=device
+            )
             seen = _apply_all(imaged, tables[:kept])
             sky, coords = found.model, found.coords
             few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS

@@ -125,7 +125,7 @@ def image(
     vis: Visibilities,
     *,
     field: float | None = None,
-    cell: float | None = None,
+    cell_size: float | None = None,
     mask: Callable[[Real, Real], Mask] | None = None,
     draws: int = 16,
     seed: int = 0,
@@ -141,7 +141,7 @@ def image(
         What was observed. The weights must be right: see `check_weights`. Only those that are far too small are scaled.
     field
         The width of the image in arcsec; by default as wide as the source needs.
-    cell
+    cell_size
         The width of a pixel in arcsec; by default a third of the finest fringe, or half of that for a bright source.
     mask
         Where emission is allowed: a function that returns True or False for arrays of places, in arcsec east and north
@@ -167,7 +167,7 @@ def image(
     dark = float((vis.weight * np.abs(data) ** 2).sum()) / max(1, 2 * int((~vis.flagged).sum()))  # chi² of a dark sky
     scale, quiet = (1 / dark, _SCALED) if 0 < dark < _QUIET else (1.0, _QUIET)
     for scalings in range(_MAX_SCALINGS + 1):  # each takes more of the source out of chi²
-        found, chi2 = _image(replace(vis, weight=vis.weight * scale), field, cell, mask, draws, seed, device)
+        found, chi2 = _image(replace(vis, weight=vis.weight * scale), field, cell_size, mask, draws, seed, device)
         if scalings == _MAX_SCALINGS or not chi2 or max(chi2, rms(found.residual[~found.mask]) ** 2) > quiet:
             break
         scale, quiet = scale / chi2, _SCALED
@@ -180,7 +180,7 @@ def image(
 def _image(
     vis: Visibilities,
     field: float | None,
-    cell: float | None,
+    cell_size: float | None,
     mask: Callable[[Real, Real], Mask] | None,
     draws: int,
     seed: int,
@@ -191,7 +191,7 @@ def _image(
     hertz = np.nan_to_num(vis.frequency, nan=1.0)[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
     vis, left_out = leave_out_intra_site(vis)
-    asked, width = choose_grid(vis, field, cell, device)
+    asked, width = choose_grid(vis, field, cell_size, device)
     for finer in (1, 2):  # pixels of a fifth of a beam show the position of a bright point too coarsely
         coords = GridCoords(asked.cell_size / finer, asked.npix * finer)
         problem, beam, observed, unit = whiten(vis, coords, device)
@@ -200,7 +200,7 @@ def _image(
         cropped_vis = problem.vis.phase_shifted(*centre).in_units_of(noise)
         cropped = ImagingProblem(cropped_vis, cropped_coords, device)
         images = bregman_iterations(cropped, cropped_vis.data[None], where[crop], _MAX_BREGMAN, stop_at_noise=True)
-        if cell or noise > 1 or np.abs(cropped.residual_image(images[-1])[where[crop]]).max() < MAX_RESIDUAL:
+        if cell_size or noise > 1 or np.abs(cropped.residual_image(images[-1])[where[crop]]).max() < MAX_RESIDUAL:
             break
     step = discrepancy_step(cropped, images, where[crop])
     best, pixel_flux = interpolate(images, step), coords.cell_size**2 * unit * noise

@@ -41,19 +41,20 @@ def leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ..
 
 
 def choose_grid(
-    vis: Visibilities, field: float | None, cell: float | None, device: torch.device | str
+    vis: Visibilities, field: float | None, cell_size: float | None, device: torch.device | str
 ) -> tuple[GridCoords, str]:
-    """Return the grid of an image, and why it is as wide; the field and the cell are as asked for, in arcsec."""
+    """Return the grid of an image, and why it is as wide; the field and the cell size are as asked for, in arcsec."""
     source_width = _suggest_field(vis, device) if field is None else field
     suggested = suggest_grid(vis, source_width)
     npix, size = suggested.npix, suggested.cell_size
-    if cell is not None:
-        if not 0 < cell <= _MAX_CELL * size:
+    if cell_size is not None:
+        if not 0 < cell_size <= _MAX_CELL * size:
             raise ValueError(
-                f"cell must be above 0, and at most {_MAX_CELL * size:.3g} arcsec for the finest fringe of these data "
-                f"to be one; got {cell:g}. Leave out the longest baselines (select_baselines) for a coarser one"
+                f"cell_size must be above 0, and at most {_MAX_CELL * size:.3g} arcsec for the finest fringe of these "
+                f"data to be one; got {cell_size:g}. Leave out the longest baselines (select_baselines) for a coarser "
+                "one"
             )
-        npix, size = fast_fft_size(math.ceil((source_width or npix * size) / cell * (1 - 1e-9))), cell
+        npix, size = fast_fft_size(math.ceil((source_width or npix * size) / cell_size * (1 - 1e-9))), cell_size
     if not source_width:
         npix = max(npix, _MIN_PIXELS)
     if field is None:

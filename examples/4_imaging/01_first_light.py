@@ -344,7 +344,7 @@ def first_light(data, strength):
 
 
 found = first_light(data, strength=1.2e-3)
-print(f"{found.iterations} iterations: {found.why}")
+print(f"{found.iterations} iterations: {found.status}")
 
 # %%
 # What is ``strength``? Most of the Fourier plane is empty, so many images fit the data

@@ -225,7 +225,7 @@ for name, found in {"averages": spoiled, "every row": good}.items():
     off = np.linalg.norm(image - truth) / np.linalg.norm(truth)
     left = residual_image(found.image, exact)[0]
     print(f"{name:9}: chi² {found.terms['chi2']:5.2f}, off by {off:5.1%}", end="")
-    print(f", leaves {np.abs(left).max():3.0f} σ, fit says {found.why}")
+    print(f", leaves {np.abs(left).max():3.0f} σ, fit says {found.status}")
 print(f"time: {quick:.2f} s for averages, {slow:.2f} s for every row")
 
 # %%

@@ -109,7 +109,7 @@ def said_of(fitted):
 
 def tell(name, fitted):
     within = fitted.left[source(fitted.coords)].std()
-    print(f"{name}: {fitted.found.why}")
+    print(f"{name}: {fitted.found.status}")
     print(f"    {said_of(fitted)}", end="; ")
     print(f"residuals {np.abs(fitted.left).max():4.1f} σ at most", end=", ")
     print(f"{within:.2f} σ rms in the source")

@@ -142,9 +142,9 @@ def rml(data, times=1):
     how = {"optimizer": "lbfgs", "lambdas": "exact", "max_iter": 300}
     how |= {"tolerance": 1e-3, "check_every": 10, "progress": False}
     found = fit(net, seen, losses=tv, **how)
-    assert found.why not in ("max_iter", "not finite"), found.message
+    assert found.status not in ("max_iter", "not finite"), found.message
     left = seen.residuals(found.image)
-    return found.image[0].double().cpu().numpy(), left.cpu().numpy()[0], found.why
+    return found.image[0].double().cpu().numpy(), left.cpu().numpy()[0], found.status
 
 
 # %%

@@ -30,7 +30,7 @@ def test_the_worst_cell_is_off_by_more_than_its_noise(page):
 def test_the_averages_are_to_blame_and_not_the_fit(page):
     spoiled, good = page["spoiled"], page["good"]
     assert page["of_truth"][180] > 2 * spoiled.terms["chi2"] > 10
-    assert good.why == "converged" != spoiled.why
+    assert good.status == "converged" != spoiled.status
     off = [np.linalg.norm(found.image.cpu()[0].numpy() - page["truth"]) for found in (good, spoiled)]
     assert off[1] > 2 * off[0]
 

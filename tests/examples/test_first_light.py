@@ -52,8 +52,8 @@ def test_residuals_tell_too_smooth_from_over_fitted(page):
 
 
 def test_the_eight_lines_need_no_more_steps(page):
-    assert page["found"].why == "converged"
-    assert page["fits"][5e-4].why == "over-fitted"
+    assert page["found"].status == "converged"
+    assert page["fits"][5e-4].status == "over-fitted"
     assert page["sky"][1.2e-3].sum() * page["area"] == pytest.approx(0.25, rel=0.01)
 
 

@@ -48,7 +48,7 @@ def test_shared_baselines_stretch_and_a_shared_beam_is_worse(page):
 
 def test_the_cube_fits_every_channel_and_not_the_noise(page):
     assert page["result"].chi2.shape[1] == page["nchan"]
-    assert page["result"].why == "converged"
+    assert page["result"].status == "converged"
     ratio = page["residual"].std(axis=(1, 2)) / page["of_noise"].std(axis=(1, 2))
     assert 0.9 < ratio.min() <= ratio.max() < 1.02
     assert abs(page["residual"]).max() < 5

@@ -38,7 +38,7 @@ def test_a_wide_field_makes_flux_of_noise_until_it_is_masked(page):
     wide, masked = page["wide"], page["masked"]
     assert wide.flux > 2 * page["flux"]
     assert wide.chi2 < 1 - 4 * page["error"]
-    assert wide.found.why == "over-fitted"
+    assert wide.found.status == "over-fitted"
     assert masked.flux == pytest.approx(page["flux"], rel=0.05)
     assert abs(masked.chi2 - 1) < 3 * page["error"]
     assert masked.coords == wide.coords
@@ -52,7 +52,7 @@ def test_an_image_of_noise_is_quieter_in_the_source_and_further_off(page):
 
 def test_a_fit_that_stopped_can_miss_what_its_chi_squared_does_not_show(page):
     stuck = page["stuck"]
-    assert stuck.found.why == "not converged"
+    assert stuck.found.status == "not converged"
     assert np.abs(stuck.left).max() > 7
     assert abs(stuck.chi2 - 1) < 2 * page["error"]
     assert page["worth"] < page["error"]

@@ -52,7 +52,7 @@ def test_curves_begin_at_the_start_and_end_at_the_image(way, kind, optimizer, ta
     take(way)
     data, net = observed(kind, TYPES[way]), model(TYPES[way])
     found = fit(net, data, losses=LOSSES, optimizer=optimizer, tolerance=1e-3, progress=False)
-    assert found.why == found.quality.verdict  # the loss stands still, whatever the residuals are
+    assert found.status == found.quality.verdict  # the loss stands still, whatever the residuals are
     assert len(found.loss) == len(found.chi2) == len(found.flux) >= found.iterations
     net_at_start = model()
     net_at_start()
@@ -98,7 +98,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_state(kind, optimize
     net = model()
     options = {"optimizer": optimizer, "check_every": 10, "tolerance": None, "progress": False}
     found = fit(net, observed(kind), losses={"odd": (1e-3, fails_later)} | LOSSES, **options)
-    assert found.why == "not finite"
+    assert found.status == "not finite"
     assert found.image.isfinite().all()
     assert all(value.isfinite().all() for value in net.state_dict().values())
     assert np.isfinite(found.loss).all()

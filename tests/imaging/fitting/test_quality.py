@@ -46,12 +46,12 @@ def fitted(strength, data=None, **how):
 def test_a_wrong_strength_is_told(strength, verdict):
     found = fitted(strength)
     assert found.quality.verdict == verdict
-    assert found.why in (verdict, "max_iter")
+    assert found.status in (verdict, "max_iter")
     assert verdict in str(found)
 
 
 def test_a_fit_that_was_stopped_has_not_converged():
-    assert fitted(3, max_iter=3).why == "max_iter"
+    assert fitted(3, max_iter=3).status == "max_iter"
 
 
 def test_flux_of_an_empty_sky_is_told():

@@ -36,8 +36,8 @@ from firstlight.imaging.fitting.image_grid import choose_grid, leave_out_intra_s
 from firstlight.imaging.fitting.imaging_problem import ImagingProblem, hann_smooth, model_visibilities, whiten
 from firstlight.imaging.fitting.quality import (
     SOURCE_FLOOR,
+    ImageVerdict,
     Quality,
-    Verdict,
     assess,
     rms,
     short_baseline_amplitude,
@@ -289,7 +289,7 @@ def _assess(
     residual: Real,
     chi2: float,
     dynamic_range: float,
-    cause: tuple[Verdict, str] | None,
+    cause: tuple[ImageVerdict, str] | None,
 ) -> Quality:
     """Return the quality of an image; the model is whitened, the sky in Jy/arcsec²."""
     coords = problem.coords

@@ -11,7 +11,7 @@ from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, des
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.bregman import MAX_RESIDUAL
-from firstlight.imaging.fitting.quality import MAX_MAP_NOISE, MAX_SIGMA, Verdict, map_noise, rms
+from firstlight.imaging.fitting.quality import MAX_MAP_NOISE, MAX_SIGMA, ImageVerdict, map_noise, rms
 from firstlight.imaging.fourier.beams import Beam, convolve
 
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
@@ -35,7 +35,7 @@ def dynamic_range_of(residual: Real, mask: Mask, model: Real, beam: Beam, coords
 
 def diagnose(
     observed: Visibilities, seen: Complex, residual: Real, chi2: float, dynamic_range: float, *, limited: bool
-) -> tuple[Verdict, str] | None:
+) -> tuple[ImageVerdict, str] | None:
     """Return what makes residuals larger than noise, of data and what a model has of them, if anything does.
 
     ``limited`` says that the residuals are far louder than noise, so that something else limits the image.

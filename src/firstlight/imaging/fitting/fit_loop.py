@@ -45,7 +45,7 @@ class Fit:
         iteration of Adam, a few more of L-BFGS. Of separate fits all three have a column for each.
     iterations
         How many were made.
-    why
+    status
         ``converged``, if the loss has stopped falling and nothing is wrong with the image; else what `Quality` says is
         wrong, or why the fit stopped before: ``max_iter`` or ``not finite``.
     message
@@ -62,7 +62,7 @@ class Fit:
     >>> u = np.array([0.0, 3e5, 6e5])
     >>> data = ExactLikelihood(u, u[::-1], np.ones(3, complex), np.full(3, 1e4), cell_size=0.1, npix=16)
     >>> found = fit(GriddedNet(GridCoords(cell_size=0.1, npix=16)), data, max_iter=5, progress=False)
-    >>> found.why, found.image.shape, found.loss.shape
+    >>> found.status, found.image.shape, found.loss.shape
     ('max_iter', torch.Size([1, 16, 16]), (5,))
     """
 
@@ -72,7 +72,7 @@ class Fit:
     chi2: Real
     flux: Real
     iterations: int
-    why: str
+    status: str
     message: str
     quality: Quality
     notes: tuple[str, ...]
@@ -140,7 +140,7 @@ def fit(
     >>> likelihood = ExactLikelihood(u, u[::-1], np.ones(3, complex), np.full(3, 1e4), cell_size=0.1, npix=16)
     >>> model = GriddedNet(GridCoords(cell_size=0.1, npix=16))
     >>> found = fit(model, likelihood, losses={"sparsity": (1e-4, sparsity)}, tolerance=0.1, progress=False)
-    >>> found.why, bool(found.chi2[0] > 100), found.terms["chi2"] < 0.1
+    >>> found.status, bool(found.chi2[0] > 100), found.terms["chi2"] < 0.1
     ('converged', True, True)
     """
     check_options(optimizer, lr, max_iter, tolerance, check_every)
@@ -181,12 +181,12 @@ def _run(
     what = progress if isinstance(progress, str) else "fit"
     disable = not progress if isinstance(progress, bool) else None
     with tqdm(total=max_iter, desc=what, leave=False, disable=disable) as bar:
-        while not state.why:
+        while not state.status:
             if tolerance is not None and _has_converged(state.losses, tolerance):
-                state.why = "converged"
+                state.status = "converged"
                 state.message = f"{_PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
             elif state.iteration >= max_iter:
-                state.why = "max_iter"
+                state.status = "max_iter"
                 state.message = f"Stopped after {state.iteration} iterations, before it converged."
             else:
                 before = state.iteration
@@ -221,7 +221,7 @@ class _FitState:
     curves: list[Tensor] = field(default_factory=list)  # a row for each evaluation of the loss
     latest: dict[str, float] = field(default_factory=dict)
     best: dict[str, Any] = field(default_factory=dict)
-    why: str = ""
+    status: str = ""
     message: str = ""
 
     def start(self) -> None:
@@ -243,7 +243,7 @@ class _FitState:
             self._accept(terms)
         else:
             problem = describe_non_finite(terms) if nfinite == len(curves) else "the loss is not finite"
-            self.why = "not finite"
+            self.status = "not finite"
             self.message = (
                 f"Stopped: {problem} after iteration {self.iteration}. The best image before that is kept; a smaller "
                 "lr may help."
@@ -266,9 +266,9 @@ class _FitState:
         shape = (-1, n) if objective.separate else (-1,)
         sky = objective.sky.detach().clone()
         quality = assess_image(sky, objective.data, terms["chi2"], objective.ndata)
-        if self.why == "converged":
-            self.why = quality.verdict
-            self.message = f"{self.why.capitalize()}: {self.message}"
+        if self.status == "converged":
+            self.status = quality.verdict
+            self.message = f"{self.status.capitalize()}: {self.message}"
         return Fit(
             image=sky,
             terms=terms,
@@ -276,7 +276,7 @@ class _FitState:
             chi2=curves[:, n : 2 * n].reshape(shape),
             flux=curves[:, 2 * n :],
             iterations=self.iteration,
-            why=self.why,
+            status=self.status,
             message=self.message,
             quality=quality,
             notes=tuple(objective.notes),

@@ -16,7 +16,9 @@ from firstlight.imaging.data.datasets import GriddedDataset
 from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fourier.nufft import to_tensor, visibilities
 
-Verdict = Literal["converged", "over-fitted", "not converged", "limited by calibration", "not calibrated", "doubtful"]
+ImageVerdict = Literal[
+    "converged", "over-fitted", "not converged", "limited by calibration", "not calibrated", "doubtful"
+]
 
 SOURCE_FLOOR = 0.05  # of the brightest pixel: what is above it is the source, if no mask says where it is
 _BEAM_PIXELS = 12  # pixels of a beam, about, at three cells for the finest fringe
@@ -72,11 +74,11 @@ class Quality:
     short_flux: float
     short_error: float
     dynamic_range: float
-    faults: tuple[tuple[Verdict, str], ...]
+    faults: tuple[tuple[ImageVerdict, str], ...]
 
     @property
-    def verdict(self) -> Verdict:
-        """``converged`` if nothing is wrong; else its first fault; `Verdict` lists them."""
+    def verdict(self) -> ImageVerdict:
+        """``converged`` if nothing is wrong; else its first fault; `ImageVerdict` lists them."""
         return self.faults[0][0] if self.faults else "converged"
 
     def __str__(self) -> str:
@@ -110,7 +112,7 @@ def assess(
     beams: float = math.inf,
     bias: float = 0.0,
     dynamic_range: float = math.nan,
-    cause: tuple[Verdict, str] | None = None,
+    cause: tuple[ImageVerdict, str] | None = None,
     advice: str = "take more steps or a smaller λ; if neither helps, check_weights",
 ) -> Quality:
     """Return the quality that such numbers mean; those of few visibilities, or of few beams, may be off by chance.
@@ -120,7 +122,7 @@ def assess(
     off = (chi2 - 1) * math.sqrt(count)
     rms_scatter = MAX_SIGMA / math.sqrt(2 * max(1, min(beams, count)))
     flux, short_flux, error = fluxes
-    faults: list[tuple[Verdict, str]] = []
+    faults: list[tuple[ImageVerdict, str]] = []
     if cause:
         faults.append(cause)
     elif off < -MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):

@@ -4,8 +4,8 @@ An image is made in five steps, on a grid that `choose_grid` chooses, and in a c
 `find_source` finds where the source is, and emission is allowed there only: positive pixels would turn the noise of an
 empty sky into flux. (2) `bregman_iterations` fits the image with a strong total variation, adds the residual
 visibilities back to the data, and fits again, which restores what the regularizer took away. (3) The discrepancy
-principle ends this at the first image whose residuals in the source are no larger than noise, and `discrepancy_step`
-interpolates between the last two images, so that they are no smaller either. (4) A parametric bootstrap repeats the
+principle ends this at the first image whose residuals in the source are no larger than noise, and
+`fraction_of_last_iteration` takes only so much of the last step that they are no smaller either. (4) A parametric bootstrap repeats the
 fits on visibilities of that image with fresh noise: their scatter is the error of the image. (5) Their mean excess
 over the image that they were made from is its bias, which is subtracted. Where gains or weights limit the image
 (`diagnose`), (4) and (5) would mean nothing, and are left out.
@@ -28,7 +28,7 @@ from firstlight.imaging.fitting.bregman import (
     TV_STRENGTH,
     bootstrap,
     bregman_iterations,
-    discrepancy_step,
+    fraction_of_last_iteration,
     interpolate,
 )
 from firstlight.imaging.fitting.diagnosis import diagnose, dynamic_range_of, is_noise
@@ -43,7 +43,7 @@ from firstlight.imaging.fitting.quality import (
     short_baseline_amplitude,
     short_baseline_flux,
 )
-from firstlight.imaging.fitting.source_mask import MASK_SEED, crop_to_mask, find_source, noise_beside
+from firstlight.imaging.fitting.source_mask import DETECTION_THRESHOLD, crop_to_mask, find_source, noise_beside
 from firstlight.imaging.fourier.beams import Beam
 from firstlight.imaging.units import angular_unit
 
@@ -194,27 +194,27 @@ def _image(
     asked, width = choose_grid(vis, field, cell_size, device)
     for finer in (1, 2):  # pixels of a fifth of a beam show the position of a bright point too coarsely
         coords = GridCoords(asked.cell_size / finer, asked.npix * finer)
-        problem, beam, observed, unit = whiten(vis, coords, device)
-        where, noise = _mask_of(problem, beam, observed, mask)
+        problem, beam, scaled_vis, unit = whiten(vis, coords, device)
+        where, noise = _mask_of(problem, beam, scaled_vis, mask)
         crop, centre, cropped_coords = crop_to_mask(where, coords)
         cropped_vis = problem.vis.phase_shifted(*centre).in_units_of(noise)
         cropped = ImagingProblem(cropped_vis, cropped_coords, device)
         images = bregman_iterations(cropped, cropped_vis.data[None], where[crop], _MAX_BREGMAN, stop_at_noise=True)
         if cell_size or noise > 1 or np.abs(cropped.residual_image(images[-1])[where[crop]]).max() < MAX_RESIDUAL:
             break
-    step = discrepancy_step(cropped, images, where[crop])
-    best, pixel_flux = interpolate(images, step), coords.cell_size**2 * unit * noise
+    fraction = fraction_of_last_iteration(cropped, images, where[crop])
+    best, pixel_flux = interpolate(images, fraction), coords.cell_size**2 * unit * noise
     sky, error, model = np.zeros((3, coords.npix, coords.npix))
     model[crop] = best[0].cpu().numpy() * noise
     residual, chi2 = _residual_and_chi2(problem, model)
     dynamic_range = dynamic_range_of(residual, where, model, beam, coords)
-    seen = model_visibilities(model, observed, coords)
-    cause = diagnose(observed, seen, residual, chi2, dynamic_range, limited=not is_noise(residual, where))
+    model_vis = model_visibilities(model, scaled_vis, coords)
+    cause = diagnose(scaled_vis, model_vis, residual, chi2, dynamic_range, limited=not is_noise(residual, where))
     limited = cause is not None and cause[0] in ("limited by calibration", "not calibrated")
     if limited or not draws:
         bias, flux_scatter, error = torch.zeros(()), math.nan, np.full_like(error, math.nan)
     else:
-        draws_of, bias = bootstrap(cropped, images, step, where[crop], draws, seed)
+        draws_of, bias = bootstrap(cropped, images, fraction, where[crop], draws, seed)
         flux_scatter = float((draws_of.sum((1, 2)).cpu().double() * pixel_flux).std())
         error[crop] = draws_of.std(0).cpu().numpy() * unit
     sky[crop] = (hann_smooth(best)[0] - bias).cpu().numpy() * unit * noise
@@ -243,15 +243,15 @@ def _image(
             f"field {field_width:.3g} {angle}, {coords.npix} pixels of {cell_size:g} {angle}: {width}",
             f"the mask, where emission is allowed, covers {beams:.0f} beams of {major:.3g} × {minor:.3g} {angle}, "
             f"{where.mean():.0%} of the field, {'as given' if mask else 'where the data show a source'}{doubt}",
-            f"total variation {TV_STRENGTH:g} times the noise of the gradient; {len(images) - 2 + step:.2g} Bregman "
-            f"iterations, until the residuals of the source were {_noise_text(noise)} (discrepancy principle)",
+            f"total variation {TV_STRENGTH:g} times the noise of the gradient; {len(images) - 2 + fraction:.2g} "
+            f"Bregman iterations, until the residuals of the source were {_noise_text(noise)} (discrepancy principle)",
         ),
     )
     return found, chi2
 
 
 def _mask_of(
-    problem: ImagingProblem, beam: Beam, observed: Visibilities, given: Callable[[Real, Real], Mask] | None
+    problem: ImagingProblem, beam: Beam, vis: Visibilities, given: Callable[[Real, Real], Mask] | None
 ) -> tuple[Mask, float]:
     """Return where emission is allowed, and the noise of the residuals beside it, in σ: 1, or more for wrong gains."""
     if given is not None:
@@ -262,11 +262,11 @@ def _mask_of(
                 f"{mask.dtype} {mask.shape}, {np.count_nonzero(mask)} of them not 0"
             )
         return mask, noise_beside(problem, mask)
-    mask, noise = find_source(problem, beam, observed)
+    mask, noise = find_source(problem, beam, vis)
     if not mask.any():
         most = np.abs(problem.residual_image(torch.zeros_like(problem.likelihood.reference))).max()
         raise ValueError(
-            f"no source is seen: the dirty image has nothing above {MASK_SEED:g} times its noise (at most "
+            f"no source is seen: the dirty image has nothing above {DETECTION_THRESHOLD:g} times its noise (at most "
             f"{most:.1f}). Check the weights (check_weights) and the phase centre, or observe for longer"
         )
     return mask, noise

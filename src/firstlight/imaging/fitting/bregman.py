@@ -47,31 +47,31 @@ def _residuals_are_noise(residual: Real, image: Tensor, mask: Mask) -> bool:
     return rms(residual[bright]) <= 1 and float(np.abs(residual[mask]).max()) <= MAX_RESIDUAL
 
 
-def discrepancy_step(problem: ImagingProblem, images: list[Tensor], mask: Mask) -> float:
-    """Return the least step from the last image but one to the last that leaves residuals like noise."""
+def fraction_of_last_iteration(problem: ImagingProblem, images: list[Tensor], mask: Mask) -> float:
+    """Return the least fraction of the last iteration that leaves residuals like noise (discrepancy principle)."""
     bright = (images[-1][0] > 1).sum().item() * problem.coords.cell_size**2
     if len(images) == 1 or bright < _MIN_BEAMS * problem.vis.noise:
         return 1.0  # of so few beams, the residuals tell nothing
     before, after = (problem.residual_image(one) for one in images[-2:])
-    for step in np.linspace(0, 1, 1001)[:-1]:
-        residual = step * after + (1 - step) * before
-        if _residuals_are_noise(residual, interpolate(images, step), mask):
-            return float(step)
+    for fraction in np.linspace(0, 1, 1001)[:-1]:
+        residual = fraction * after + (1 - fraction) * before
+        if _residuals_are_noise(residual, interpolate(images, fraction), mask):
+            return float(fraction)
     return 1.0
 
 
-def interpolate(images: list[Tensor], step: float) -> Tensor:
-    """Return the image that lies a step, from 0 to 1, between the last but one and the last."""
-    return images[-1] if len(images) == 1 else step * images[-1] + (1 - step) * images[-2]
+def interpolate(images: list[Tensor], fraction: float) -> Tensor:
+    """Return the last image but one plus a fraction, from 0 to 1, of what the last iteration has changed."""
+    return images[-1] if len(images) == 1 else fraction * images[-1] + (1 - fraction) * images[-2]
 
 
 def bootstrap(
-    problem: ImagingProblem, images: list[Tensor], step: float, mask: Mask, draws: int, seed: int
+    problem: ImagingProblem, images: list[Tensor], fraction: float, mask: Mask, draws: int, seed: int
 ) -> tuple[Tensor, Tensor]:
     """Return images of simulated data, and their mean excess over the image that these were made from."""
-    best = interpolate(images, step)
+    best = interpolate(images, fraction)
     kept = torch.where(best > 1, best, 0)  # faint pixels as dark as they are in the sky, so that their bias shows
     model_vis = problem.vis.data - problem.likelihood.residuals(kept).cpu().numpy()
     simulated = model_vis + problem.vis.noise_realizations(draws, seed)
-    found = hann_smooth(interpolate(bregman_iterations(problem, simulated, mask, len(images)), step))
+    found = hann_smooth(interpolate(bregman_iterations(problem, simulated, mask, len(images)), fraction))
     return found, found.mean(0) - hann_smooth(kept)[0]

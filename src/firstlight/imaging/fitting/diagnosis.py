@@ -34,26 +34,26 @@ def dynamic_range_of(residual: Real, mask: Mask, model: Real, beam: Beam, coords
 
 
 def diagnose(
-    observed: Visibilities, seen: Complex, residual: Real, chi2: float, dynamic_range: float, *, limited: bool
+    vis: Visibilities, model_vis: Complex, residual: Real, chi2: float, dynamic_range: float, *, limited: bool
 ) -> tuple[ImageVerdict, str] | None:
     """Return what makes residuals larger than noise, of data and what a model has of them, if anything does.
 
     ``limited`` says that the residuals are far louder than noise, so that something else limits the image.
     """
-    data = np.where(observed.flagged, 0, observed.data)
-    count = int((~observed.flagged).sum())
-    power, largest = float((observed.weight * np.abs(data) ** 2).sum()) / 2 / count - 1, float(np.abs(residual).max())
+    data = np.where(vis.flagged, 0, vis.data)
+    count = int((~vis.flagged).sum())
+    power, largest = float((vis.weight * np.abs(data) ** 2).sum()) / 2 / count - 1, float(np.abs(residual).max())
     left = (chi2 - 1) / power if (chi2 - 1) * math.sqrt(count) > _SURE else 0.0
     is_larger = largest > MAX_SIGMA or (chi2 - 1) * math.sqrt(count) > MAX_SIGMA
     if not limited and left < _MAX_LEFT and not is_larger:
         return None
     unexplained = f"the image leaves {left:.0%} of the power of the data unexplained"
     reached = f"dynamic range {dynamic_range:.0f}; " if limited else ""
-    if not observed.antennas.any():
+    if not vis.antennas.any():
         if left > _MAX_LEFT:
             return "not calibrated", f"{unexplained}: calibrate the data first"
         return ("limited by calibration", f"{reached}the data do not say which antennas saw what") if limited else None
-    phases = solve_gains(observed, seen)
+    phases = solve_gains(vis, model_vis)
     because, scatter = describe_gains(phases), phases.phase_scatter
     random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or (limited and dynamic_range < _MIN_DYNAMIC_RANGE)
     if left > _MAX_LEFT or random:
@@ -61,7 +61,7 @@ def diagnose(
             "not calibrated",
             f"{unexplained}; {because}. Calibrate the data first, or image their closure quantities",
         )
-    with_phases, with_both = (chi2_of_gains(observed, seen, amplitude=amplitude) for amplitude in (False, True))
+    with_phases, with_both = (chi2_of_gains(vis, model_vis, amplitude=amplitude) for amplitude in (False, True))
     message = f"{reached}chi² is {chi2:.3g}, with the best phases of antennas {with_phases:.3g}, "
     message += f"and with the best amplitudes {with_both:.3g}: "
     cured = chi2 - min(with_phases, with_both)
@@ -76,5 +76,5 @@ def diagnose(
         )
     if chi2 - with_phases > _PHASES_FIRST * cured:
         return "limited by calibration", f"{message}{because}. Self-calibrate phases"
-    amplitudes = solve_gains(apply_gains(observed, phases), seen, amplitude=True)
+    amplitudes = solve_gains(apply_gains(vis, phases), model_vis, amplitude=True)
     return "limited by calibration", f"{message}{describe_gains(amplitudes, amplitude=True)}. Self-calibrate amplitudes"

@@ -76,10 +76,10 @@ def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | Non
     suggested = suggest_grid(short)
     coords = GridCoords(suggested.cell_size, min(suggested.npix, _MAX_PIXELS))
     try:
-        problem, beam, observed, _ = whiten(short, coords, device)
+        problem, beam, scaled_vis, _ = whiten(short, coords, device)
     except ValueError:  # so few baselines have no beam
         return None
-    mask, _ = find_source(problem, beam, observed)
+    mask, _ = find_source(problem, beam, scaled_vis)
     if not mask.any():
         return None  # all baselines together may see more
     half = coords.npix / 2

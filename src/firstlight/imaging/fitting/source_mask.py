@@ -28,12 +28,12 @@ _TV_STRENGTH_MASK = 4.0  # of the fits for the mask, as `TV_STRENGTH` is of the 
 _MASK_PASSES = 3
 _MASK_SCALES = (0, 2, 4, 8)  # beams, by which an image is smoothed to see what is faint and wide
 _WORTH = 0.95  # of the chi² of the best gains: more than that, and a wider mask is not worth it
-MASK_SEED, _MASK_EDGE = 5.0, 2.5  # σ: where a source is found, and how far it reaches
-_MASK_FLOOR = 0.05  # of the brightest pixel, below which nothing is taken for the edge of the source
+DETECTION_THRESHOLD, _EDGE_THRESHOLD = 5.0, 2.5  # σ: what is a source, and how far down its mask reaches
+_PEAK_THRESHOLD = 0.05  # of the brightest pixel, below which nothing is taken for the edge of the source
 _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
 
 
-def find_source(problem: ImagingProblem, beam: Beam, observed: Visibilities) -> tuple[Mask, float]:
+def find_source(problem: ImagingProblem, beam: Beam, vis: Visibilities) -> tuple[Mask, float]:
     """Return where the source is, and the noise of the residuals beside it, in σ: 1, or more for wrong gains.
 
     The source is looked for in the dirty image, then in fits in the mask plus their residuals. Where these are louder
@@ -45,7 +45,7 @@ def find_source(problem: ImagingProblem, beam: Beam, observed: Visibilities) -> 
     for attempt in range(_MASK_PASSES):
         model, residual = _fit_in(problem, mask, f"where the source is, {attempt} of {_MASK_PASSES - 1}")
         if attempt and (noise := map_noise(residual, mask)) > MAX_MAP_NOISE:
-            unexplained = _chi2_of_gains(observed, model, problem.coords)
+            unexplained = _chi2_of_gains(vis, model, problem.coords)
             if least is not None and not unexplained < _WORTH * least:
                 break
             least = unexplained
@@ -71,9 +71,9 @@ def _fit_in(problem: ImagingProblem, mask: Mask, what: str) -> tuple[Real, Real]
     return hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(pixels)
 
 
-def _chi2_of_gains(observed: Visibilities, model: Real, coords: GridCoords) -> float:
+def _chi2_of_gains(vis: Visibilities, model: Real, coords: GridCoords) -> float:
     """Return the chi² that no phases of antennas explain; infinite if nobody knows which antennas saw what."""
-    return chi2_of_gains(observed, model_visibilities(model, observed, coords)) if observed.antennas.any() else math.inf
+    return chi2_of_gains(vis, model_visibilities(model, vis, coords)) if vis.antennas.any() else math.inf
 
 
 def _grow_mask(problem: ImagingProblem, beam: Beam, residual: Real, model: Real, before: Mask) -> Mask:
@@ -94,9 +94,9 @@ def _grow_mask(problem: ImagingProblem, beam: Beam, residual: Real, model: Real,
             restored = smooth_residual
         highest = max(highest, restored.max())
         # No source is negative: what is as faint as the deepest hole may be a sidelobe.
-        floor = max(_MASK_FLOOR * restored.max(), -smooth_residual.min())
-        seeds, region = restored > max(MASK_SEED, floor), restored > max(_MASK_EDGE, floor)
-        mask = mask | binary_propagation(seeds, mask=region)
+        floor = max(_PEAK_THRESHOLD * restored.max(), -smooth_residual.min())
+        detected, region = restored > max(DETECTION_THRESHOLD, floor), restored > max(_EDGE_THRESHOLD, floor)
+        mask = mask | binary_propagation(detected, mask=region)
     return _dilate(mask, round(beam_width / coords.cell_size))
 
 

@@ -93,7 +93,7 @@ def test_the_model_of_a_large_batch_is_as_the_text_says(page) -> None:
     assert computes == pytest.approx(waits, rel=0.6)
     one, eight = took["large, CPU/cpu/n=1"], took["large, CPU/cpu/n=8"]
     on_cpu = one + 255 * (eight - one) / 7
-    assert on_cpu > sum(timing for row, timing in took.items() if "CPU" in row)
+    assert on_cpu > sum(timing for row, timing in took.items() if "CPU" in row and row != "large, CPU/cpu/n=256")
     assert on_cpu / (computes + waits) > 24, "dozens of times"
 
 

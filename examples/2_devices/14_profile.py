@@ -160,9 +160,10 @@ with profile() as found:
     finish()
 
 averages = found.key_averages()
-print(averages.table(sort_by="self_cpu_time_total", row_limit=8))
+narrow = {"row_limit": 8, "max_name_column_width": 30}
+print(averages.table(sort_by="self_cpu_time_total", **narrow))
 if has_gpu:
-    print(averages.table(sort_by="self_device_time_total", row_limit=8))
+    print(averages.table(sort_by="self_device_time_total", **narrow))
 
 # %%
 # This is the table that everybody gets to see. The four columns say:
@@ -198,6 +199,9 @@ import tempfile
 from pathlib import Path
 
 
+ON_GPU = "kernel", "gpu_memcpy", "gpu_memset"
+
+
 def shortest_frame(prof):
     """Return the events of a frame, each after the one that called it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -209,7 +213,7 @@ def shortest_frame(prof):
     named = [event for event in mine if event["name"] == "frame"]
     frame = min(named, key=lambda event: event["dur"])
     start, stop = frame["ts"], frame["ts"] + frame["dur"]
-    events = [event for event in events if event["tid"] == frame["tid"]]
+    events = [e for e in events if e["tid"] == frame["tid"] or e.get("cat") in ON_GPU]
     inside = [e for e in events if start <= e["ts"] and e["ts"] + e["dur"] <= stop]
     return sorted(inside, key=lambda e: (e["ts"], -e["dur"]))
 
@@ -223,19 +227,25 @@ import matplotlib.pyplot as plt
 def draw_frame(ax, events, title):
     ends, start, length = [], events[0]["ts"], events[0]["dur"]
     for event in events:
+        name, left = event["name"].removeprefix("aten::"), (event["ts"] - start) / 1e3
+        copies, wide = name == "copy_" or "Memcpy" in name, event["dur"]
+        if event.get("cat") in ON_GPU:
+            ax.barh(5.3, wide / 1e3, 0.9, left, fc=ORANGE if copies else GREEN)
+            ax.set(yticks=[5.3], yticklabels=["GPU"])
+            continue
         while ends and event["ts"] >= ends[-1]:
             ends.pop()
-        depth, wide = len(ends), event["dur"]
+        depth = len(ends)
         ends.append(event["ts"] + wide)
         if depth > 4 or wide < length / 500:
             continue
-        name, left = event["name"].removeprefix("aten::"), (event["ts"] - start) / 1e3
-        colour = GREY if name == event["name"] else ORANGE if name == "copy_" else BLUE
+        named = event.get("cat") == "user_annotation"
+        colour = GREY if named else ORANGE if copies else BLUE
         ax.barh(depth, wide / 1e3, 0.9, left, lw=0.5, fc=colour, ec="white")
         if wide > length * 0.013 * len(name):
             text = {"ha": "center", "va": "center", "color": "#111111", "size": 9}
             ax.text(left + wide / 2e3, depth, name, **text)
-    ax.set(yticks=[], xlim=(0, length / 1e3), xlabel="ms on the CPU")
+    ax.set(xlim=(0, length / 1e3), xlabel="ms")
     ax.set_title(f"{title}: {length / 1e3:.1f} ms", loc="left", size=11)
     ax.invert_yaxis()
 
@@ -244,10 +254,13 @@ def draw_frames(drawn, title):
     height = 0.9 + 2 * len(drawn)
     fig, axes = plt.subplots(len(drawn), figsize=(7.2, height), layout="constrained")
     for ax, (name, events) in zip(np.atleast_1d(axes), drawn.items(), strict=True):
+        ax.set_yticks([])
         draw_frame(ax, events, name)
-    kinds_of = {"named in the program": GREY, "PyTorch": BLUE, "a copy": ORANGE}
+    kinds_of = {"named in the program": GREY, "within PyTorch": BLUE, "a copy": ORANGE}
+    if has_gpu:
+        kinds_of["a kernel"] = GREEN
     patches = [plt.Rectangle((0, 0), 1, 1, fc=colour) for colour in kinds_of.values()]
-    fig.legend(patches, kinds_of, loc="outside lower center", ncols=3, frameon=False)
+    fig.legend(patches, kinds_of, loc="outside lower center", ncols=4, frameon=False)
     fig.suptitle(title, weight="bold")
     return fig
 
@@ -260,6 +273,8 @@ fig = draw_frames({"One frame": before}, "Who called the copy?")
 fig.set_label(
     "A timeline of one frame, each bar below the one that called it. Nearly all of the "
     "frame is match, and nearly all of match is a copy."
+    + has_gpu
+    * " The lowest row is the GPU's."
 )
 plt.show()
 
@@ -362,6 +377,8 @@ fig.set_label(
     "Two timelines of a frame, each bar below the one that called it. As found, there "
     f"is a long copy inside match; copies take {share:.0%} of the time. With the "
     "matrix converted before the loop, the copy inside match is gone."
+    + has_gpu
+    * " The lowest row of each is the GPU's."
 )
 plt.show()
 

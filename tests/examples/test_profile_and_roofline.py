@@ -1,6 +1,7 @@
 """The page's check accepts what is right and tells what is wrong; the profile finds the copies that the page names."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -95,6 +96,33 @@ def test_a_frame_of_the_trace_is_whole_and_its_copy_lies_within_match(page) -> N
     inside = [e for e in before if match["ts"] <= e["ts"] and e["ts"] + e["dur"] <= match["ts"] + match["dur"]]
     assert "aten::copy_" in {event["name"] for event in inside}
     assert 0 < page["share"] < 1
+
+
+def test_a_frame_on_a_gpu_has_its_kernels_in_a_row_of_their_own(page) -> None:
+    def event(cat, name, ts, dur, tid=1):
+        return {"ph": "X", "cat": cat, "name": name, "ts": ts, "dur": dur, "tid": tid}
+
+    class Profile:
+        def export_chrome_trace(self, file):
+            events = [
+                event("Trace", "PyTorch Profiler (0)", 0, 400, "Profiler"),
+                event("kernel", "earlier", 80, 10, 7),
+                event("gpu_memcpy", "Memcpy HtoD", 120, 20, 7),
+                event("kernel", "void gemv", 150, 30, 7),
+                event("gpu_user_annotation", "frame", 120, 60, 7),
+                event("user_annotation", "frame", 100, 100),
+                event("cuda_runtime", "cudaMemcpyAsync", 110, 35),
+                event("cpu_op", "aten::mv", 146, 20, 2),
+            ]
+            Path(file).write_text(json.dumps({"traceEvents": events}), encoding="utf-8")
+
+    frame = page["shortest_frame"](Profile())
+    assert [e["name"] for e in frame] == ["frame", "cudaMemcpyAsync", "Memcpy HtoD", "void gemv"]
+    fig = page["draw_frames"]({"One frame": frame}, "A frame")
+    middles = [round(bar.get_y() + bar.get_height() / 2, 1) for bar in fig.axes[0].patches]
+    assert middles == [0, 1, 5.3, 5.3]
+    colours = [bar.get_facecolor() for bar in fig.axes[0].patches]
+    assert colours[1] == colours[2] != colours[3]  # a copy, on both
 
 
 def test_the_caller_of_the_longest_copy_is_the_conversion(page) -> None:

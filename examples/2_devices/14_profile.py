@@ -198,7 +198,6 @@ import json
 import tempfile
 from pathlib import Path
 
-
 ON_GPU = "kernel", "gpu_memcpy", "gpu_memset"
 
 
@@ -222,6 +221,8 @@ def shortest_frame(prof):
 
 # folded: Draw a frame
 import matplotlib.pyplot as plt
+
+gpu_row = " The lowest row is the GPU's." if has_gpu else ""
 
 
 def draw_frame(ax, events, title):
@@ -272,9 +273,7 @@ before = shortest_frame(found)
 fig = draw_frames({"One frame": before}, "Who called the copy?")
 fig.set_label(
     "A timeline of one frame, each bar below the one that called it. Nearly all of the "
-    "frame is match, and nearly all of match is a copy."
-    + has_gpu
-    * " The lowest row is the GPU's."
+    f"frame is match, and nearly all of match is a copy.{gpu_row}"
 )
 plt.show()
 
@@ -376,9 +375,7 @@ fig = draw_frames(drawn, title)
 fig.set_label(
     "Two timelines of a frame, each bar below the one that called it. As found, there "
     f"is a long copy inside match; copies take {share:.0%} of the time. With the "
-    "matrix converted before the loop, the copy inside match is gone."
-    + has_gpu
-    * " The lowest row of each is the GPU's."
+    f"matrix converted before the loop, the copy inside match is gone.{gpu_row}"
 )
 plt.show()
 

@@ -111,7 +111,7 @@ def recorded_figure(records: list[Record], key: str) -> str:
     """Return the figure of a block in the newest record of a GPU, or else of a CPU, that has one; else nothing."""
     having = sorted((one for one in records if key in one.figures), key=lambda one: one.facts["device_kind"] == "cpu")
     for newest in having[:1]:
-        said = escape(f"Drawn from what was measured on {newest.facts['device_name']}")
+        said = escape(f"Drawn in the recorded run on {newest.facts['device_name']}")  # of measurements, or a model only
         return f'<figure class="fl-figure">{newest.figures[key]}<figcaption>{said}</figcaption></figure>'
     return ""
 

@@ -86,8 +86,8 @@ del A, B, C  # they fill more than a gigabyte
 # Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
 # vector for the result. If we have a vector already, we can tell PyTorch to write the
 # sum there: ``torch.add(A, B, out=C)``. It's the same addition of the same numbers.
-# **Does it matter? Guess, then run the next cells.** The third function sends the
-# vectors to the GPU and fetches the sum. We'll need it later.
+# **Does it matter? Guess, then run the next cells.** The other two functions send
+# the vectors to the GPU and fetch the sum. We'll need them later.
 
 # Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
 least_bytes = 12 * n
@@ -103,6 +103,10 @@ def same_result(x, y, out):
 
 def there_and_back(x, y):
     return (x.to(device) + y.to(device)).cpu()
+
+
+def back_to_same(x, y, out):
+    out.copy_(x.to(device) + y.to(device))
 
 
 import numpy as np
@@ -121,6 +125,9 @@ same_result(tx, ty, reused)
 sums = {"NumPy": np.add(x, y), "torch": new_result(tx, ty), "torch, same": reused}
 if has_gpu:
     sums["GPU, there and back"] = there_and_back(tx, ty)
+    fetched = torch.zeros(x.size)
+    back_to_same(tx, ty, fetched)
+    sums["GPU, there and back, same"] = fetched
 for way, total in sums.items():
     worst = np.max(np.abs(np.asarray(total) - exact) / np.abs(exact))
     assert worst <= 2**-24, f"{way} is wrong by {worst:.1e}"
@@ -146,8 +153,10 @@ if has_gpu:
     bench.time("GPU, new result", new_result, ga, gb, **size)
     bench.time("GPU, same result", same_result, ga, gb, gout, **size)
     bench.time("GPU, there and back", there_and_back, ta, tb, n=n, device=device)
+    back = back_to_same, ta, tb, tout
+    bench.time("GPU, there and back, same", *back, n=n, device=device)
 for timing in bench.timings:
-    print(f"{timing.label:20} {1e3 * timing.median:8.2f} ms for {n:,} numbers")
+    print(f"{timing.label:25} {1e3 * timing.median:8.2f} ms for {n:,} numbers")
 
 # %%
 
@@ -326,9 +335,13 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # place where the GPU can (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that).
 # And the sum that came back was a new result, with all its pages.
 #
-# So compare it with the CPU's new result. Even then, the CPU alone was
-# :timing:`vector-add speedup "torch, new result"/"GPU, there and back"
-# @nvidia-h100-80gb-hbm3` as fast.
+# How much of it was the pages? If the sum comes back into a vector that was there
+# already, going there and back takes :timing:`vector-add median "GPU, there and back,
+# same" @nvidia-h100-80gb-hbm3`. The rest was the new result's. So compare new with new,
+# and same with same. With new results, the CPU alone was :timing:`vector-add speedup
+# "torch, new result"/"GPU, there and back" @nvidia-h100-80gb-hbm3` as fast, and with
+# the same result :timing:`vector-add speedup "torch, same result"/"GPU, there and back,
+# same" @nvidia-h100-80gb-hbm3`.
 #
 # What helps is to do more with the data while they are there. If your program adds,
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer

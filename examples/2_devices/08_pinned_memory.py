@@ -233,10 +233,14 @@ plt.show()
 
 # %%
 # The squares come near the ends of the bars. The circles lie anywhere, because they
-# depend on the CPU. If you know nothing about yours, :spec:`pageable copy bandwidth` is
-# a usable guess. It's our model in the box below:
+# depend on the CPU. If you know nothing about yours, take :spec:`pageable copy
+# bandwidth`. We chose this round number from the four circles and one A100, so on those
+# it can't fail. Does it hold on cards from which it wasn't chosen?
 #
-# .. measured-by-others:: pageable-t4 send-a100
+# .. measured-by-others:: pageable-h100 pageable-a100 pageable-gtx1080 pageable-mi300x
+#
+# On the first two it does, and on the other two it's wrong by a factor of more than
+# five, once in each direction. A guess, then, and no more.
 #
 # When does it hurt?
 # ------------------

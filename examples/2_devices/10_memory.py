@@ -238,19 +238,23 @@ for (colour, hatch), high in zip(bands, modelled.T / MIB, strict=True):
     look = {"fc": (colour, 0.35), "ec": colour, "hatch": hatch, "ls": "--", "lw": 1.5}
     ax.stairs(high, edges, baseline=low, fill=True, **look)
     low = high
-for x, y, text in ((9, 200, "tensors:\nallocated"), (10.7, 1010, "top edge: in use")):
+top = low.max()
+for x, y, text in (
+    (9, 200, "tensors:\nallocated"),
+    (10.6, 1.12 * top, "top edge: in use"),
+):
     ax.text(x, y, text, ha="center", va="center")
 arrow = {"arrowprops": {"arrowstyle": "->"}, "ha": "center"}
-ax.annotate("cache: reserved,\nbut no tensor", (5.5, 410), (2.2, 560), **arrow)
-ax.annotate("f fits no free block", (8, 640), (3.4, 920), **arrow)
-ax.annotate("context", (10.8, 700), (11.65, 520), **arrow)
+ax.annotate("cache: reserved,\nbut no tensor", (5.5, 410), (1.5, 0.7 * top), **arrow)
+ax.annotate("f fits no free block", (8, 640), (5.5, 1.08 * top), **arrow)
+ax.annotate("context", (11.5, 0.25 * top), (11.45, 0.95 * top), **arrow)
 if measured is not None:
     ax.plot(edges[:-1] + 0.5, measured / MIB, "o", color=RED, ms=5)
 names = [label for label, _, _ in story]
 ax.set_xticks(edges[:-1] + 0.5, names, rotation=60, ha="right")
 what = "Deleting a tensor gives nothing back to the card"
 ax.set_title(f"{what} ({'points: measured' if on_cuda else 'model'})")
-ax.set(ylabel="MiB", xlim=(0, len(story)), ylim=(0, None))
+ax.set(ylabel="MiB", xlim=(0, len(story)), ylim=(0, 1.2 * top))
 ax.spines[["top", "right"]].set_visible(False)
 fig.set_label(
     "Twelve steps, three meters. Allocated rises and falls with the tensors. Reserved "

@@ -133,7 +133,7 @@ def site(make_site):
 def test_a_recorded_figure_stands_for_this_builds_in_the_text_and_under_the_title(site):
     html = site.read(f"html/tutorials/{CLOCK}.html")
     assert html.count(SVG) == html.count(SVG.replace("mark", "top-mark")) == 1  # one name, one element
-    assert html.count("measured on NVIDIA OLD") == 2  # a GPU's, though a CPU drew it anew since
+    assert html.count("run on NVIDIA OLD") == 2  # a GPU's, though a CPU drew it anew since
     assert html.index('id="top-mark"') < html.index("Rest.") < html.index(SVG)
     shown, _, behind = html.partition("What this build drew")
     assert 'alt="drawn by this build"' not in shown

@@ -647,20 +647,12 @@ print(f"the whole, in NumPy with swaps: {whole_old / better:.1f} times as fast")
 # sphinx_gallery_thumbnail_number = 1
 work, s = old - stays, np.geomspace(0.2, 1000, 200)
 where = "on this GPU" if has_gpu else "on the same CPU"
+port, swaps = sum(measured.values()) - stays, work - (whole_old - better)
+swaps = max(swaps, work / 1000)
 points = {
     f"PyTorch {where}, predicted": (new - stays, old / new, "o", "none"),
-    f"PyTorch {where}, measured": (
-        sum(measured.values()) - stays,
-        whole_old / whole,
-        "D",
-        "C1",
-    ),
-    "a better median in NumPy, measured": (
-        max(work - (whole_old - better), work / 1000),
-        whole_old / better,
-        "^",
-        "C2",
-    ),
+    f"PyTorch {where}, measured": (port, whole_old / whole, "D", "C1"),
+    "a better median in NumPy, measured": (swaps, whole_old / better, "^", "C2"),
 }
 if has_gpu:
     on_cores = whole_old / bench["whole, torch on all cores"].median

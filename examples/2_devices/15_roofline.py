@@ -442,7 +442,7 @@ launch = spec("PyTorch operation", "seconds")
 for step, least in on_h100.items():
     least = max(least, launch)
     gain = f"{bench[step].median / least:,.1f} × as fast as measured here"
-    print(f"{step:5}  {quantity(least, 's')} or more: at most {gain}")
+    print(f"{step:5}  about {quantity(least, 's')}, {gain}")
 
 # %%
 # Fewer bytes: predict, then measure

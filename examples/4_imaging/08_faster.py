@@ -483,7 +483,6 @@ if on_nvidia:
     job = method.steps, objective, 1
     bench.time("GPU, package", *job, n=side**2, device=device)
 torch.set_num_threads(threads)
-bench.show()
 
 # %%
 # On an H100, the step as usual took :timing:`faster-step median "GPU, as usual"
@@ -529,28 +528,49 @@ for what, label in (
 #    GPU has counted, so Python stands still until it has. So do ``.item()`` and ``if``
 #    (:doc:`/tutorials/2_devices/06_queues`).
 # 2. *Capture.* A step that never waits can be recorded as a CUDA graph, and launched as
-#    a whole. The lines below do it; Adam needs ``capturable=True`` for that.
+#    a whole. The function below does it.
 # 3. *Merge*, by hand as here, or with ``torch.compile``
 #    (:doc:`/tutorials/2_devices/16_fewer_launches`).
 # 4. Save bytes last.
-#
-# .. code-block:: python
-#
-#    adam = torch.optim.Adam(parameters, lr=1e-3, fused=True, capturable=True)
-#
-#    aside = torch.cuda.Stream()  # a few steps first, so that Adam has its state
-#    aside.wait_stream(torch.cuda.current_stream())
-#    with torch.cuda.stream(aside):
-#        for _ in range(3):
-#            step()  # zero_grad(), loss, backward(), adam.step()
-#    torch.cuda.current_stream().wait_stream(aside)
-#
-#    graph = torch.cuda.CUDAGraph()
-#    with torch.cuda.graph(graph):
-#        step()  # recorded, and not yet run
-#    for _ in range(300):
-#        graph.replay()
-#
+
+
+def capture(step):
+    step.adam = torch.optim.Adam([step.parameters], 1e-3, fused=True, capturable=True)
+    aside = torch.cuda.Stream()
+    aside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(aside):
+        for _ in range(3):  # Adam has its state before the capture
+            advance(step)
+    torch.cuda.current_stream().wait_stream(aside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        advance(step)  # recorded, and not yet run
+    return graph
+
+
+# %%
+# From then on, ``graph.replay()`` makes a step.
+
+# folded: On an NVIDIA or AMD card: check the replay, and time it
+if has_gpu:
+    step, plain = (Step(30, *ladder, device=device) for _ in range(2))
+    capture(step).replay()
+    for _ in range(4):
+        advance(plain)
+    off = (step.parameters - plain.parameters).abs().max().item()
+    assert off < 1e-4, off  # of four steps of 1e-3 each
+    for name in ("index", "fused Adam"):
+        replay = capture(Step(side, *rungs[name], device=device)).replay
+        bench.time(f"GPU, {name}, captured", replay, n=side**2, device=device)
+else:
+    print("No card here can capture.")
+
+# %%
+
+# folded: All of these times
+bench.show()
+
+# %%
 # Merged into six passes and captured, the step took the H100 :timing:`faster-step
 # median "GPU, package" @nvidia-h100-80gb-hbm3`. That is :timing:`faster-step speedup
 # "GPU, package"/"GPU, as usual" @nvidia-h100-80gb-hbm3` against the step as usual, on

@@ -20,6 +20,7 @@ know both for your own cube, and you'll have a loop that fits it whatever the me
 # sphinx_gallery_thumbnail_number = 2
 import math
 from dataclasses import replace
+from functools import partial
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -29,6 +30,7 @@ from firstlight import Bench, best_device
 from firstlight.display import BLUE, ORANGE
 from firstlight.imaging import DirtyImager, ExactLikelihood, GridCoords, GriddedNet
 from firstlight.imaging import convolve, fit, fit_beam, plot_image
+from firstlight.imaging.fitting import Adam, FusedStep, Objective
 from firstlight.imaging.fourier import visibilities
 from firstlight.imaging.model import losses
 from firstlight.imaging.simulate import channels, observe, uv_track, with_noise
@@ -98,17 +100,22 @@ plt.show()
 # four.
 
 # folded: And how many would an H100 carry in the time of one? A model
-c, starts = spec("PyTorch operation", "seconds"), 100
+starts, kernels = 100, 12  # of a loop in PyTorch, and of fit
 bandwidth = spec("H100 SXM", "bandwidth")
+of_loop = starts * spec("kernel of a program", "seconds")
+captured = spec("graph replay", "seconds") + kernels * spec("graph node", "seconds")
 
 
 def work_on_gpu(side):
     return 150 * 4 * side**2 / bandwidth  # seconds, at the least
 
 
-print("In the time of one:  100 calls   12 calls")
+print(
+    f"to launch a step: {1e6 * of_loop:,.0f} µs, and captured {1e6 * captured:.0f} µs"
+)
+print("In the time of one:  the loop   captured")
 for side in (32, 96, 256, 1024):
-    free = (max(1, calls * c / work_on_gpu(side)) for calls in (starts, 12))
+    free = (max(1, launch / work_on_gpu(side)) for launch in (of_loop, captured))
     print(f"{side:>4} × {side:<4} pixels", *(f"{n:10,.0f}" for n in free))
 
 
@@ -124,6 +131,7 @@ for side in (32, 96, 256, 1024):
 # folded: A rotating disk in twelve channels, observed with 43 antennas
 device = best_device()
 has_gpu = device.type != "cpu"
+on_nvidia = device.type == "cuda" and torch.version.hip is None
 threads = torch.get_num_threads()
 torch.set_num_threads(1)  # more gain next to nothing on images as small as here
 npix, nchan, rest, width = 96, 12, 230.538e9, 0.5  # Hz, km/s
@@ -339,6 +347,20 @@ def make_step(side, n, on):
     return step
 
 
+def make_fit(side, n):
+    """Return the step of fit, which is captured when it has run once."""
+    at = np.arange(n) % nchan
+    thin = [a[at, ::20] for a in (seen.uu, seen.vv, seen.data, seen.weight)]
+    likelihood = ExactLikelihood(*thin, coords.cell_size, side, device=device)
+    net = GriddedNet(GridCoords(coords.cell_size, side), n).to(device)
+    objective = Objective(net, likelihood, terms, "exact", separate=True)
+    objective.fused_step = FusedStep(objective)
+    return partial(Adam(net, lr=0.03).steps, objective, 1)
+
+
+# %%
+
+# folded: The timings
 bench = Bench("many-channels", budget=6 if has_gpu else 1.1)
 on_cpu, on_gpu = (1, 4, 16), (1, 4, 16, 64, 256) if has_gpu else ()
 bench.time("8 pixels, 1", make_step(8, 1, "cpu"), n=1)
@@ -348,6 +370,8 @@ for side in (32, 96):
     for n in on_gpu:
         name, step = f"GPU, {side} pixels, {n}", make_step(side, n, device)
         bench.time(name, step, n=n, device=device)
+for n in on_gpu if on_nvidia else ():
+    bench.time(f"fit, 96 pixels, {n}", make_fit(96, n), n=n, device=device)
 bench.show()
 
 # %%
@@ -393,8 +417,13 @@ for side, (marker, dashes, colour) in looks.items():
     gpu = [ms(f"GPU, {side} pixels, {n}") / n for n in on_gpu]
     ax.plot(on_gpu, gpu, marker="D", label=f"GPU, {side} pixels" * has_gpu, **style)
     gains[side] = each[0] / each[-1]
-model = np.maximum(max(1e3 * starts * c, starting) / many, 1e3 * work_on_gpu(96))
-ax.plot(many, model, ":", lw=2, color="grey", label="model: H100, 96 pixels")
+if on_nvidia:
+    each = [ms(f"fit, 96 pixels, {n}") / n for n in on_gpu]
+    ax.plot(on_gpu, each, "D", mfc="none", mec=BLUE, ms=7, label="GPU, fit, 96 pixels")
+launched = {"model: H100, 96 pixels": (of_loop, ":"), "captured": (captured, "-")}
+for name, (launch, dashes) in launched.items():
+    model = 1e3 * np.maximum(launch / many, work_on_gpu(96))
+    ax.plot(many, model, dashes, lw=2, color="grey", label=name)
 ax.loglog()
 ax.set(xlabel="channels in one tensor", ylabel="ms per step and channel")
 ax.spines[["top", "right"]].set_visible(False)
@@ -441,6 +470,28 @@ group = fit_rows(slice(7, nchan), dark, terms, **as_long)
 apart = float((group - cube[7:]).abs().max() / cube.max())
 print(f"alone and among all: the same within {apart:.0e} of the peak")
 assert apart < 0.02
+
+# %%
+
+# folded: On a CUDA device: how many images does a fit hold of a channel?
+
+
+def peak(n, side=512):
+    grid, at = GridCoords(coords.cell_size, side), np.arange(n)
+    thin = [a[at, ::20] for a in (seen.uu, seen.vv, seen.data, seen.weight)]
+    likelihood = ExactLikelihood(*thin, coords.cell_size, side, device=device)
+    torch.cuda.reset_peak_memory_stats()
+    how = {"losses": terms, "separate": True, "max_iter": 3, "tolerance": None}
+    fit(GriddedNet(grid, n).to(device), likelihood, **how, progress=False)
+    return torch.cuda.max_memory_allocated() / (4 * side**2)
+
+
+if device.type == "cuda":
+    print(f"from two channels to six: {(peak(6) - peak(2)) / 4:.0f} images for each")
+else:
+    print("No card here counts its memory.")
+
+# %%
 
 most = most_channels(1024, 8e9)
 big, groups = 200 * per_channel * 4 * 1024**2, math.ceil(200 / most)

@@ -322,9 +322,9 @@ plt.show()
 # How long does it take?
 # ----------------------
 #
-# Now for the first guess. A step in plain PyTorch makes about 100 calls
-# (12 in this package's ``fit``), for one image as for 256. Only the arrays get larger.
-# We time a loop of the plain kind, such as yours or MPoL's.
+# Now for the first guess. A step in plain PyTorch makes about 100 calls, for one image
+# as for 256. Only the arrays get larger. We time a loop of this kind, such as yours or
+# MPoL's, and on a GPU also the step of ``fit``.
 
 # folded: A step for any number of channels, timed
 
@@ -433,20 +433,29 @@ fig.suptitle(f"{title}, {gains[96]:.1f} × at 96")
 fig.set_label(f"""Time of a step for each channel against the number of channels. On the
 CPU it falls {gains[32]:.1f}-fold up to 16 channels at 32 pixels, and
 {gains[96]:.1f}-fold at 96, where it levels off. The model of a GPU
-keeps falling, to hundreds of channels.""")
+keeps falling, to a thousand channels.""")
 plt.show()
 
 # %%
 # In the figure, the marks of a machine without a GPU fall at first and then level off,
 # where the work of a channel is all that counts. Where is that point on a GPU? Count
-# 150 images that a step reads or writes for each channel. By this model (in the fold
-# on memory), an H100 carries hundreds of channels of 96 × 96 pixels in the time of one,
-# if the step makes 100 calls, but only four of 1024 × 1024.
+# 150 images that a step reads or writes for each channel, and :spec:`kernel of a
+# program seconds` for each call. By this model (in the fold on memory), an H100 carries
+# more than a thousand channels of 96 × 96 pixels in the time of one, but only 13 of
+# 1024 × 1024.
 #
-# And ``fit``? It makes 12 calls, so its journey is shorter, and its bus is full sooner:
-# with 58 channels of 96 × 96, or a single one of 1024 × 1024. (That's the model. We
-# haven't timed ``fit`` with many channels on a GPU.) So you gain most where a loop is
-# slow, and next to nothing with large images. But you lose nothing either.
+# And ``fit``? Its step is a dozen kernels in a CUDA graph
+# (:doc:`/tutorials/4_imaging/08_faster`). By our model it takes an eightieth of the
+# time to launch all of them together, so its bus is full much sooner: with 19 channels
+# of 96 × 96, or a single one of 1024 × 1024.
+#
+# On the H100, a step of ``fit`` took :timing:`many-channels median "fit, 96 pixels, 1"
+# @nvidia-h100-80gb-hbm3` with one channel of 96 × 96 pixels, :timing:`many-channels
+# median "fit, 96 pixels, 16" @nvidia-h100-80gb-hbm3` with 16, and :timing:`many-channels
+# median "fit, 96 pixels, 256" @nvidia-h100-80gb-hbm3` with 256.
+#
+# So you gain most where a loop is slow, and next to nothing with large images. But you
+# lose nothing either.
 #
 # When the memory is too small
 # ----------------------------

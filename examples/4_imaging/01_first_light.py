@@ -36,6 +36,7 @@ from firstlight.imaging.data.gridding import Gridder
 from firstlight.imaging.model import losses
 from firstlight.imaging.simulate import Ring, observe, protoplanetary_disk, sky_image
 from firstlight.imaging.simulate import uv_track, with_noise
+from firstlight.imaging.units import ARCSEC
 
 disk = protoplanetary_disk(flux=0.25, size=1.7)
 quiet = observe(disk, uv_track())
@@ -73,6 +74,7 @@ print("        u          v     real     imag   weight")
 for row in np.argsort(np.hypot(uu, vv))[[0, 1, 2, -3, -2, -1]]:
     print(f"{uu[row]:9.0f}  {vv[row]:9.0f}  {re[row]:+.4f}  {im[row]:+.4f}", end="")
     print(f"  {weight[row]:7.0f}")
+print(f"narrowest stripes: {1 / (np.hypot(uu, vv).max() * ARCSEC):.3f} arcsec")
 
 # %%
 # The telescope is an :term:`interferometer`: many antennas that work together. Each row

@@ -19,7 +19,6 @@ know which of three ways to compute it you can trust, by time *and* by error.
 # folded: The observation: a disk with two rings, 43 antennas, noise
 # sphinx_gallery_thumbnail_number = 1
 import math
-from importlib.util import find_spec
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -30,6 +29,7 @@ from firstlight.imaging import DirtyImager, GridCoords, Point, fit_beam, plot_im
 from firstlight.imaging.coordinates import packed_to_sky
 from firstlight.imaging.units import ARCSEC
 from firstlight.imaging.fourier import adjoint, image_by_gridding
+from firstlight.imaging.fourier.nufft import find_cufinufft
 from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
 from firstlight.imaging.simulate import uv_track, with_noise
 from firstlight.kernels import blocks_for, cuda, simulated
@@ -386,7 +386,7 @@ if on_cuda:
     order = torch.from_numpy(np.lexsort((seen.time, *seen.antennas.T))).to(device)
     compare("cell, by baseline, GPU", by_kernel, grid, *(x[order] for x in given))
     moved = [x.to(device) for x in loose]
-    for digits in (2, 4, 8, 12) if find_spec("cufinufft") else ():
+    for digits in (2, 4, 8, 12) if find_cufinufft() else ():
         compare(f"NUFFT 1e-{digits}, GPU", by_nufft, digits, *moved)
 
 # %%

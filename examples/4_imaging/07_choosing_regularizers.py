@@ -30,6 +30,7 @@ from firstlight.imaging.model import losses
 from firstlight.imaging.coordinates import sky_to_packed
 from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
 from firstlight.imaging.simulate import uv_track, with_noise
+from firstlight.imaging.units import ARCSEC
 
 npix, fits, steps, calls = 48, 54, 200, 100
 
@@ -319,6 +320,8 @@ assert mean[0] > half_way[0]
 
 # %%
 
+widest = 1 / (4 * coords.du * ARCSEC)  # arcsec, between two crests
+print(f"the outer cells see stripes up to {widest:.1f}″ wide")
 print(f"the best score is {mean[best]:.3f}, at λ = {lambdas[best]:.3f}")
 
 # %%

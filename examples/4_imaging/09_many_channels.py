@@ -18,6 +18,7 @@ know both for your own cube, and you'll have a loop that fits it whatever the me
 
 # folded: What the page imports
 # sphinx_gallery_thumbnail_number = 2
+import gc
 import math
 from dataclasses import replace
 from functools import partial
@@ -489,13 +490,15 @@ assert apart < 0.02
 
 
 def peak(n, side=512):
+    gc.collect()  # what an earlier fit has left
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
     grid, at = GridCoords(coords.cell_size, side), np.arange(n)
     thin = [a[at, ::20] for a in (seen.uu, seen.vv, seen.data, seen.weight)]
     likelihood = ExactLikelihood(*thin, coords.cell_size, side, device=device)
-    torch.cuda.reset_peak_memory_stats()
     how = {"losses": terms, "separate": True, "max_iter": 3, "tolerance": None}
     fit(GriddedNet(grid, n).to(device), likelihood, **how, progress=False)
-    return torch.cuda.max_memory_allocated() / (4 * side**2)
+    return (torch.cuda.max_memory_allocated() - before) / (4 * side**2)
 
 
 if device.type == "cuda":

@@ -8,6 +8,17 @@ from pages import judged
 PAGE = "4_imaging/07_choosing_regularizers.py"
 
 
+def test_the_recipe_chooses_as_the_page_does(page):
+    table, by_page = page["table"], page["lambdas"][page["best"]]
+    assert abs(np.log10(min(table, key=table.get) / by_page)) < 0.51  # the next λ at most
+
+
+def test_the_recipe_leaves_the_middle_out_of_the_score_and_only_there(page):
+    with_middle, without = (page["score_of"](page["averages"], 1e-4, cut=cut) for cut in (0, 4))
+    assert with_middle > 3 * without
+    assert np.isnan(page["score_of"](page["averages"], 1e-4, k=2, cut=99))
+
+
 def test_every_fold_has_the_same_cells_as_the_data(page):
     """Nine channels for each λ: four folds, four of the dartboard, and all data, which test themselves."""
     k, cells = page["k"], page["averages"].mask

@@ -241,17 +241,18 @@ fig.set_label(
 plt.show()
 
 # %%
-# On an H200, with 67 million numbers in rows of 1,024, the five steps took
-# :timing:`triton-rows median "five steps/cuda:0/n=1024" @nvidia-h200`. Our kernel, as
-# it will stand below, took :timing:`triton-rows median "Triton/cuda:0/n=1024"
-# @nvidia-h200`. So it was :timing:`triton-rows speedup
-# "Triton/cuda:0/n=1024"/"five steps/cuda:0/n=1024" @nvidia-h200` as fast. That's more
-# than we predicted, because the five steps, taken one by one, don't come as near to the
-# full rate of the memory.
+# On an H100, with 67 million numbers in rows of 1,024, the five steps took
+# :timing:`triton-rows median "five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. Our
+# kernel, as it will stand below, took :timing:`triton-rows median
+# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So it was :timing:`triton-rows speedup
+# "Triton/cuda:0/n=1024"/"five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast.
 #
-# Is there anything left to win? The memory of an H200 delivers :spec:`H200
-# bandwidth` at most, and the kernel moved :timing:`triton-rows rate
-# "Triton/cuda:0/n=1024" @nvidia-h200`. So there isn't much.
+# Why is that more than we predicted? Divide the bytes by the time. The five steps moved
+# their 8 passes at :timing:`triton-rows rate "five steps/cuda:0/n=1024"
+# @nvidia-h100-80gb-hbm3`, and our kernel its 2 passes at :timing:`triton-rows rate
+# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So most of the gain is in the bytes
+# that don't move, and a little is in how fast they move. The memory of an H100 delivers
+# :spec:`H100 SXM bandwidth` at most, so there isn't much left to win.
 #
 # Others have measured it on an A100:
 #
@@ -261,12 +262,12 @@ plt.show()
 # is *one* operation, and somebody has fused it for you already. Your kernel can't move
 # fewer bytes. In other words, fuse what PyTorch has no single operation for.
 #
-# On the H200, ``torch.softmax`` took :timing:`triton-rows median
-# "torch.softmax/cuda:0/n=1024" @nvidia-h200` for the same rows, practically the same as
-# we. But for rows of 4,096 it took :timing:`triton-rows median
-# "torch.softmax/cuda:0/n=4096" @nvidia-h200`, and our kernel
-# :timing:`triton-rows median "Triton/cuda:0/n=4096" @nvidia-h200`. So a library isn't
-# always at the limit either.
+# On the H100, ``torch.softmax`` took :timing:`triton-rows median
+# "torch.softmax/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the same rows, practically
+# the same as we. But for rows of 4,096 it took :timing:`triton-rows median
+# "torch.softmax/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, and our kernel
+# :timing:`triton-rows median "Triton/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. So a
+# library isn't always at the limit either.
 #
 # The row that wasn't there
 # -------------------------
@@ -371,7 +372,8 @@ def time_width(bench, width):
         result = call(*given)
         result = out if result is None else result
         assert torch.allclose(result, exact, rtol=1e-4, atol=1e-7), label
-        bench.time(label, call, *given, n=width, bytes=2 * z.nbytes, device=device)
+        moved = (8 if label == "five steps" else 2) * z.nbytes
+        bench.time(label, call, *given, n=width, bytes=moved, device=device)
 
 
 bench = Bench("triton-rows", budget=20 if on_gpu else 1.5)
@@ -382,6 +384,9 @@ bench.show()
 # %%
 
 # measured figure
+from firstlight.devices import card
+from firstlight.timing.ceilings import ceilings
+
 looks = {
     "five steps": (GREY, "v"),
     "torch.softmax": (ORANGE, "o"),
@@ -390,34 +395,44 @@ looks = {
     "Triton": (BLUE, "D"),
 }
 fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
+needed = 2 * (2**26 if on_gpu else 2**20) * 4  # a matrix read once, and one written
 for label, (colour, mark) in looks.items():
-    curve = [(t.n, t.bytes / t.median) for t in bench.timings if t.label == label]
+    curve = [(t.n, needed / t.median / 1e9) for t in bench.timings if t.label == label]
     if curve:
         ax.plot(*zip(*curve, strict=True), color=colour, marker=mark, label=label)
+if on_gpu and (memory := ceilings(card(device)).byte_rate):
+    ax.axhline(memory / 1e9, color="black", ls="--", label="this GPU's memory")
 a100 = 8 * 4096**2 / 101.8e-6  # bytes over the time that infra-practices measured
-ax.plot(4096, a100, "D", mfc="none", mec="black", ls="", label="A100, infra-practices")
-ax.set(xscale="log", yscale="log", xlabel="numbers in a row")
-ax.set_ylabel("bytes a second, one read and one write")
+look = {"mfc": "none", "mec": "black", "ls": "", "label": "A100, infra-practices"}
+ax.plot(4096, a100 / 1e9, "D", **look)
+ax.set(xscale="log", xlabel="numbers in a row")
+ax.set_ylabel("GB/s, for one read and one write")
 ax.set_xticks((256, 1024, 4096, 16384), ("256", "1,024", "4,096", "16,384"))
 ax.minorticks_off()
-ax.yaxis.set_major_formatter(lambda rate, _: f"{rate / 1e9:,g} GB/s")
+ax.set_ylim(0, 1.45 * ax.get_ylim()[1])
+ax.yaxis.set_major_formatter("{x:,.0f}")
 ax.set_title("Softmax for rows of four widths", loc="left")
-ax.legend(fontsize=9)
+ax.legend(fontsize=9, ncols=2, loc="upper left")
 fig.set_label(
-    "Bytes a second against the width of a row, from 256 to 16,384 numbers, a line for "
-    "each way to compute softmax. A hollow mark is what others measured on an A100."
+    "Gigabytes a second against the width of a row, from 256 to 16,384 numbers, a line "
+    "for each way to compute softmax. Only one read and one write are counted, so the "
+    "five steps, which move four times as much, lie far below. The hollow mark is what "
+    "others measured on an A100."
 )
 plt.show()
 
 # %%
-# On the H200, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
-# four warps/cuda:0/n=256" @nvidia-h200`, and one warp :timing:`triton-rows
-# rate "Triton/cuda:0/n=256" @nvidia-h200`. At 16,384 four warps moved
-# :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h200`,
-# and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h200`. The rule
-# was right, but it brought less than a tenth. And for the narrow rows it wasn't enough:
-# there ``torch.softmax`` beat us, with :timing:`triton-rows rate
-# "torch.softmax/cuda:0/n=256" @nvidia-h200`.
+# For every way, the figure counts only the one read and the one write that softmax
+# can't do without. That's why the five steps lie so low: they move four times as much.
+#
+# On the H100, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
+# four warps/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, and one warp :timing:`triton-rows
+# rate "Triton/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. At 16,384 four warps moved
+# :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`,
+# and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
+# The rule was right, but it brought less than a tenth. And for the narrow rows it
+# wasn't enough: there ``torch.softmax`` beat us, with :timing:`triton-rows rate
+# "torch.softmax/cuda:0/n=256" @nvidia-h100-80gb-hbm3`.
 #
 # So choose ``num_warps`` by measuring. In a file of your own,
 # ``triton.testing.do_bench(lambda: run_softmax(x, out, 8))`` gives a time in
@@ -442,13 +457,14 @@ plt.show()
 # ``other=0.0``, which we said would be wrong? In the middle, a ``tl.where`` puts minus
 # infinity into those places.) It's your kernel, and nobody had to write it.
 #
-# On the H200 it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
-# @nvidia-h200` for the rows of 1,024, the same as ours. For rows of 256 it was the
-# faster one, :timing:`triton-rows median "torch.compile/cuda:0/n=256" @nvidia-h200`
-# against :timing:`triton-rows median "Triton/cuda:0/n=256" @nvidia-h200`. (It may give
-# several short rows to one program.) For rows of 16,384 it took :timing:`triton-rows
-# median "torch.compile/cuda:0/n=16384" @nvidia-h200`, and ours, with its sixteen warps,
-# :timing:`triton-rows median "Triton/cuda:0/n=16384" @nvidia-h200`.
+# On the H100 it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
+# @nvidia-h100-80gb-hbm3` for the rows of 1,024, the same as ours. For rows of 256 it
+# was the faster one, :timing:`triton-rows median "torch.compile/cuda:0/n=256"
+# @nvidia-h100-80gb-hbm3` against :timing:`triton-rows median "Triton/cuda:0/n=256"
+# @nvidia-h100-80gb-hbm3`. (It may give several short rows to one program.) For rows of
+# 16,384 it took :timing:`triton-rows median "torch.compile/cuda:0/n=16384"
+# @nvidia-h100-80gb-hbm3`, and ours, with its sixteen warps, :timing:`triton-rows median
+# "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
 #
 # So when should you write Triton yourself? If ``torch.compile`` doesn't find the
 # fusion, and you've counted that there is something to win. It's good at chains of

@@ -1,5 +1,7 @@
 """The counts are those that the page derives, each wrong way is found, and the exercise's check tells tiles apart."""
 
+import re
+
 import numpy as np
 import pytest
 from pages import EXAMPLES, judged
@@ -155,3 +157,18 @@ def test_registers_leave_room_for_one_block_or_three(page, compiled) -> None:
     for step, blocks in {"8 x 8 each": 1, "4 x 4 each": 3}.items():
         code = compiled(page["climbed"][step].kernel, ", ".join(["float32[:, ::1]"] * 3))
         assert 65536 // (code.registers * 256) == blocks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
+def test_one_instruction_in_36_multiplies_and_with_while_two_in_15(page, compiled) -> None:
+    counted = {}
+    for name in ("first try", "column along x"):
+        sass = compiled(page["ladder"][name].kernel, ", ".join(["float32[:, ::1]"] * 3)).sass
+        if sass is None:
+            pytest.skip("no nvdisasm")
+        loops = [body for _, body in re.findall(r"(\.L_x_\d+):(.*?)BRA `\(\1\)", sass, re.DOTALL)]
+        unrolled = max(loops, key=len)
+        counted[name] = (unrolled.count(";") + 1) / unrolled.count("FFMA")
+        assert unrolled.count("LDG") == 2 * unrolled.count("FFMA")
+    assert counted == {"first try": 36, "column along x": 7.5}

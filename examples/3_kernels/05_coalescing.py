@@ -94,6 +94,20 @@ def read_columns(image, out):
         out[y, x] = image[x, y]
 
 
+@cuda.jit
+def through_tiles(image, out):  # for blocks of 32 × 8 threads
+    tile = cuda.shared.array((32, 33), np.float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    left, top = 32 * cuda.blockIdx.x, 32 * cuda.blockIdx.y
+    for i in range(0, 32, 8):
+        if top + ty + i < image.shape[0] and left + tx < image.shape[1]:
+            tile[ty + i, tx] = image[top + ty + i, left + tx]
+    cuda.syncthreads()
+    for i in range(0, 32, 8):
+        if left + ty + i < out.shape[0] and top + tx < out.shape[1]:
+            out[left + ty + i, top + tx] = tile[tx, ty + i]
+
+
 # %%
 
 # folded: Their requests: trace runs a kernel thread by thread and notes every address
@@ -258,6 +272,7 @@ if device.type != "cpu":
     t_image, t_out = torch.rand(2, side, side, device=device)
     whole = {"n": side**2, "bytes": 8 * side**2, "device": device}
     bench.time("torch, transposed", lambda: t_out.copy_(t_image.T), **whole)
+    bench.time("torch, copied", lambda: t_out.copy_(t_image), **whole)
 
 # %%
 
@@ -297,8 +312,9 @@ if on_gpu:
     work = {"n": matrix_rows, "bytes": moved, "device": device}
     bench.time("torch.mv, by rows", torch.mv, t_a, t_v, **work)
     d_image, d_out = cuda.as_cuda_array(t_image), cuda.as_cuda_array(t_out)
-    grid = (blocks_for((side, side), (32, 8)), (32, 8))
-    for kernel in (read_columns, write_columns):
+    for kernel in (read_columns, write_columns, through_tiles):
+        covered = (32, 32) if kernel is through_tiles else (32, 8)
+        grid = (blocks_for((side, side), covered), (32, 8))
         t_out.zero_()
         label, n = kernel.__name__.replace("_", " "), side**2
         time_kernel(label, kernel, grid, d_image, d_out, n=n, moved=8 * n)
@@ -429,13 +445,20 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # On the H100, and for 8,191 × 8,191 numbers, the kernel that *writes* far apart took
 # :timing:`coalescing median "kernel, write columns" @nvidia-h100-80gb-hbm3`. The one
 # that *reads* far apart took :timing:`coalescing median "kernel, read columns"
-# @nvidia-h100-80gb-hbm3`. PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing
-# median "torch, transposed" @nvidia-h100-80gb-hbm3`. So let it be the reads.
+# @nvidia-h100-80gb-hbm3`. So let it be the reads.
+#
+# How good could it be? A plain copy moves the same bytes, with both sides side by side.
+#
+# On the H100, the copy took :timing:`coalescing median "torch, copied"
+# @nvidia-h100-80gb-hbm3`. A kernel that turns the image around in :doc:`shared memory
+# </tutorials/3_kernels/07_shared_memory>`, piece by piece, so that it reads *and*
+# writes side by side, took :timing:`coalescing median "kernel, through tiles"
+# @nvidia-h100-80gb-hbm3`. You'll write it yourself on that page. (PyTorch's
+# ``out.copy_(image.T)`` took :timing:`coalescing median "torch, transposed"
+# @nvidia-h100-80gb-hbm3`.)
 #
 # Our rule is right about *each load*, but it doesn't know what's left over from the one
 # before. That's the subject of :doc:`the next page </tutorials/3_kernels/06_caches>`.
-# And if both are to be side by side, you need :doc:`a tile in shared memory
-# </tutorials/3_kernels/07_shared_memory>`.
 #
 # Here are all our measurements, after two of other people's. Without a GPU, NumPy adds
 # up the same numbers on the CPU, which has boxes, too. On most CPUs, 16 numbers fit

@@ -41,6 +41,18 @@ def test_both_transposes_ask_for_the_same_sectors(page) -> None:
     assert all(made.problems == [] for made in page["cases"].values())
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (33, 7), (31, 65), (64, 32)])
+def test_tiles_transpose_every_shape_along_rows_and_without_conflicts(page, shape) -> None:
+    image = np.arange(1, 1 + shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    out = np.zeros(shape[::-1], np.float32)
+    made = trace(page["through_tiles"], (-(-shape[1] // 32), -(-shape[0] // 32)), (32, 8), image, out)
+    assert made.problems == []
+    assert np.array_equal(out, image.T)
+    if shape == (64, 32):
+        assert (made.sectors_per_load["image"], made.sectors_per_store["out"]) == (4, 4)
+        assert not made.bank_conflicts
+
+
 def test_the_t4_follows_boxes_of_sixteen(page) -> None:
     """As the figure's title and the prose say of what Modal measured."""
     share = {stride: rate / page["T4"][1] for stride, rate in page["T4"].items()}

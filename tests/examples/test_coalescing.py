@@ -53,6 +53,16 @@ def test_tiles_transpose_every_shape_along_rows_and_without_conflicts(page, shap
         assert not made.bank_conflicts
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
+def test_tiles_run_few_instructions_for_each_number(page, compiled) -> None:
+    """Or they'd wait for those, and not for memory: signed, it's 72 for each of four numbers."""
+    sass = compiled(page["through_tiles"], "float32[:, ::1], float32[:, ::1]").sass
+    if sass is None:
+        pytest.skip("no nvdisasm")
+    assert sass.count(";") < 4 * 45
+
+
 def test_the_t4_follows_boxes_of_sixteen(page) -> None:
     """As the figure's title and the prose say of what Modal measured."""
     share = {stride: rate / page["T4"][1] for stride, rate in page["T4"].items()}

@@ -109,6 +109,10 @@ print(f"narrowest stripes: {1 / (np.hypot(uu, vv).max() * ARCSEC):.3f} arcsec")
 # changes the pixels 600 times. We've changed the imports and the line that chooses the
 # :term:`device`, and ``nll_gridded`` has its newer name. **Will 600 steps be enough?**
 #
+# (Why are its pixels 0.03″ wide? Our narrowest stripes repeat every 0.107″, as the cell
+# above says. An image needs at least two pixels for each of them to show them at all.
+# People take three to five, and 0.03″ makes it three and a half.)
+#
 # __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
 from firstlight.imaging.model.gridded_net import SimpleNet

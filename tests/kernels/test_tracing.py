@@ -131,7 +131,6 @@ def test_three_levels_of_a_matrix_and_a_vector() -> None:
     assert traffic.l1_wavefronts == 2 * 32 * (32 + 1) + 2
     assert traffic.l2_sectors == 64 * 32 * 4 // 32 + 2 * 4 + 2 * 4
     assert traffic.dram_bytes == a.nbytes + x.nbytes + out.nbytes == traffic.useful_bytes
-    assert t.loads_per_output == 2 * 32
     assert np.all(t.counts("load", array="a") == 32)
 
 
@@ -428,7 +427,7 @@ def test_wrong_ranks_and_what_raises_name_thread_and_line() -> None:
 
 def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
     t = trace(RIGHT[0][0], 1, 32, np.zeros(0, np.float32), np.zeros(0, np.float32))
-    assert (t.problems, t.bank_conflicts, t.sectors_per_load, t.loads_per_output) == ([], [], {}, 0)
+    assert (t.problems, t.bank_conflicts, t.sectors_per_load) == ([], [], {})
     assert t.traffic.dram_bytes == 0
     assert t.counts().tolist() == [0] * 32
     assert "races: none" in str(t)

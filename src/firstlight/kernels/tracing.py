@@ -263,14 +263,6 @@ class Trace:
         """The same for stores."""
         return self._sectors_by_array(STORE)
 
-    @property
-    def loads_per_output(self) -> float:
-        """Elements read from global memory, for each element written there."""
-        rows = self.accesses[self.in_space("global")]
-        written = rows[rows["kind"] != LOAD]
-        elements = _count_distinct(self._of_array("address", written) + written["offset"])
-        return int((rows["kind"] != STORE).sum()) / max(elements, 1)
-
     @cached_property
     def traffic(self) -> Traffic:
         """What three levels of memory have to move."""

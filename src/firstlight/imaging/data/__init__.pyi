@@ -7,7 +7,6 @@ from .uvfits import read_uvfits
 from .uvtable import read_uvtable, write_uvtable
 from .visibilities import (
     Visibilities,
-    antenna_mask,
     flag,
     join_executions,
     join_windows,
@@ -23,7 +22,6 @@ __all__ = [
     "Scatter",
     "Visibilities",
     "WeightReport",
-    "antenna_mask",
     "check_weights",
     "flag",
     "join_executions",

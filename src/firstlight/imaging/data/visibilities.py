@@ -103,28 +103,15 @@ class Visibilities:
         return np.hypot(self.uu, self.vv)
 
 
-def antenna_mask(vis: Visibilities, antenna: int) -> Mask:
-    """Return a mask of the visibilities of an antenna, (nchan, nvis).
-
-    Examples
-    --------
-    >>> from firstlight.imaging.simulate.observation import observe, uv_track
-    >>> from firstlight.imaging.simulate.skies import Point
-    >>> int(antenna_mask(observe([Point(1.0)], uv_track(n_times=2)), antenna=7).sum())  # 42 baselines, twice
-    84
-    """
-    return np.broadcast_to((vis.antennas == antenna).any(axis=1), vis.data.shape)
-
-
 def flag(vis: Visibilities, mask: Mask) -> Visibilities:
-    """Return visibilities whose weights are 0 where a mask, such as one from `antenna_mask`, is true; data are kept.
+    """Return visibilities whose weights are 0 where a mask is true; data are kept.
 
     Examples
     --------
     >>> from firstlight.imaging.simulate.observation import observe, uv_track
     >>> from firstlight.imaging.simulate.skies import Point
     >>> vis = observe([Point(1.0)], uv_track(n_times=2))
-    >>> int(flag(vis, antenna_mask(vis, antenna=7)).flagged.sum())
+    >>> int(flag(vis, (vis.antennas == 7).any(axis=1)).flagged.sum())  # 42 baselines of antenna 7, twice
     84
     """
     return replace(vis, weight=np.where(mask, 0.0, vis.weight))

@@ -5,10 +5,10 @@ An image is made in five steps, on a grid that `choose_grid` chooses, and in a c
 empty sky into flux. (2) `bregman_iterations` fits the image with a strong total variation, adds the residual
 visibilities back to the data, and fits again, which restores what the regularizer took away. (3) The discrepancy
 principle ends this at the first image whose residuals in the source are no larger than noise, and
-`fraction_of_last_iteration` takes only so much of the last step that they are no smaller either. (4) A parametric bootstrap repeats the
-fits on visibilities of that image with fresh noise: their scatter is the error of the image. (5) Their mean excess
-over the image that they were made from is its bias, which is subtracted. Where gains or weights limit the image
-(`diagnose`), (4) and (5) would mean nothing, and are left out.
+`fraction_of_last_iteration` takes only so much of the last iteration that they are no smaller either. (4) A parametric
+bootstrap repeats the fits on visibilities of that image with fresh noise: their scatter is the error of the image. (5)
+Their mean excess over the image that they were made from is its bias, which is subtracted. Where gains or weights limit
+the image (`diagnose`), (4) and (5) would mean nothing, and are left out.
 """
 
 from __future__ import annotations

@@ -155,14 +155,19 @@ def read(path: Path) -> Visibilities:
         faulthandler.cancel_dump_traceback_later()
 
 
+def put_broken(original: Path, path: Path, mutate: Callable[[Path, Random], None], seed: int) -> None:
+    """Replace what is at a path by a broken copy of a file, or of a folder."""
+    shutil.rmtree(path.parent, ignore_errors=True)
+    path.parent.mkdir(parents=True)
+    (shutil.copytree if original.is_dir() else shutil.copy)(original, path)
+    mutate(path, np.random.default_rng(seed))
+
+
 def check(original: Path, broken: Path, mutate: Callable[[Path, Random], None], seeds: int) -> None:
     before = read(original)
     for seed in range(seeds):
-        shutil.rmtree(broken, ignore_errors=True)
-        path = broken / str(seed) / original.name  # casacore may still know the table that a path was
-        path.parent.mkdir(parents=True)
-        (shutil.copytree if original.is_dir() else shutil.copy)(original, path)
-        mutate(path, np.random.default_rng(seed))
+        path = broken / original.name
+        put_broken(original, path, mutate, seed)
         try:
             vis = read(path)
         except ValueError as error:
@@ -189,3 +194,19 @@ def test_a_few_broken_files_are_refused_or_read_right(whole, tmp_path, name, mut
 @pytest.mark.parametrize(("name", "mutate", "count"), MUTATIONS, ids=IDS)
 def test_broken_files_are_refused_or_read_right(whole, tmp_path, name, mutate, count):
     check(whole / name, tmp_path / "broken", mutate, count)
+
+
+def test_sets_at_one_path_are_judged_each_by_itself(whole, tmp_path):
+    errors = []  # kept, with all that their frames hold
+    refused: dict[bool, list[int]] = {True: [], False: []}
+    for alone, seeds in refused.items():
+        for seed in range(12):
+            path = tmp_path / (str(seed) if alone else "one") / "small.ms"
+            put_broken(whole / "small.ms", path, cut_part, seed)
+            try:
+                read(path)
+            except ValueError as error:
+                errors.append(error)
+                seeds.append(seed)
+    assert refused[False] == refused[True]
+    assert 0 < len(refused[True]) < 12

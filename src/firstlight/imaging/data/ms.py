@@ -94,6 +94,8 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         data[one.part, at], weight[one.part, at] = one.data, one.weight
     if not weight.any():
         raise ValueError(f"it is flagged throughout: no weight of field {number} is above zero")
+    with _open_table(path / "OBSERVATION") as observations:
+        telescope = str(observations.getcell("TELESCOPE_NAME", int(observation[0])))
     return Visibilities(
         uu=np.outer(frequency / LIGHT_SPEED, uv[:, 0]),
         vv=np.outer(frequency / LIGHT_SPEED, uv[:, 1]),
@@ -105,13 +107,16 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         time=(keys[:, 0] - keys[0, 0]) / _TICKS,
         execution=np.unique(observation, return_inverse=True)[1].ravel(),
         phase_centre=_phase_centre(path, number),
-        telescope=str(_open_table(path / "OBSERVATION").getcell("TELESCOPE_NAME", int(observation[0]))),
+        telescope=telescope,
         start=float(keys[0, 0] / _TICKS),
     )
 
 
 def _open_table(path: Path) -> Any:
-    """Return a table that can be read, or raise an error that says what is missing."""
+    """Return a table to be used in a ``with``, or raise an error that says what is missing.
+
+    Casacore caches open tables by their paths: one left open stands for whatever is at its path later.
+    """
     try:
         from casacore.tables import table
     except ImportError as error:
@@ -124,21 +129,25 @@ def _open_table(path: Path) -> Any:
 
 def _select_windows(path: Path, field: Field, column: str | None, windows: Windows) -> tuple[int, list[_Window]]:
     """Return the number of the field, and its rows with total intensity, by window."""
-    whole, description = _open_table(path), _open_table(path / "DATA_DESCRIPTION")
-    number, column = _field_number(path, np.unique(whole.getcol("FIELD_ID")), field), _data_column(whole, column)
-    spectral, polarization = _open_table(path / "SPECTRAL_WINDOW"), _open_table(path / "POLARIZATION")
-    if strange := sorted(set(windows or ()) - set(range(spectral.nrows()))):
-        raise ValueError(f"it has no spectral windows {strange}: it has 0 to {spectral.nrows() - 1}")
     found: list[_Window] = []
-    numbers = (description.getcol(f"{name}_ID") for name in ("SPECTRAL_WINDOW", "POLARIZATION"))
-    for ddid, (window, kind) in enumerate(zip(*numbers, strict=True)):
-        hands = np.isin(polarization.getcell("CORR_TYPE", kind), _PARALLEL_HANDS)
-        rows = whole.query(f"FIELD_ID=={number} && DATA_DESC_ID=={ddid} && ANTENNA1!=ANTENNA2")
-        if rows.nrows() and hands.any() and (windows is None or window in windows):
-            frequency = np.asarray(spectral.getcell("CHAN_FREQ", window), float)
-            first = found[-1].part.stop if found else 0
-            part = slice(first, first + len(frequency))
-            found.append(_window(part, frequency, rows, *_total_intensity(rows, column, hands)))
+    with (
+        _open_table(path) as whole,
+        _open_table(path / "DATA_DESCRIPTION") as description,
+        _open_table(path / "SPECTRAL_WINDOW") as spectral,
+        _open_table(path / "POLARIZATION") as polarization,
+    ):
+        number, column = _field_number(path, np.unique(whole.getcol("FIELD_ID")), field), _data_column(whole, column)
+        if strange := sorted(set(windows or ()) - set(range(spectral.nrows()))):
+            raise ValueError(f"it has no spectral windows {strange}: it has 0 to {spectral.nrows() - 1}")
+        numbers = (description.getcol(f"{name}_ID") for name in ("SPECTRAL_WINDOW", "POLARIZATION"))
+        for ddid, (window, kind) in enumerate(zip(*numbers, strict=True)):
+            hands = np.isin(polarization.getcell("CORR_TYPE", kind), _PARALLEL_HANDS)
+            with whole.query(f"FIELD_ID=={number} && DATA_DESC_ID=={ddid} && ANTENNA1!=ANTENNA2") as rows:
+                if rows.nrows() and hands.any() and (windows is None or window in windows):
+                    frequency = np.asarray(spectral.getcell("CHAN_FREQ", window), float)
+                    first = found[-1].part.stop if found else 0
+                    part = slice(first, first + len(frequency))
+                    found.append(_window(part, frequency, rows, *_total_intensity(rows, column, hands)))
     if not found:
         chosen = "" if windows is None else f" in the spectral windows {list(windows)}"
         raise ValueError(f"it has no baselines of field {number}{chosen} with I, XX or YY, or RR or LL")
@@ -147,7 +156,8 @@ def _select_windows(path: Path, field: Field, column: str | None, windows: Windo
 
 def _field_number(path: Path, observed: Ints, field: Field) -> int:
     """Return the number of the field that is asked for, of those that were observed."""
-    names = _open_table(path / "FIELD").getcol("NAME")
+    with _open_table(path / "FIELD") as fields:
+        names = fields.getcol("NAME")
     matching = [int(number) for number in observed if field is None or field in (number, names[number])]
     if len(matching) != 1:
         held = ", ".join(f"{number} ({names[number]})" for number in observed)
@@ -198,10 +208,10 @@ def _total_intensity(rows: Any, column: str, hands: Mask) -> tuple[Complex, Real
 
 def _phase_centre(path: Path, field: int) -> tuple[float, float] | None:
     """Return right ascension and declination in ICRS; casacore's J2000 is that date's mean equator, and not FK5."""
-    fields = _open_table(path / "FIELD")
-    direction = np.reshape(fields.getcell("PHASE_DIR", field), (-1, 2))[0]
-    info = fields.getcolkeywords("PHASE_DIR")["MEASINFO"]
-    frame = fields.getcell(info["VarRefCol"], field) if "VarRefCol" in info else info["Ref"]
+    with _open_table(path / "FIELD") as fields:
+        direction = np.reshape(fields.getcell("PHASE_DIR", field), (-1, 2))[0]
+        info = fields.getcolkeywords("PHASE_DIR")["MEASINFO"]
+        frame = fields.getcell(info["VarRefCol"], field) if "VarRefCol" in info else info["Ref"]
     if isinstance(frame, int):  # a code, of each field
         frame = dict(zip(info["TabRefCodes"], info["TabRefTypes"], strict=True)).get(frame)
     if frame not in ("ICRS", "J2000"):

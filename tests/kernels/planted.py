@@ -328,6 +328,37 @@ def lock(x, out):
 
 
 @cuda.jit
+def spins_until_a_later_thread_acts(x, out):
+    t = cuda.threadIdx.x
+    if t == 3:
+        while cuda.atomic.add(x, 0, 0) == 0:
+            pass
+        cuda.threadfence_block()
+        out[t] = out[40] + 1
+    elif t == 40:
+        out[t] = 5
+        cuda.threadfence_block()
+        cuda.atomic.exch(x, 0, 1)
+
+
+@cuda.jit
+def spins_while_a_warp_meets(x, out):
+    t = cuda.threadIdx.x
+    if t < 32:
+        while cuda.atomic.cas(x, 0, 1, 2) == 0:
+            cuda.nanosleep(100)
+    else:
+        total = out[t]
+        for step in (16, 8, 4, 2, 1):
+            total += cuda.shfl_down_sync(ALL, total, step)
+        cuda.syncwarp()
+        if t == 32:
+            cuda.atomic.exch(x, 0, 1)
+    cuda.syncthreads()
+    out[t] = t
+
+
+@cuda.jit
 def last_block_adds_up(x, out):
     s = cuda.shared.array(1, float32)
     t = cuda.threadIdx.x
@@ -393,6 +424,8 @@ def parts():
 
 LOOKS_WRONG = [
     (lock, 2, 4, lambda: (np.zeros(1, np.int32), zeros(1))),
+    (spins_until_a_later_thread_acts, 1, 64, lambda: (np.zeros(1, np.int32), zeros(64))),
+    (spins_while_a_warp_meets, 1, 64, lambda: (np.zeros(1, np.int32), ones(64))),
     (last_block_adds_up, 4, 8, lambda: (np.zeros(1, np.int32), zeros(33))),
     (halves_of_a_warp_in_turn, 1, 32, pair),
     (returned_lanes_that_nobody_asks, 1, 32, pair),

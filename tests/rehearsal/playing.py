@@ -84,9 +84,7 @@ class Player(Executor):
             with np.errstate(all="ignore"):  # each greenlet has a context of its own
                 self.function(*arguments)
 
-        while waiting := self._advance(threads, work):
-            if not self._release_warps(threads, waiting):
-                self._release_block(threads, waiting)
+        self._run_threads(threads, work)
 
     def _resume_count(self) -> None:
         """Count no lines."""

@@ -165,6 +165,8 @@ class TracedArray:
         old = self._data[found]
         self._data[found] = new = new_value(old)
         self._executor.synchronize(self._number, self._offset(found), wrote=new is not old)
+        if new == old:  # as where a thread asks for a lock, or looks at a flag, until another one acts
+            self._executor.give_way()
         return typed(old)
 
     def _view(self, key: tuple[Any, ...], frame: FrameType) -> TracedArray:

@@ -191,12 +191,18 @@ class Executor:
             with np.errstate(all="ignore"):  # each greenlet has a context of its own
                 function(*arguments)
 
-        while waiting := self._advance(threads, work):
-            if not self._release_warps(threads, waiting):
+        self._run_threads(threads, work)
+
+    def _run_threads(self, threads: list[Thread], work: Callable[[], None]) -> None:
+        """Run the threads of a block, all to their ends."""
+        while left := self._advance(threads, work):
+            waiting = [thread for thread in left if thread.wait]
+            spinning = len(waiting) < len(left)
+            if not self._release_warps(threads, waiting, spinning) and not spinning:
                 self._release_block(threads, waiting)
 
     def _advance(self, threads: list[Thread], work: Callable[[], None]) -> list[Thread]:
-        """Let every thread run until it ends or waits, and return those that wait."""
+        """Let every thread run until it ends, waits or gives way, and return those that have not ended."""
         for thread in threads:
             if thread.wait or thread.done:
                 continue
@@ -206,7 +212,7 @@ class Executor:
                 thread.greenlet.switch()
             except Exception as error:
                 raise self._located(error) from error
-        return [thread for thread in threads if thread.wait]
+        return [thread for thread in threads if not thread.done]
 
     def _resume_count(self) -> None:
         """Count lines from here on: a trace function belongs to the thread of the system, not to the greenlet."""
@@ -223,7 +229,8 @@ class Executor:
             if self._lines_run > self.limit:
                 raise TraceError(
                     f"after {self.limit:,} lines the kernel still runs. Either a loop has no end, or a thread waits "
-                    "for one that comes after it, or there is too much work to trace: take smaller arrays"
+                    "for a later block, or without an atomic operation, or there is too much work to trace: take "
+                    "smaller arrays"
                 )
         return self._count_lines
 
@@ -245,12 +252,16 @@ class Executor:
         """Let the current thread wait for its block, or for the lanes of its warp in a mask."""
         thread, source = self.current, self.instructions[self.instruction(frame)]
         thread.wait = Wait(self._stack(frame), thread.line, source, mask, **more)
-        getcurrent().parent.switch()
-        self._resume_count()
+        self.give_way()
         return thread.result
 
-    def _release_warps(self, threads: list[Thread], waiting: list[Thread]) -> bool:
-        """Release the lanes whose barrier of the warp is complete; if there are none, those that wait in vain."""
+    def give_way(self) -> None:
+        """Let the other threads of the block run before the current one goes on: it may spin until one of them acts."""
+        getcurrent().parent.switch()
+        self._resume_count()
+
+    def _release_warps(self, threads: list[Thread], waiting: list[Thread], spinning: bool) -> bool:
+        """Release the lanes whose barrier of the warp is complete; if none is, and nobody spins, those stuck at one."""
         stuck, released = [], False
         for group in _by_barrier(thread for thread in waiting if thread.wait.mask is not None):
             lanes, mask = {thread.rank for thread in group}, group[0].wait.mask
@@ -267,7 +278,7 @@ class Executor:
                     self._record_divergence(group, unread)
             released = True
             self._release(group)
-        if stuck and not released:
+        if stuck and not released and not spinning:
             for group, missing in stuck:
                 self._record_divergence(group, missing)
                 self._release(group)

@@ -43,6 +43,7 @@ class TracedCuda:
         self.const = SimpleNamespace(array_like=lambda array: array)
         self.threadfence = self.threadfence_system = executor.fence
         self.threadfence_block = partial(executor.fence, OWN_BLOCK)
+        self.nanosleep = lambda _: executor.give_way()
         self.atomic = SimpleNamespace(**{name: partial(self._atomic, change) for name, change in _ATOMICS.items()})
         self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
         for name, result_of in {**VOTES, **BLOCK_VOTES}.items():
@@ -173,7 +174,6 @@ BLOCK_VOTES: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of
     "syncthreads_or": lambda values: int(any(values.values())),
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "nanosleep": lambda _: None,
     "fma": through_numpy(lambda a, b, c: a * b + c),
     "cbrt": through_numpy(np.cbrt),
     "rsqrt": through_numpy(lambda a: 1 / np.sqrt(a)),

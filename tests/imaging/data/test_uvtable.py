@@ -17,7 +17,7 @@ COLUMNS = np.column_stack([U, V, OF_CASA.real, OF_CASA.imag, np.arange(1, 10)])
 
 
 def table(path: Path, head: str = "", columns: np.ndarray = COLUMNS, between: str = " ") -> Path:
-    np.savetxt(path, columns, header=head, delimiter=between)
+    np.savetxt(path, columns, header=head, delimiter=between, encoding="utf-8")
     return path
 
 
@@ -34,8 +34,9 @@ def test_a_source_is_where_casa_sees_it(tmp_path, between):
     [
         ("", 1, {}),
         ("Columns:\tu[klambda]\tv[klambda]", 1e-3, {}),
+        ("u [kλ]", 1e-3, {}),
         ("wavelength[m] = 0.0013\nColumns: u[m] v[m]", 0.0013, {}),
-        ("u [lambda]", 1e-3, {"unit": "kilolambda"}),  # whoever says a unit knows better than the head
+        ("u [Mλ]", 1e-3, {"unit": "kilolambda"}),  # whoever says a unit knows better than the head
     ],
 )
 def test_baselines_come_in_the_unit_of_the_head(tmp_path, head, factor, option):
@@ -73,6 +74,8 @@ def test_npz_files_of_frank_have_its_names_and_casas_sign(tmp_path):
         ("1e5 2e5 1 0 -1\n", "negative"),
         ("# u[m]\n100 200 1 0 1\n", "frequencies"),
         ("100 200 1 0 1\n", "unit="),
+        ("# u [Mlambda]\n1e5 2e5 1 0 1\n", "unit="),
+        ("1e5 2e5 1 0 1\n1e5 3e5 1 0 2.5e-0", "last line"),
     ],
 )
 def test_what_is_no_table_is_refused_in_one_line(tmp_path, text, said):

@@ -15,7 +15,11 @@ from firstlight.imaging.data.visibilities import Visibilities, check_is_file, re
 from firstlight.imaging.units import LIGHT_SPEED
 
 _NAME = re.compile(r"\.(txt|dat)(\.gz|\.bz2)?", re.IGNORECASE)
-_UNITS: dict[str, Unit] = {"lambda": "lambda", "klambda": "kilolambda", "kilolambda": "kilolambda", "m": "metres"}
+_UNITS: dict[str, Unit] = {
+    **dict.fromkeys(("lambda", "λ"), "lambda"),
+    **dict.fromkeys(("klambda", "kilolambda", "kλ"), "kilolambda"),
+    "m": "metres",
+}
 
 
 def is_uvtable(path: Path) -> bool:
@@ -50,17 +54,24 @@ def read_uvtable(path: str | Path, *, unit: Unit | None = None, conjugate: bool 
     check_is_file(path)
     unpack: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".bz2": bz2.decompress}
     with readable(path):
-        lines = unpack.get(path.suffix.lower(), bytes)(path.read_bytes()).decode().splitlines()
+        text = unpack.get(path.suffix.lower(), bytes)(path.read_bytes()).decode()
+        lines = text.splitlines()
         head = " ".join(line for line in lines if line.startswith("#"))
         rows = [line.replace(",", " ").split() for line in lines if line.strip() and not line.startswith("#")]
         if not rows or {len(row) for row in rows} != {5}:
             raise ValueError("each line of its table must hold five numbers: u, v, Re, Im and weight")
+        if not text.endswith(("\n", "\r")):  # 2.5e-0 may have been 2.5e-05
+            raise ValueError("its last line has no end, as where a copy stopped: add a line break if it is complete")
         u, v, real, imaginary, weight = np.array(rows, float).T
         arrays = {"uu": u, "vv": v, "data": real + 1j * imaginary, "weight": weight, "flag": weight == 0}
         if wavelength := re.search(r"wavelength *\[m\] *= *([\d.eE+-]+)", head):
             arrays["frequencies"] = np.array([LIGHT_SPEED / float(wavelength[1])])
-        said = re.search(r"\bu *\[ *(\w+) *\]", head)
-        return from_arrays(arrays, unit or (_UNITS.get(said[1]) if said else None), conjugate, list(arrays))
+        said = re.search(r"\bu *\[ *([^]]*?) *\]", head)
+        if said and not unit and said[1] not in _UNITS:
+            raise ValueError(
+                f"its head gives u in [{said[1]}], and not in one of {', '.join(_UNITS)}: say unit= or --unit"
+            )
+        return from_arrays(arrays, unit or (_UNITS[said[1]] if said else None), conjugate, list(arrays))
 
 
 def write_uvtable(path: str | Path, vis: Visibilities) -> None:

@@ -115,9 +115,12 @@ def test_a_phase_centre_of_1950_becomes_icrs(tmp_path):
     assert read_uvfits(path).phase_centre == modern
 
 
-def test_fits_idi_is_called_so(tmp_path):
+@pytest.mark.parametrize("groups", [{}, {"GROUPS": True, "GCOUNT": 0, "PCOUNT": 0}], ids=["none", "of no rows"])
+def test_fits_idi_is_called_so(tmp_path, groups):
     table = fits.BinTableHDU.from_columns([fits.Column("FLUX", "3E", array=np.ones((2, 3)))], name="UV_DATA")
-    fits.HDUList([fits.PrimaryHDU(), table]).writeto(tmp_path / "a.idifits")
+    primary = fits.PrimaryHDU()
+    primary.header.update(groups)
+    fits.HDUList([primary, table]).writeto(tmp_path / "a.idifits", output_verify="silentfix")
     with pytest.raises(ValueError, match=r"FITS-IDI.*importfitsidi"):
         read_uvfits(tmp_path / "a.idifits")
 

@@ -147,9 +147,12 @@ class _Groups:
 
     def __init__(self, path: Path, hdus: fits.HDUList) -> None:
         self.hdus = hdus
+        if "UV_DATA" in hdus:  # which may say that it has groups, though no rows of them
+            raise ValueError(
+                "it is FITS-IDI: make a measurement set of it with CASA's importfitsidi, or UVFITS with AIPS"
+            )
         if not isinstance(hdus[0], fits.GroupsHDU) or hdus[0].header.get("NAXIS1") != 0:
-            idi = "FITS-IDI: make a measurement set of it with CASA's importfitsidi, or UVFITS with AIPS"
-            raise ValueError(f"it is {idi if 'UV_DATA' in hdus else 'a FITS file without random groups: an image?'}")
+            raise ValueError("it is a FITS file without random groups: an image?")
         self.header = header = hdus[0].header.copy()  # astropy takes the scales out of its own
         _check_is_whole(path, hdus)
         for parameter in range(1, header["PCOUNT"] + 1):  # by which astropy scales them, whatever it finds there

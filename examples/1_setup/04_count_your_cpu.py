@@ -388,7 +388,7 @@ lanes_of_gpu = 132 * 128
 throughput = spec("H100 SXM", "fp32") / 2  # multiply-adds a second, on its data sheet
 latency = cycles_to_wait * lanes_of_gpu / throughput  # seconds for each
 full = latency * throughput
-print(f"{full:,.0f} cups fill an H100, and {at_once:.0f} fill this CPU")
+print(f"{full:,.0f} cups fill an H100 (data sheet), and {at_once:.0f} this CPU")
 
 
 def floor(cups, latency, throughput):
@@ -409,8 +409,9 @@ for cups in (1, 65_536, 2**20):
 # But for 65,536 cups it took :timing:`count-your-cpu median "GPU,
 # kernel/cuda:0/n=65536" @nvidia-h100-80gb-hbm3`, and for a million
 # :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1048576" @nvidia-h100-80gb-hbm3`.
-# That's more than double what we predicted! So half of the throughput is missing.
-# **Where would you look?**
+# That's more than double what we predicted! So half of the throughput is missing, and
+# with it half of the cups: by Little's law, half as many fill what this kernel can use.
+# **Where would you look for the other half?**
 #
 # It's in where a step gets its numbers. Our line needs three, ``t``, ``keep`` and
 # ``gain``, and each comes from a :term:`register`, the place where a thread keeps a
@@ -520,8 +521,8 @@ print(check(sum_in_eight))
 print(f"""\
 1. A CPU does many things at once: cycles × units × lanes × cores. On this CPU, with
    vectors of {lanes}, that's {most} at most, and we found {at_once:.0f}.
-2. A processor is full when latency × throughput results are under way. An H100 needs
-   {full:,.0f} chains, none of which waits for another.
+2. A processor is full when latency × throughput results are under way. By its data
+   sheet, an H100 needs {full:,.0f} chains, none of which waits for another.
 3. Before you compare a GPU with a CPU, ask which loop the CPU ran: one chain, vectors,
    or vectors on all cores.""")
 

@@ -26,6 +26,11 @@ def test_a_message_speaks_for_its_cause_first(code, text):
     assert causes_of(log + text.replace(" ", "\n│  ").replace("'", "\u2019"))[0].code == code
 
 
+@pytest.mark.parametrize(("code", "text"), [(code, each) for code, near in KNOWN["near_miss"].items() for each in near])
+def test_a_message_that_only_looks_like_a_cause_does_not_speak_for_it(code, text):
+    assert code not in [found.code for found in causes_of(text)[:1]]
+
+
 @pytest.mark.parametrize("thread", KNOWN["thread"], ids=lambda thread: thread["source"])
 def test_what_people_asked_about_gets_the_answer_that_helped_them(thread):
     assert causes_of(thread["text"])[0].code == thread["first"]
@@ -55,6 +60,18 @@ def test_an_unknown_text_gets_the_causes_that_share_its_rare_words_and_none_is_l
     assert not any(each.likely for each in report.error_causes)
     assert report.text().startswith("This text is not known here.\nThese causes share")
     assert [each["code"] for each in report.content()["causes"]] == [each.code for each in report.error_causes]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "KeyError: 'loss'\n  File \"/home/u/train.py\", line 33, in main\n(most recent call first)",
+        "File C:\\src\\x.ps1 cannot be loaded because scripts are switched off, see https://example.com",
+        "Failed to fetch the page: none of the network operations worked. Please try again.",
+    ],
+)
+def test_a_text_that_shares_only_a_part_of_its_words_with_a_cause_is_not_known(text):
+    assert causes_of(text) == []
 
 
 def test_a_part_of_a_message_leads_to_its_cause_and_is_no_proof():

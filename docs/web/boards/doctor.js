@@ -12,7 +12,7 @@
   const loaded = (onload, onerror) => document.head.append(made("script", { src, onload, onerror }));
 
   // As gpu_doctor.errors does, name by name.
-  function reader({ causes, lists, stop_words, tail, gap, weights, min_idf, min_own_letters, min_lead, word_edge, ...patterns }) {
+  function reader({ causes, lists, stop_words, tail, gap, weights, min_idf, min_share, min_own_letters, min_lead, word_edge, ...patterns }) {
     const [escapes, decoration, word] = ["ansi_escape", "decoration", "word"].map((name) => new RegExp(patterns[name], "g"));
     const normalize = (text) => text.slice(-tail).replace(escapes, "").normalize("NFKC").replace(decoration, " ").toLowerCase();
     const stopWords = new Set(stop_words), wordsIn = (text) => [...new Set(text.match(word))].filter((one) => !stopWords.has(one));
@@ -43,7 +43,7 @@
       return { code, often, kinds, says: of("says"), unless: of("unless") };
     });
     const wordsOf = table.map(({ kinds }) => new Set(kinds.flatMap(([, some]) => some.flatMap(({ bare }) => wordsIn(bare)))));
-    const idf = (one) => Math.log(table.length / wordsOf.filter((some) => some.has(one)).length);
+    const idf = (one) => Math.log(table.length / Math.max(1, wordsOf.filter((some) => some.has(one)).length));
     const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
     const best = (some) => some.filter(({ said }) => said.length).sort((a, b) => b.score - a.score);
 
@@ -65,10 +65,10 @@
       if (known.length) return ["One of these, the likeliest first. The doctor tells which it is.", known];
 
       // The causes that share most words with the text; one that few causes have counts for more.
-      const terms = wordsIn(text).filter((one) => wordsOf.some((some) => some.has(one)));
+      const terms = wordsIn(text), enough = Math.max(min_idf, min_share * sum(terms.map(idf)));
       const near = best(table.map(({ code }, at) => {
         const shared = terms.filter((one) => wordsOf[at].has(one)), score = sum(shared.map(idf));
-        return { code, score, said: shared.length > 1 && score >= min_idf ? shared : [] };
+        return { code, score, said: shared.length > 1 && score >= enough ? shared : [] };
       })).slice(0, 3);
       const advice = near.length ? "These causes share most words with it." : "The doctor itself looks further: run it.";
       return [`This text is not known here. ${advice}`, near];

@@ -28,6 +28,7 @@ TAIL = 50_000  # characters of a long log: what stopped a program stands at its 
 GAP = 300  # characters that "…" may stand for
 WEIGHTS = {"says": 3.0, "hints": 1.0}  # of a phrase that shows a cause, and of one that only goes with it
 MIN_IDF = 7.0  # of the words that a text shares with a cause: two that hardly another cause has
+MIN_SHARE = 0.5  # of what all words of the text tell: else it speaks of something else
 MIN_OWN_LETTERS = 24  # of phrases that no other cause has: what makes a cause likely,
 MIN_LEAD = 4  # together with this many times the score of the next one
 STOP_WORD_STORIES = 5  # a word that so many causes are described with is a word of any text
@@ -162,7 +163,7 @@ def causes_of(text: str) -> list[ErrorMatch]:
 def similar(text: str) -> list[ErrorMatch]:
     """Return the three causes that share most words with a normalized text, if they share enough.
 
-    A word counts for more, the fewer causes have it.
+    A word counts for more, the fewer causes have it, and most if no cause has it.
 
     Examples
     --------
@@ -170,11 +171,12 @@ def similar(text: str) -> list[ErrorMatch]:
     [True]
     """
     weights, best = inverse_document_frequency(), []
-    said = [word for word in dict.fromkeys(WORD.findall(text)) if word in weights]
+    said = [word for word in dict.fromkeys(WORD.findall(text)) if word not in STOP_WORDS]
+    enough = max(MIN_IDF, MIN_SHARE * sum(weights.get(word, math.log(len(TABLE))) for word in said))
     for code in TABLE:
         shared = [word for word in said if word in words_of(code)]
         score = sum(weights[word] for word in shared)
-        if len(shared) > 1 and score >= MIN_IDF:
+        if len(shared) > 1 and score >= enough:
             best.append(ErrorMatch(code, score, tuple(shared), near=True))
     return sorted(best, key=lambda each: -each.score)[:3]
 

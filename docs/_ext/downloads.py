@@ -78,9 +78,10 @@ UPLOAD = (
     "forgets it when the session ends."
 )
 # uv reads it, and Python does not: https://packaging.python.org/en/latest/specifications/inline-script-metadata/
+# Without an end to the Pythons, uv fetches the newest, for which there may be no wheels.
 HEAD = """\
 # /// script
-# requires-python = ">=3.11"
+# requires-python = ">=3.11,<3.15"
 # dependencies = {needed}
 # [tool.uv.sources]
 {sources}

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
+from packaging.specifiers import SpecifierSet
 
 from _ext.downloads import DOCTOR, KERNELS, PUZZLES, PYZ, RECORD, ROOT, WHEEL, ZIP
 from firstlight.lessons.puzzles.attempts import worksheet
@@ -59,10 +60,15 @@ def first_code(notebook):
     return next("".join(cell["source"]) for cell in json.loads(notebook)["cells"] if cell["cell_type"] == "code")
 
 
+def told_to_uv(script):
+    """The head of a script, which uv reads."""
+    head = script.read_text(encoding="utf-8").partition("# ///\n")[0].replace("# /// script\n", "")
+    return tomllib.loads(re.sub("^# ?", "", head, flags=re.MULTILINE))
+
+
 def inline(script):
     """What a script tells uv that it needs, and the files that it names beside it."""
-    head = script.read_text(encoding="utf-8").partition("# ///\n")[0].replace("# /// script\n", "")
-    told = tomllib.loads(re.sub("^# ?", "", head, flags=re.MULTILINE))
+    told = told_to_uv(script)
     sources = told["tool"]["uv"]["sources"]
     return told["dependencies"], {name: Path(of["path"]).name for name, of in sources.items() if "path" in of}
 
@@ -76,6 +82,11 @@ def test_a_script_names_what_it_needs_and_its_code_is_still_that_of_the_page(sit
         ours = site.folder / f"examples/{page}.py"
         assert code_digest(script.read_text("utf-8")) == code_digest(ours.read_text("utf-8"))
         compile(script.read_text("utf-8"), script.name, "exec")
+
+
+def test_uv_takes_no_python_that_has_no_wheels(site):
+    pythons = SpecifierSet(told_to_uv(offered(site)[f"{PAGES[0]}.py"])["requires-python"])
+    assert [*pythons.filter(["3.10", "3.11", "3.14", "3.15", "3.15.1"])] == ["3.11", "3.14"]
 
 
 def test_what_is_offered(site):

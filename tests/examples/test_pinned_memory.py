@@ -1,11 +1,14 @@
 """The page's check accepts what is right and tells what is wrong; what it shows without a clock is as it says."""
 
+import re
 import threading
 
 import numpy as np
 from pages import EXAMPLES, judged
 
+from _ext.published import rows_of
 from firstlight.records.record import read
+from firstlight.timing.specs import spec_of
 
 PAGE = "2_devices/08_pinned_memory.py"
 
@@ -89,3 +92,15 @@ def test_pinning_each_time_did_on_real_gpus_what_the_text_says() -> None:
     assert 1 < ratio["nvidia-h100-80gb-hbm3", 2**18] < 2
     assert ratio["nvidia-h100-80gb-hbm3", 2**26] < 0.7
     assert ratio["nvidia-h200", 2**18] > 10
+
+
+def test_the_guess_of_a_rate_is_tried_on_cards_from_which_it_was_not_chosen(page) -> None:
+    h100, a100, gtx1080, mi300x = (
+        row.ratio() for row in rows_of("pageable-h100 pageable-a100 pageable-gtx1080 pageable-mi300x")
+    )
+    assert 2 / 3 < h100 < a100 < 3 / 2
+    assert gtx1080 < 1 / 5
+    assert mi300x > 5
+    source = spec_of("pageable copy").source
+    assert all(f"({card})" in source for card in page["clpeak"])
+    assert not re.search(r"H100|GTX 1080|MI300X", source)

@@ -62,7 +62,8 @@ on a server, the script saves its figures and says where.{{tried}}
 The first cell of the notebook installs the same where the package is missing, {{where}}. {{colab}}
 """
 GAPS = f"""\
-- :offered:`{KERNELS}.py`, the sixteen gaps in a script, without solutions;
+- :offered:`{KERNELS}.py`, the sixteen gaps in a script, without solutions (no GPU is needed, so uv fetches the small
+  PyTorch for it, without CUDA);
 - :offered:`{KERNELS}.ipynb`, the same as a notebook;
 """
 TRY = """ When you have put your answer into the exercise, check
@@ -85,10 +86,10 @@ HEAD = """\
 # dependencies = {needed}
 # [tool.uv.sources]
 {sources}
-# torch = [{{ index = "torch-cu130", marker = "sys_platform == 'win32'" }}]
+# torch = [{{ index = "torch-{build}", marker = "{where}" }}]
 # [[tool.uv.index]]
-# name = "torch-cu130"
-# url = "https://download.pytorch.org/whl/cu130"
+# name = "torch-{build}"
+# url = "https://download.pytorch.org/whl/{build}"
 # explicit = true
 # ///
 
@@ -224,7 +225,10 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
 
 
 def runnable(script: str, there: str) -> str:
-    """Return a script that tells uv what it needs, from wheels that are there, and that keeps its figures."""
+    """Return a script that tells uv what it needs, from wheels that are there, and that keeps its figures.
+
+    The worksheet never uses PyTorch itself: the build without CUDA, the smallest, is enough for the package.
+    """
     needed, sources = list(NEEDED), {"firstlight": WHEEL}
     needed.append("firstlight[imaging]" if is_imaging(script) else "firstlight")
     for package in extras(script).values():
@@ -233,7 +237,10 @@ def runnable(script: str, there: str) -> str:
         sources |= {name: DOCTOR} if name != package else {}
     files = "\n".join(f'# {name} = {{ path = "{there}{file}" }}' for name, file in sources.items())
     drawn = SAVING if "plt.show()" in script or ".plot()" in script else "\n"
-    return HEAD.format(needed=json.dumps(needed), sources=files) + script.rstrip("\n") + drawn
+    small = script == worksheet()
+    build, where = ("cpu", "sys_platform != 'darwin'") if small else ("cu130", "sys_platform == 'win32'")
+    head = HEAD.format(needed=json.dumps(needed), sources=files, build=build, where=where)
+    return head + script.rstrip("\n") + drawn
 
 
 def gaps() -> str:

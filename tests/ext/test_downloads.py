@@ -73,11 +73,19 @@ def inline(script):
     return told["dependencies"], {name: Path(of["path"]).name for name, of in sources.items() if "path" in of}
 
 
+def torch_of(script):
+    """Where uv looks for PyTorch, for which systems: the index must be among those that the script names."""
+    uv = told_to_uv(script)["tool"]["uv"]
+    ((index, marker),) = ((of["index"], of["marker"]) for of in uv["sources"]["torch"])
+    return {each["name"]: each["url"] for each in uv["index"]}[index], marker
+
+
 def test_a_script_names_what_it_needs_and_its_code_is_still_that_of_the_page(site):
     for page in PAGES:
         script = offered(site)[f"{page}.py"]
         asked, files = inline(script)
         assert "torch==2.13.0" in asked
+        assert torch_of(script) == ("https://download.pytorch.org/whl/cu130", "sys_platform == 'win32'")
         assert all((script.parent.parent / file).is_file() for file in files.values())
         ours = site.folder / f"examples/{page}.py"
         assert code_digest(script.read_text("utf-8")) == code_digest(ours.read_text("utf-8"))
@@ -117,6 +125,7 @@ def test_the_puzzles_are_offered_with_gaps_alone(site):
     asked, files = inline(script)
     assert "firstlight" in asked
     assert files == {"firstlight": WHEEL}
+    assert torch_of(script) == ("https://download.pytorch.org/whl/cpu", "sys_platform != 'darwin'")
     assert code_digest(script.read_text("utf-8")) == code_digest(worksheet())
     notebook = json.loads(offered(site)[f"{KERNELS}.ipynb"].read_text("utf-8"))
     code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]

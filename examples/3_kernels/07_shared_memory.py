@@ -382,22 +382,24 @@ def multiplying(T, R):
 # On the H100 that step brought :timing:`shared-memory speedup "4 x 4 each"/"tile"
 # @nvidia-h100-80gb-hbm3` the speed of a tile.
 #
-# We expected 8 × 8 elements for each thread to be better still, because then 16 numbers
-# serve for 64 multiply-adds. But they took :timing:`shared-memory median "8 x 8 each"
-# @nvidia-h100-80gb-hbm3`, which is no better than 4 × 4. Such a thread needs 146
-# registers, says the compiler. So only one block of 256 threads fits on a
-# multiprocessor, which has room for 2,048, and when its eight warps wait, nobody is
-# left to work. With 4 × 4 it's 72 registers, and three blocks. That may be the reason,
-# though S. Boehm got more from 8 × 8 on his card, as you'll see in the figure.
+# From there on it's weeks of work. The library reached :timing:`shared-memory rate
+# "torch" @nvidia-h100-80gb-hbm3`, about three quarters of what the data sheet promises.
+# (In the table below, a percentage beside a rate is a part of the best product that
+# PyTorch reached on the same card in the same run. That's why the library is near 100 %
+# there.)
 #
-# From there on it's weeks of work. The library itself reached :timing:`shared-memory
-# rate "torch" @nvidia-h100-80gb-hbm3`, about three quarters of what the data sheet
-# promises. (In the table below, a percentage beside a rate is a part of the best
-# product that PyTorch reached on the same card, in the same run. That's why the library
-# is near 100 % there.)
+# For a plain product, call the library. Write a tile when your kernel isn't in any
+# library, and reads the same numbers many times.
 #
-# For a plain product, call the library. Write a tile
-# when your kernel isn't in any library, and reads the same numbers many times.
+# .. dropdown:: Would 8 × 8 elements for each thread be better still?
+#
+#     We expected it, because then 16 numbers serve for 64 multiply-adds. But they took
+#     :timing:`shared-memory median "8 x 8 each" @nvidia-h100-80gb-hbm3`, which is no
+#     better than 4 × 4. Such a thread needs 146 registers, says the compiler. So only
+#     one block of 256 threads fits on a multiprocessor, which has room for 2,048, and
+#     when its eight warps wait, nobody is left to work. With 4 × 4 it's 72 registers,
+#     and three blocks. That may be the reason, though S. Boehm got more from 8 × 8 on
+#     his card, as you'll see in the figure.
 
 # folded: The two other kernels: R × R elements a thread, and the slowest, x as the row
 
@@ -606,9 +608,16 @@ plt.show()
 #
 # On :doc:`the page on coalescing </tutorials/3_kernels/05_coalescing>`, one of the two
 # had to go wrong: to transpose an image, either the reads or the writes go down the
-# columns. With a tile, both can go along rows. Write ``transpose(image, out)``, for
-# blocks of 16 × 16 threads: ``transpose[blocks_for((columns, rows), (16, 16)), (16,
-# 16)](image, out)``, with ``out.shape == image.shape[::-1]``.
+# columns. With a tile, both can go along rows.
+#
+# On the H100, the better of the two took :timing:`coalescing median "kernel, read
+# columns" @nvidia-h100-80gb-hbm3`, with tiles it was :timing:`coalescing median
+# "kernel, through tiles" @nvidia-h100-80gb-hbm3`, and a mere copy :timing:`coalescing
+# median "torch, copied" @nvidia-h100-80gb-hbm3`.
+#
+# Write ``transpose(image, out)``, for blocks of 16 × 16 threads:
+# ``transpose[blocks_for((columns, rows), (16, 16)), (16, 16)](image, out)``, with
+# ``out.shape == image.shape[::-1]``.
 #
 # Read a tile of the image along its rows, and wait. Then let the block write *its* tile
 # of ``out``, which is the one with the two block numbers swapped. Think about the

@@ -407,7 +407,7 @@ def ms(row):
 many = np.geomspace(1, 512)
 looks = {32: ("s", "--", ORANGE), 96: ("o", "-.", BLUE)}
 starting, gains = ms("8 pixels, 1"), {}
-fig, ax = plt.subplots(figsize=(7.6, 4.0), layout="constrained")
+fig, ax = plt.subplots(figsize=(7.6, 4.6), layout="constrained")
 for side, (marker, dashes, colour) in looks.items():
     style = {"ls": "", "color": colour, "mec": "black", "ms": 7}
     each = [ms(f"{side} pixels, {n}") / n for n in on_cpu]
@@ -429,7 +429,7 @@ for name, (launch, dashes) in launched.items():
 ax.loglog()
 ax.set(xlabel="channels in one tensor", ylabel="ms per step and channel")
 ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False)
+fig.legend(loc="outside lower center", ncols=3, frameon=False)
 title = f"16 at once: a channel costs {gains[32]:.1f} × less at 32 pixels"
 fig.suptitle(f"{title}, {gains[96]:.1f} × at 96")
 fig.set_label(f"""Time of a step for each channel against the number of channels. On the

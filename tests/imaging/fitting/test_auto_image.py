@@ -2,6 +2,7 @@
 
 import io
 import math
+import re
 import sys
 import tarfile
 from dataclasses import replace
@@ -149,6 +150,20 @@ def test_wrong_phases_do_not_make_flux():
     assert math.isnan(found.flux_error)
     assert np.isnan(found.error).all()
     assert 5 < found.quality.dynamic_range < 400
+    assert "outside of the field" not in str(found)
+
+
+def test_a_source_outside_of_the_field_is_told():
+    """As of a gravitational lens, of whose images one is in the field; what is said puts both into it."""
+    sky = [Point(0.5), Point(0.4, east=4.0, north=-2.0)]
+    vis = with_noise(observe(sky, uv_track(alma_antennas()[:20], n_times=6)), 0.02, seed=0)
+    found = image(vis, field=2.0)
+    [fault] = [message for verdict, message in found.quality.faults if "outside" in message]
+    assert "4 arcsec east and -2" in fault
+    assert math.isnan(found.flux_error)
+    told = image(vis, field=float(re.search(r"one of (\S+) arcsec", fault)[1]), draws=2)
+    assert abs(told.flux - 0.9) < 0.03
+    assert "outside" not in str(told)
 
 
 def test_baselines_within_a_site_do_not_make_the_field():

@@ -31,7 +31,12 @@ from firstlight.imaging.fitting.bregman import (
     fraction_of_last_iteration,
     interpolate,
 )
-from firstlight.imaging.fitting.diagnosis import diagnose, dynamic_range_of, is_noise
+from firstlight.imaging.fitting.diagnosis import (
+    diagnose,
+    dynamic_range_of,
+    is_noise,
+    source_outside,
+)
 from firstlight.imaging.fitting.image_grid import choose_grid, leave_out_intra_site
 from firstlight.imaging.fitting.imaging_problem import ImagingProblem, hann_smooth, model_visibilities, whiten
 from firstlight.imaging.fitting.quality import (
@@ -71,7 +76,8 @@ class Image:
         this one.
     flux, flux_error
         Of the image, in Jy; the error is one σ, of the noise and of the bias that was subtracted. Where calibration
-        limits the image, noise tells nothing of its errors, and they are NaN; so is the flux of what is not calibrated.
+        limits the image, noise tells nothing of its errors, and they are NaN; so is the flux of what is not calibrated,
+        and one far above what the shortest baselines see.
     residual
         The dirty image of the residual visibilities, with natural weights, in units of its noise.
     mask
@@ -116,8 +122,12 @@ class Image:
         """The flux and its error; without one where calibration limits it, and without a flux where there is none."""
         if self.quality.verdict == "not calibrated":
             return "not calibrated"
+        if math.isnan(self.flux):
+            return "not known: artefacts have become flux"
         if self.quality.verdict == "limited by calibration":
             return f"{self.flux:.4g} Jy, limited by calibration"
+        if math.isnan(self.flux_error):
+            return f"{self.flux:.4g} Jy, without an error"
         return f"{self.flux:.4g} ± {self.flux_error:.2g} Jy"
 
 
@@ -211,6 +221,8 @@ def _image(
     model_vis = model_visibilities(model, scaled_vis, coords)
     cause = diagnose(scaled_vis, model_vis, residual, chi2, dynamic_range, limited=not is_noise(residual, where))
     limited = cause is not None and cause[0] in ("limited by calibration", "not calibrated")
+    if limited and (outside := source_outside(scaled_vis, model_vis, residual, coords)):
+        cause = "doubtful", outside
     if limited or not draws:
         bias, flux_scatter, error = torch.zeros(()), math.nan, np.full_like(error, math.nan)
     else:
@@ -230,7 +242,7 @@ def _image(
         sky=sky,
         error=error,
         model=model * unit,
-        flux=math.nan if quality.verdict == "not calibrated" else quality.flux,
+        flux=math.nan if quality.verdict == "not calibrated" or (limited and quality.has_excess) else quality.flux,
         flux_error=math.hypot(flux_scatter, float(bias.sum()) * pixel_flux),
         residual=residual,
         mask=where,

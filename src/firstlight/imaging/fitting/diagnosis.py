@@ -13,12 +13,16 @@ from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.bregman import MAX_RESIDUAL
 from firstlight.imaging.fitting.quality import MAX_MAP_NOISE, MAX_SIGMA, ImageVerdict, map_noise, rms
 from firstlight.imaging.fourier.beams import Beam, convolve
+from firstlight.imaging.fourier.dirty import DirtyImager
+from firstlight.imaging.units import angular_unit
 
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
 _SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
 _RANDOM_PHASES = 60.0  # degrees, rms over antennas
 _MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if noise does not limit it
 _MIN_CURED = {False: 0.1, True: 0.5}  # of chi² above 1, for gains to be to blame: where noise does not limit, and does
+_WIDE_PIXELS = 2048  # of the width of a map in which a source outside of the field is looked for
+_OUTSIDE = 2.0  # times the largest residual in the field: sidelobes of these are no brighter than they are
 _PHASES_FIRST = 0.5  # of what phases and amplitudes cure: more than that, and phases are to be calibrated
 
 
@@ -78,3 +82,22 @@ def diagnose(
         return "limited by calibration", f"{message}{because}. Self-calibrate phases"
     amplitudes = solve_gains(apply_gains(vis, phases), model_vis, amplitude=True)
     return "limited by calibration", f"{message}{describe_gains(amplitudes, amplitude=True)}. Self-calibrate amplitudes"
+
+
+def source_outside(vis: Visibilities, model_vis: Complex, residual: Real, coords: GridCoords) -> str:
+    """Return where a source outside of the field is, and how to get it in; empty if the residuals show none."""
+    wide, there = GridCoords(coords.cell_size, _WIDE_PIXELS), ~vis.flagged
+    uu, vv, weight, left = (part[there] for part in (vis.uu, vis.vv, vis.weight, vis.data - model_vis))
+    imager = DirtyImager(wide, uu, vv, weight, left.real, left.imag, eps=1e-3)
+    dirty = imager.get_dirty_image("natural", check_visibility_scatter=False)[0][0]
+    distance = np.abs(wide.sky_coordinates()).max(axis=0)
+    dirty[distance < coords.npix * coords.cell_size / 2] = 0
+    brightest = np.unravel_index(dirty.argmax(), dirty.shape)
+    if dirty[brightest] * math.sqrt(weight.sum()) < _OUTSIDE * np.abs(residual).max():
+        return ""
+    east, north = (float(axis[brightest]) for axis in wide.sky_coordinates())
+    per_arcsec, angle = angular_unit(distance[brightest])
+    return (
+        f"a source {per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle is outside of "
+        f"the field: take one of {2.5 * distance[brightest]:.2g} arcsec"
+    )

@@ -241,7 +241,7 @@ if disk_file:
     say(before.quality)
 
 # %%
-# The antennas are off by 3° only, but a residual reaches 56 times the noise. A bright
+# The antennas are off by 3° only, but a residual reaches 57 times the noise. A bright
 # source makes small mistakes visible. You don't get an error bar for this flux, and you
 # shouldn't: the noise isn't what limits it.
 #
@@ -288,7 +288,7 @@ if disk_file:
 plt.show()
 
 # %%
-# The largest residual has fallen from 56 to 14 times the noise, and the flux from 0.232
+# The largest residual has fallen from 57 to 14 times the noise, and the flux from 0.232
 # to 0.220 Jy. Is that better? We asked two witnesses. The shortest baselines see 0.216
 # Jy and need no image. And frank, a program that fits rings to disks instead of pixels,
 # finds 0.217 Jy. So the image is now within about two percent of both, and before it

@@ -162,7 +162,7 @@ def test_a_source_outside_of_the_field_is_told():
     assert "4 arcsec east and -2" in fault
     assert math.isnan(found.flux_error)
     told = image(vis, field=float(re.search(r"one of (\S+) arcsec", fault)[1]), draws=2)
-    assert abs(told.flux - 0.9) < 0.03
+    assert abs(told.flux - 0.9) < 0.1
     assert "outside" not in str(told)
 
 

@@ -141,6 +141,19 @@ def fence_for_the_own_block_only(x, out):
         out[0] += 1
 
 
+@cuda.jit
+def a_later_thread_tells_without_a_fence(x, out):
+    t = cuda.threadIdx.x
+    if t == 3:
+        while cuda.atomic.add(x, 0, 0) == 0:
+            pass
+        cuda.threadfence_block()
+        out[t] = out[40] + 1  # here
+    elif t == 40:
+        out[t] = 5  # here
+        cuda.atomic.exch(x, 0, 1)
+
+
 # -- Records, states, constants ----------------------------------------------------------------------------------------
 
 
@@ -295,6 +308,7 @@ PLANTED = [  # kernel, blocks, threads, what makes its arguments, and in which l
     (lock_without_a_fence_after_it_is_taken, 2, 4, lambda: (np.zeros(1, np.int32), zeros(1)), "races"),
     (unlocked_by_a_store, 2, 4, lambda: (np.zeros(1, np.int32), zeros(8)), "races"),
     (fence_for_the_own_block_only, 2, 1, lambda: (np.zeros(1, np.int32), zeros(1)), "races"),
+    (a_later_thread_tells_without_a_fence, 1, 64, lambda: (np.zeros(1, np.int32), zeros(64)), "races"),
     (a_field_of_all, 1, 8, lambda: (record(), zeros(1)), "races"),
     (a_field_and_its_record, 1, 8, lambda: (record(), record()), "races"),
     (constant_before_the_first, 1, 32, pair, "out_of_bounds"),

@@ -43,6 +43,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         parameters={"SOURCE": 7, "FREQSEL": 1, "DATE": 2459000, "DATE#2": np.arange(40) / 256},
         tables=tables,
     )
+    rows = np.random.default_rng(4).uniform(1, 2, (40, 5))
+    np.savetxt(folder / "disk.txt", rows, header="wavelength[m] = 0.0013\nColumns:\tu[m]\tv[m]\tRe\tIm\tweight")
     return folder
 
 
@@ -136,6 +138,7 @@ MUTATIONS = [  # of a file; how many are drawn in the slow tests
     ("disk.0.npz", mark_members, 4),
     ("disk.0.npz", truncate, 15),
     ("disk.0.npz", flip_bytes, 15),
+    ("disk.txt", flip_bytes, 40),
     ("small.ms", delete_part, 60),
     ("small.ms", cut_part, 60),
     ("small.ms", flip_part, 30),

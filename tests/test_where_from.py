@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ SMALLER = {
     "one_channel": {'"epochs": 600': '"epochs": 30', "npix=180": "npix=96"},
     "cnn": {"(16, 64, 256)": "(256,)"},
     "iris": {},
+    "several_gpus": {},
     "trainer": {"10_000 if": "100 if", "else 1_000": "else 100"},
     "two_kernels": {"33_554_433": "5_467", "(100_000, 100)": "(1_000, 20)"},
 }
@@ -40,6 +42,20 @@ def test_it_runs(name: str, where: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert ("cuda" in done.stdout) == (where == "gpu") or name == "two_kernels"
+
+
+@pytest.mark.slow
+def test_two_processes_train_as_one_does() -> None:
+    script = str(ROOT / "docs" / "scripts" / "several_gpus.py")
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    losses = []
+    for start in ([], torchrun):
+        done = subprocess.run(
+            [sys.executable, *start, script], capture_output=True, text=True, check=True, timeout=120,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        )  # fmt: skip
+        losses += map(float, re.findall(r"loss (0\.\d{6})", done.stdout))
+    assert losses[1:] == pytest.approx([losses[0]] * 2, rel=1e-3)
 
 
 def test_the_page_shows_every_script() -> None:

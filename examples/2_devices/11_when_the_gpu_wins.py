@@ -319,8 +319,9 @@ Calculator(
 #   cores. The same holds if the GPU's part is less than half of your program: the other
 #   half stays as slow as it is (:term:`Amdahl's law`).
 # - *Otherwise, try it once on a GPU that somebody lends you*, before you believe any
-#   calculator, ours included. Google Colab does so for nothing. If you pay by the hour,
-#   your gain has to be larger than the ratio of the prices.
+#   calculator, ours included. Google Colab does so for nothing. If you pay by the hour
+#   (:doc:`/install` says how to rent one), your gain has to be larger than the ratio of
+#   the prices.
 #
 # Does the rule hold?
 # -------------------

@@ -34,26 +34,36 @@ def running(page, folder):
 
 
 def judged(right, wrong):
-    """A test that right answers are accepted, that wrong ones get a hint with one of ``a|b``, and that nothing raises.
+    """A test that `assert_check_tells` right answers from wrong ones."""
+
+    def test(page) -> None:
+        assert_check_tells(page, right, wrong)
+
+    return test
+
+
+def assert_check_tells(page, right, wrong):
+    """Right answers are accepted, wrong ones get a hint with one of ``a|b``, and nothing raises.
 
     A text is the name of what the page has defined.
     """
+    check, named = page["check"], lambda answer: page[answer] if isinstance(answer, str) else answer
+    answers = [named(answer) for answer in right]
+    for answer in answers:
+        said = check(answer)
+        assert said.startswith("Right"), said
+    for name, (answer, hint) in wrong.items() if isinstance(wrong, dict) else enumerate(wrong):
+        said = " ".join(check(named(answer)).split())
+        assert not said.startswith("Right"), name
+        assert any(word in said for word in hint.split("|")), f"{name}: no {hint!r} in {said!r}"
+    for answer in NO_ANSWERS:
+        said = check(answer)
+        assert said
+        assert not said.startswith("Right"), answer
+    if isinstance(answers[0], FunctionType):
+        assert "ZeroDivisionError" in check(lambda *_: 1 / 0)
 
-    def test(page) -> None:
-        check, named = page["check"], lambda answer: page[answer] if isinstance(answer, str) else answer
-        answers = [named(answer) for answer in right]
-        for answer in answers:
-            said = check(answer)
-            assert said.startswith("Right"), said
-        for name, (answer, hint) in wrong.items() if isinstance(wrong, dict) else enumerate(wrong):
-            said = " ".join(check(named(answer)).split())
-            assert not said.startswith("Right"), name
-            assert any(word in said for word in hint.split("|")), f"{name}: no {hint!r} in {said!r}"
-        for answer in NO_ANSWERS:
-            said = check(answer)
-            assert said
-            assert not said.startswith("Right"), answer
-        if isinstance(answers[0], FunctionType):
-            assert "ZeroDivisionError" in check(lambda *_: 1 / 0)
 
-    return test
+def doubles_and_spills(code):
+    """The instructions on doubles, and the bytes of registers that went to memory: a page's kernel has neither."""
+    return [name for name in code.mix if "f64" in name], code.spill_bytes or 0

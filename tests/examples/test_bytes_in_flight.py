@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from pages import EXAMPLES, judged
+from pages import EXAMPLES, doubles_and_spills, judged
 
 from firstlight.kernels import cuda, trace
 from firstlight.records.record import read
@@ -47,6 +47,7 @@ def test_loads_first_has_its_loads_before_its_stores_and_in_turn_has_not(page, c
     begins |= {"loads_first(4)": "LLLLSSSS", "loads_first(8)": "LLLLLLLLSSSSSSSS"}
     made = {name: compiled(page["kernels"][name], page["TYPES"]) for name in begins}
     for name, expected in begins.items():
+        assert doubles_and_spills(made[name]) == ([], 0), name
         for text in filter(None, (made[name].text, made[name].sass if "4" in name else None)):
             found = re.findall(r"\b(?:(LD|ST)G\b|(ld|st)\.global)", text)
             assert "".join((a or b)[0].upper() for a, b in found).startswith(expected), name

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pages import judged
+from pages import doubles_and_spills, judged
 
 from firstlight.kernels import trace
 
@@ -58,4 +58,4 @@ def test_each_kernel_compiles_without_a_double_or_a_spill(page, compiled) -> Non
         **dict.fromkeys(("along_rows", "down_columns", "mean_of_nine_rows"), images),
     }
     for name, signature in types.items():
-        compiled(page[name], signature)
+        assert doubles_and_spills(compiled(page[name], signature)) == ([], 0), name

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pages import judged
+from pages import assert_check_tells, doubles_and_spills
 
 from firstlight.kernels import cuda, trace
 
@@ -75,7 +75,9 @@ def test_the_compiler_keeps_the_loads_that_the_trace_counts(page, compiled) -> N
     kernels = {"gather": 1, "write_columns": 1, "read_columns": 1, "strided_sum": 5, "matvec": 10}
     types = {"gather": strided, "strided_sum": strided, "matvec": "float32[:, ::1], float32[::1], float32[::1]"}
     for name, loads in kernels.items():
-        assert compiled(page[name], types.get(name, two)).mix["ld.global.f32"] == loads, name
+        code = compiled(page[name], types.get(name, two))
+        assert doubles_and_spills(code) == ([], 0), name
+        assert code.mix["ld.global.f32"] == loads, name
 
 
 # -- The exercise ------------------------------------------------------------------------------------------------------
@@ -136,4 +138,4 @@ RIGHT = [(across, rows), (np.asfortranarray, records), (lambda table: across(tab
 
 def test_answers(page) -> None:
     mine = page["arrange_solution"], page["power_solution"]
-    judged([mine, *RIGHT], [*WRONG.values(), ((page["arrange"], page["power"]), "None")])(page)
+    assert_check_tells(page, [mine, *RIGHT], WRONG | {"the start": ((page["arrange"], page["power"]), "None")})

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from pages import judged
+from pages import doubles_and_spills, judged
 
 from firstlight.kernels import blocks_for, cuda, trace
 
@@ -55,7 +55,7 @@ SIGNATURES = {**dict.fromkeys(("smooth", "smooth_turned", "smooth_any_grid"), IM
 
 def test_each_kernel_compiles_without_a_double_or_a_spill(page, compiled):
     for name, types in SIGNATURES.items():
-        compiled(page[name], types)
+        assert doubles_and_spills(compiled(page[name], types)) == ([], 0), name
 
 
 def test_the_test_image_tells_a_turned_one(page):

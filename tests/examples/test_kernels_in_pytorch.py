@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from pages import judged
+from pages import doubles_and_spills, judged
 
 from firstlight.records.record import read
 
@@ -60,7 +60,7 @@ def test_a_strange_shape_is_refused(page, three) -> None:
 
 def test_the_kernels_compile_without_doubles(page, compiled) -> None:
     for kernel, arrays in ((page["value_kernel"], 4), (page["slope_kernel"], 5)):
-        compiled(kernel, ", ".join(["float32[::1]"] * arrays))
+        assert doubles_and_spills(compiled(kernel, ", ".join(["float32[::1]"] * arrays))) == ([], 0), kernel
 
 
 def test_the_operation_passes_opcheck_and_is_compiled_whole(page, three) -> None:

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from pages import EXAMPLES, judged
+from pages import EXAMPLES, doubles_and_spills, judged
 
 from firstlight.kernels import cuda, trace
 from firstlight.records.record import read
@@ -103,7 +103,9 @@ def test_every_kernel_compiles_to_what_the_text_says(page, compiled) -> None:
     expected = {"strided": (8, 0, 0), "sequential": (8, 0, 0), "shuffles": (1, 10, 0)}
     expected |= {"atomic, a block": (8, 0, 1), "atomic, each": (0, 0, 1)}
     for name, kernel in (page["staged"] | page["atomic"]).items():
-        mix = compiled(kernel, "float32[::1], float32[::1]").mix
+        code = compiled(kernel, "float32[::1], float32[::1]")
+        assert doubles_and_spills(code) == ([], 0), name
+        mix = code.mix
         found = (mix[each] for each in ("bar.sync", "shfl.sync.down.b32", "atom.global.add.f32"))
         assert tuple(found) == expected[name]
         assert mix["ld.global.f32"] == (1 if name == "atomic, each" else 5)

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from pages import EXAMPLES, judged
+from pages import EXAMPLES, doubles_and_spills, judged
 
 from firstlight.kernels import cuda, trace
 from firstlight.records.record import read
@@ -148,7 +148,7 @@ def test_a_tile_comes_close_to_the_eighth_that_shared_memory_allows() -> None:
 @pytest.mark.slow
 def test_every_kernel_compiles_without_doubles(page, compiled) -> None:
     for kernel in (*(step.kernel for step in page["climbed"].values()), *page["ways"].values()):
-        compiled(kernel, ", ".join(["float32[:, ::1]"] * 3))
+        assert doubles_and_spills(compiled(kernel, ", ".join(["float32[:, ::1]"] * 3))) == ([], 0), kernel
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from heapq import heapreplace
 
 import numpy as np
 import pytest
-from pages import judged
+from pages import doubles_and_spills, judged
 
 from firstlight.kernels import cuda, simulated, trace
 
@@ -108,7 +108,7 @@ SIGNATURES = {
 
 def test_each_kernel_compiles_without_a_double_or_a_spill(page, compiled):
     for name, types in SIGNATURES.items():
-        compiled(page[name], types)
+        assert doubles_and_spills(compiled(page[name], types)) == ([], 0), name
 
 
 @pytest.mark.parametrize(("blocks", "multiprocessors"), [(98, 16), (98, 132), (16, 16), (17, 16), (1, 5), (500, 132)])

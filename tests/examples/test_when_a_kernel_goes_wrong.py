@@ -10,7 +10,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
-from pages import EXAMPLES, judged
+from pages import EXAMPLES, doubles_and_spills, judged
 
 from firstlight.kernels import cuda, simulated, trace
 
@@ -134,6 +134,8 @@ def test_every_kernel_compiles(page, compiled) -> None:
     counts = {"count_rises", "cured_count"}
     differences = {"differences", "shared_differences", "first_try", "cured_differences", "cured_shared"}
     for name in counts | differences | {"power", "power_solution"}:
-        said = " ".join(compiled(page[name], "float32[::1], int32[::1]" if name in counts else TYPES).mix)
+        code = compiled(page[name], "float32[::1], int32[::1]" if name in counts else TYPES)
+        assert doubles_and_spills(code) == ([], 0), name
+        said = " ".join(code.mix)
         assert ("atom" in f" {said}" or " red" in f" {said}") == (name == "cured_count"), name
         assert ("bar.sync" in said or "barrier" in said) == (name in WITH_BARRIER), name

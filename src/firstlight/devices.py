@@ -103,34 +103,20 @@ def all_devices() -> list[torch.device]:
     return [*found, torch.device("cpu")]
 
 
-def best_device(index: int = 0) -> torch.device:
+def best_device() -> torch.device:
     """Return the device to compute on: CUDA or ROCm, then XPU, then MPS, then the CPU.
 
-    The environment variable ``FIRSTLIGHT_DEVICE`` chooses instead: ``cuda`` or ``cpu`` names a kind, of which
-    `index` picks one; ``cuda:1`` names a single device, which then has the index 0.
-
-    Parameters
-    ----------
-    index
-        Which one, where there are several of the best kind.
+    The environment variable ``FIRSTLIGHT_DEVICE`` chooses instead: ``cuda`` or ``cpu`` names the first of a kind, and
+    ``cuda:1`` a single device.
 
     Examples
     --------
     >>> best_device() in all_devices()
     True
     """
-    if not isinstance(index, int) or isinstance(index, bool):
-        raise TypeError(f"best_device() takes a whole number such as 0 or 1, not {index!r}.")
     devices = all_devices()
     wanted = os.environ.get(VARIABLE, "").strip()
-    choice = _named(wanted or devices[0].type, devices, f"{VARIABLE}={wanted!r}")
-    if not 0 <= index < len(choice):
-        reason = f" under {VARIABLE}={wanted!r}" if wanted else ""
-        raise ValueError(
-            f"best_device({index}): no such device. Counted from 0{reason}, there is {_listed(choice)}; "
-            f"this machine has {_listed(devices)}."
-        )
-    return choice[index]
+    return _named(wanted, devices, f"{VARIABLE}={wanted!r}") if wanted else devices[0]
 
 
 def card(device: torch.device | str | None = None) -> Card:
@@ -149,21 +135,17 @@ def card(device: torch.device | str | None = None) -> Card:
     name = str(best_device() if device is None else device)
     if name.strip().lower() in ("cpu", "cpu:0"):  # apart from the rest, because it needs no PyTorch
         return _mac_card() if platform.system() == "Darwin" else _cpu_card()
-    found = _named(name, all_devices(), f"card({name!r})")[0]
+    found = _named(name, all_devices(), f"card({name!r})")
     return _mps_card() if found.type == "mps" else _gpu_card(found)
 
 
-def _named(name: str, devices: list[torch.device], asked: str) -> list[torch.device]:
-    """Return the devices that a name such as "cuda" or "cuda:1" means."""
+def _named(name: str, devices: list[torch.device], asked: str) -> torch.device:
+    """Return the first device that a name such as "cuda" or "cuda:1" means."""
     wanted = name.strip().lower()
     found = [d for d in devices if wanted in (d.type, f"{d.type}:{d.index or 0}")]
     if not found:
-        raise ValueError(f"{asked}: no such device. Choose from what this machine has: {_listed(devices)}.")
-    return found
-
-
-def _listed(devices: list[torch.device]) -> str:
-    return ", ".join(map(str, devices))
+        raise ValueError(f"{asked}: no such device. Choose from what this machine has: {', '.join(map(str, devices))}.")
+    return found[0]
 
 
 def _gpu_card(device: torch.device) -> Card:

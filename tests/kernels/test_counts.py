@@ -136,14 +136,6 @@ def called_in_both_branches(x, out):
         out[t] = element(x, t) + 1
 
 
-@cuda.jit
-def a_field_of_each(x, out):
-    t = cuda.grid(1)
-    cuda.syncthreads()
-    out[t] = x[t]["first"]
-
-
-RECORDS = np.zeros(32, [("first", F), ("rest", F, 15)])
 # Kernel, blocks, threads, x, elements of out; sectors of 32 bytes a load of x, lines of 128 bytes that the requests of
 # warps touch, sectors that blocks request, and words of the worst bank (1: no conflict).
 BY_HAND = [
@@ -162,7 +154,6 @@ BY_HAND = [
     (doubles_two_apart, 1, 32, ones(32), 32, 4, 1 + 1, 4 + 4, 2),
     (tree, 1, 64, ones(64), 1, 4, 2 + 1, 8 + 1, 1),
     (called_in_both_branches, 1, 32, ones(32), 32, 2, 2 + 2, 4 + 4, 1),
-    (a_field_of_each, 1, 32, RECORDS, 32, 32, 16 + 1, 32 + 4, 1),
 ]
 
 

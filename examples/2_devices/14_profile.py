@@ -393,12 +393,13 @@ plt.show()
 # busy, and only faster kernels will help. If the sum is much smaller, the GPU waits.
 #
 # What did our H100 do, after the cure? A program that runs on a GPU is called a
-# *kernel*. In the H100's profile, the kernels of a frame had a fifth of the
+# *kernel*. In the H100's profile, the kernels of a frame had less than a sixth of the
 # :timing:`profile median "converted once" @nvidia-h100-80gb-hbm3` that a frame takes,
 # and nearly all of that was the product, :timing:`roofline median match
-# @nvidia-h100-80gb-hbm3`. So for most of the time, this expensive GPU was waiting: for
-# the frame to arrive, for Python, and for the CPU to start the next kernel. On the
-# timeline of a model, it looks like this:
+# @nvidia-h100-80gb-hbm3`. Look at its timelines again: the lowest row is the GPU's, and
+# after the cure most of it is empty. So this expensive GPU was mostly waiting, for the
+# frame to arrive, for Python, and for the CPU to start the next kernel. Here is a model
+# of two programs, one whose GPU waits, and one whose GPU doesn't:
 
 # figure
 from firstlight.timing.specs import spec

@@ -12,7 +12,7 @@ once on an H100 and once on the CPU beside it. Which one is faster, and by how m
 At the end of this page you'll know three cures, *batching*, *compiling* and
 *capturing*, and you'll be able to choose one before you have tried any of them.
 
-**Time:** 11 minutes. **Needs:** any computer. Compiling needs a C++ compiler on a
+**Time:** 12 minutes. **Needs:** any computer. Compiling needs a C++ compiler on a
 CPU, and :term:`Triton` on a GPU. Capturing needs an NVIDIA or AMD card.
 """
 
@@ -212,18 +212,16 @@ times = [f"{t.n:12,} asteroids  {quantity(t.median, 's')}" for t in bench.timing
 print("\n".join(times))
 
 # %%
-# For the H100 you should have found about a quarter of a millisecond. The same 38
-# operations, on the larger arrays of the next section, took :timing:`fewer-launches
-# median "stacked" @nvidia-h100-80gb-hbm3`, a little more. With ten asteroids it was
-# :timing:`fewer-launches median "as written/cuda:0/n=10" @nvidia-h100-80gb-hbm3`. There
-# the first samples lay near the prediction, and then something slowed down, probably
-# the CPU. (So below we compare with the stacked call, which wasn't slowed down.)
+# For the H100 you should have found about four tenths of a millisecond. With ten
+# asteroids it took :timing:`fewer-launches median "as written/cuda:0/n=10"
+# @nvidia-h100-80gb-hbm3`, a tenth more than that.
 #
 # Now look what happened with more asteroids. With a million of them, it took
 # :timing:`fewer-launches median "as written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`.
-# For a hundred thousand times the work, the time is practically the same. Only at ten
-# million did it rise, to
-# :timing:`fewer-launches median "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
+# That is a hundred thousand times the work, and even a bit less time. (The launches are
+# the CPU's work, and it probably wasn't equally fast all the time.) Only at ten million
+# did it rise, to :timing:`fewer-launches median "as written/cuda:0/n=10000000"
+# @nvidia-h100-80gb-hbm3`.
 #
 # So in this the formula was right: the number of asteroids isn't in it. On a CPU the
 # time rises much earlier, because there the CPU does the work itself.
@@ -319,10 +317,10 @@ print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 # one" @nvidia-h100-80gb-hbm3` as fast, with ``vmap`` :timing:`fewer-launches speedup
 # "vmap"/"one by one" @nvidia-h100-80gb-hbm3`.
 #
-# So nearly all of the factor of fifty is gained, because the stacked call makes 38
-# phone calls, and fifty calls make 1,900. You need no compiler and no special card. Try
-# this first. But it needs things that are *independent*. You can't batch the steps of
-# an orbit, because each of them starts where the one before ended.
+# So all of the factor of fifty is gained, and a little more, because the stacked call
+# makes 38 phone calls, and fifty calls make 1,900. You need no compiler and no special
+# card. Try this first. But it needs things that are *independent*. You can't batch the
+# steps of an orbit, because each of them starts where the one before ended.
 #
 # Compile: fewer calls
 # --------------------
@@ -435,10 +433,11 @@ if compiled:
 # It takes several seconds, for a function that takes microseconds. Was it worth it?
 #
 # With 1,000 asteroids on the H100, the compiled call took :timing:`fewer-launches
-# median "compiled/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`, less than half of the
-# :timing:`fewer-launches median "stacked" @nvidia-h100-80gb-hbm3` from before. With ten
-# million, it was even :timing:`fewer-launches speedup "compiled/cuda:0/n=10000000"/"as
-# written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as fast as written.
+# median "compiled/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`, which is
+# :timing:`fewer-launches speedup "compiled/cuda:0/n=1000"/"as written/cuda:0/n=1000"
+# @nvidia-h100-80gb-hbm3` as fast as written. With ten million, it was even
+# :timing:`fewer-launches speedup "compiled/cuda:0/n=10000000"/"as
+# written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as fast.
 #
 # Why does it gain *more* when the launches don't matter any longer? Each operation
 # reads its arrays from memory and writes its result back, and the next one reads it
@@ -447,7 +446,7 @@ if compiled:
 # to the pantry as well as phone calls.
 #
 # And when has the building paid for itself? Divide its time by what each call saves. On
-# the H100, that is after some 35,000 calls with 1,000 asteroids. If you run a script
+# the H100, that is after some 20,000 calls with 1,000 asteroids. If you run a script
 # for a minute, leave it as it is. (The second time, PyTorch finds the program on your
 # disk, and needs less than a thousand calls.)
 #
@@ -553,7 +552,7 @@ else:
 
 # %%
 # With 1,000 asteroids on the H100, a replay took :timing:`fewer-launches median
-# "captured/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`. That is less than half of the
+# "captured/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`. That is about half of the
 # compiled call, and there was nothing to build.
 #
 # With ten million it brought nothing: it was :timing:`fewer-launches speedup
@@ -561,13 +560,15 @@ else:
 # fast as written. The launches are gone, but the GPU still has to do everything that
 # was on the list.
 #
-# Can you have both, fewer operations and one launch? You can, in one line. PyTorch then
-# compiles your function, captures the compiled program, and copies your arrays into the
-# ones that it captured:
+# Can you have both, fewer operations and one launch? PyTorch offers that in one line.
+# It compiles your function, captures the compiled program, and before each replay it
+# copies your arrays into the ones that it captured. So you can give it new arrays:
 #
 # .. code-block:: python
 #
 #    faster = torch.compile(advance, dynamic=True, mode="reduce-overhead")
+#
+# **Will that be the fastest of all?**
 
 # folded: Check it on new input, too, and time it
 if device.type == "cuda" and compiled:
@@ -585,6 +586,17 @@ else:
     print("No card here can capture what was compiled.")
 
 # %%
+# For our function, it isn't. With 1,000 asteroids on the H100 it took
+# :timing:`fewer-launches median "compiled and captured/cuda:0/n=1000"
+# @nvidia-h100-80gb-hbm3`, and that is longer than compiled *or* captured. The compiled
+# function had only a launch or two left to save, and to save them, its inputs are now
+# checked and copied at each call. With ten million, it took
+# :timing:`fewer-launches median "compiled and captured/cuda:0/n=10000000"
+# @nvidia-h100-80gb-hbm3` in place of :timing:`fewer-launches median
+# "compiled/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`, because the copies move as much
+# as the function does. Take this mode for a function that stays many launches long
+# after it was compiled, such as a network.
+#
 # Which one?
 # ----------
 #

@@ -279,10 +279,17 @@ bench.show()
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
 #        @nvidia-h100-80gb-hbm3`
+#    * - large
+#      - 256
+#      - :timing:`training-a-cnn median "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=256"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=256"/"large,
+#        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
 #
-# How good was your guess? For the small network one of the fastest GPUs in the world
-# gained next to nothing. If you wrote down fifty for the large one, don't cross it out
-# yet. With only 8 pictures, the H100 mostly waited there, too, as you'll see.
+# How good was your guess? On the small network, one of the fastest GPUs in the world
+# lost. If you wrote down fifty for the large one, don't cross it out yet, but look at
+# the last row. The network is the same, and so are the two machines.
 #
 # A factor like these says as much about the CPU as about the GPU. Two cores of an AMD
 # EPYC needed :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for
@@ -322,10 +329,13 @@ bench.show()
 # grew from :timing:`training-a-cnn median "large, CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`
 # to :timing:`training-a-cnn median "large, CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`.
 #
-# Now put 256 pictures into the batch. If each costs the CPU what those seven did, it is
-# busy for longer than in all rows of the table together. By its :term:`data sheet`, the
-# H100 computes for about as long as it stands in the queue. So here it should gain
-# dozens of times, and not eight. (That's a model. We haven't measured it.)
+# Then we put 256 pictures into the batch. The CPU took :timing:`training-a-cnn median
+# "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`, which is longer than in all other rows
+# of the table together. The H100 took :timing:`training-a-cnn median "large,
+# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, only a quarter longer than for eight. And
+# with 1,024 it took :timing:`training-a-cnn median "large, GPU/cuda:0/n=1024"
+# @nvidia-h100-80gb-hbm3`. Four times the pictures took twice the time, so now the ride
+# is longer than the queue, and the GPU is busy at last.
 #
 # And the walk? To load 256 pictures one by one, the H100's server needed
 # :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`,
@@ -420,15 +430,16 @@ fig.set_label(
 plt.show()
 
 # %%
-# You should find three, and with the launches a bit more than two. With its
+# You should find a bit less than three, and with the launches about two. With its
 # :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
-# a step, plus the loading, the real H100 comes out at about two. It came near the
+# a step, plus the loading, the real H100 comes out a little below two. It came near the
 # second number.
 #
-# But only the first number is a limit. For the medium network with one picture, our
-# launches alone take a few percent more than the
-# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` that
-# the H100 took for everything.
+# But only the first number is a limit. The second one takes the time of a launch from
+# the CPU, and on a GPU it's another one. For the medium network with one picture, which
+# is nearly all launches, the H100 took :timing:`training-a-cnn median "lesson,
+# GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. That's about a third more than by our
+# estimate.
 #
 # Networks that people really train are larger. Then computing decides, and what counts
 # is the rate on the data sheet. Here the prediction is the number of operations divided
@@ -441,9 +452,9 @@ plt.show()
 #
 # You'll find long lists of tricks for faster training. Each of them shortens one part
 # of the journey, so it brings nothing if another part decides. Find your largest part
-# first. We measured only the first row and the larger batch on this page's network. The
-# other factors are from other programs, each for the one part that the trick shortens,
-# so expect less of them:
+# first. We measured the first row, the larger batch and the last two rows on this
+# page's networks. The other factors are from other programs, each for the one part that
+# the trick shortens, so expect less of them:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1
@@ -476,20 +487,32 @@ plt.show()
 #      - a larger batch
 #      - 32 times the pictures, in hardly more time
 #    * - computing
-#      - ``autocast``
-#      - :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, tf32"
-#        @nvidia-h100-80gb-hbm3` as fast, a product of two large matrices, against tf32,
-#        which convolutions use anyway (:doc:`/tutorials/2_devices/13_precision`)
+#      - ``channels_last``
+#      - :timing:`training-a-cnn speedup "large, channels_last/cuda:0/n=1024"/"large,
+#        GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast, large network, 1,024
+#        pictures
+#    * - computing
+#      - ``channels_last`` and ``autocast``
+#      - :timing:`training-a-cnn speedup "large, both/cuda:0/n=1024"/"large,
+#        GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast, the same
+#        (:doc:`/tutorials/2_devices/13_precision`)
 #
-# For example, ``autocast`` does nothing for the medium network on an H100, because that
-# waits for its launches. It even adds some of its own.
+# Look at the last two with 256 pictures, where the H100 still waits for launches. There
+# both together were :timing:`training-a-cnn speedup "large, both/cuda:0/n=256"/"large,
+# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` as fast, and ``autocast`` alone
+# :timing:`training-a-cnn speedup "large, autocast/cuda:0/n=256"/"large,
+# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. It did make the computing shorter, but it
+# has launches of its own, because it converts the weights at each step.
 #
-# Three more cost a line each. We haven't measured them, so try one at a time:
+# These are the lines for it, and two more that we haven't measured:
 #
 # .. code-block:: python
 #
+#    model = model.to(memory_format=torch.channels_last)  # for convolutions
+#    with torch.autocast("cuda", torch.bfloat16):
+#        loss = cross_entropy(model(x), y)
+#
 #    torch.backends.cudnn.benchmark = True  # convolutions, all batches of one size
-#    model = model.to(memory_format=torch.channels_last)  # convolutions, with autocast
 #    optimizer = torch.optim.Adam(model.parameters(), fused=True)  # fewer launches
 #
 # .. dropdown:: Workers need a guard, and this is a whole script with one

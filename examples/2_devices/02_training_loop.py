@@ -222,9 +222,9 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large,
 #        CPU/cpu/n=8" @nvidia-h100-80gb-hbm3` as fast
 #
-# Divide, and compare with your guess. With a single picture, the H100 *lost*, to the two
-# cores and to its own 16. Perhaps it was busy with the arithmetic? Then its time should
-# grow with the number of pictures.
+# Divide, and compare with your guess. With a single picture, the H100 *lost*, to the
+# two cores and to its own 16. Perhaps it was busy with the arithmetic? Then its time
+# should grow with the number of pictures.
 #
 # But with 256 pictures, it took only a little longer than with one.
 #

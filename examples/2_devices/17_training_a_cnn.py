@@ -494,21 +494,23 @@ plt.show()
 #    * - computing
 #      - ``channels_last`` and ``autocast``
 #      - :timing:`training-a-cnn speedup "large, both/cuda:0/n=1024"/"large,
-#        GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast, the same
-#        (:doc:`/tutorials/2_devices/13_precision`)
+#        GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast, the same network and
+#        pictures (:doc:`/tutorials/2_devices/13_precision`)
 #
 # Look at the last two with 256 pictures, where the H100 still waits for launches. There
 # both together were :timing:`training-a-cnn speedup "large, both/cuda:0/n=256"/"large,
 # GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` as fast, and ``autocast`` alone
 # :timing:`training-a-cnn speedup "large, autocast/cuda:0/n=256"/"large,
 # GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. It did make the computing shorter, but it
-# has launches of its own, because it converts the weights at each step.
+# has launches of its own, because it converts the weights at each step. It also costs
+# digits: the fold with the check says how far the gradients were off.
 #
 # These are the lines for it, and two more that we haven't measured:
 #
 # .. code-block:: python
 #
 #    model = model.to(memory_format=torch.channels_last)  # for convolutions
+#    x = x.to(memory_format=torch.channels_last)
 #    with torch.autocast("cuda", torch.bfloat16):
 #        loss = cross_entropy(model(x), y)
 #

@@ -91,6 +91,9 @@ def test_a_network_is_launches_until_its_batch_is_large(median) -> None:
     assert load / real == pytest.approx(2, abs=0.2)
     assert step("lesson, GPU/cuda:0/n=1") / launch == pytest.approx(4 / 3, abs=0.1)
     assert step("large, autocast/cuda:0/n=256") > many > step("large, channels_last/cuda:0/n=256")
+    rows = read(RECORDS / "2_devices/17_training_a_cnn.json").timings
+    cast, plain = (rows[f"training-a-cnn/large, {way}/cuda:0/n=256"].device_seconds for way in ("autocast", "GPU"))
+    assert cast < plain < many
 
 
 def test_transfers_follow_the_law_but_pageable_ones_the_cpu(median) -> None:

@@ -13,7 +13,7 @@ times as fast is an H100 as the processor next to it?
 At the end of this page you'll be able to say what *any* GPU can do for your loop at
 most, from two times that you measure on your own CPU.
 
-**Time:** 11 minutes. **Needs:** any computer, and scikit-learn for its digits.
+**Time:** 12 minutes. **Needs:** any computer, and scikit-learn for its digits.
 """
 
 # %%

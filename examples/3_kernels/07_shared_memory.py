@@ -36,7 +36,7 @@ what one of them has fetched.
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory rate "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "first try"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - the same, with one line of Python changed
+#    * - the same, with a ``while`` loop in place of ``for``
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
@@ -98,7 +98,7 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 # line of the table.**
 #
 # It reached only :timing:`shared-memory rate "first try" @nvidia-h100-80gb-hbm3`. So
-# the loads can't be what holds it back.
+# it isn't the loads that hold it back.
 #
 # What else is there? :doc:`Ask the compiler
 # </tutorials/3_kernels/10_what_the_compiler_did>`. It made 36 instructions for each
@@ -126,10 +126,14 @@ def column_along_x(a, b, c):
 # %%
 # That's 7.5 instructions for each step. On the H100 it took :timing:`shared-memory
 # median "column along x" @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory
-# median "first try" @nvidia-h100-80gb-hbm3`, which is :timing:`shared-memory rate
-# "column along x" @nvidia-h100-80gb-hbm3`.
+# median "first try" @nvidia-h100-80gb-hbm3`. Counting in another way made it
+# :timing:`shared-memory speedup "column along x"/"first try" @nvidia-h100-80gb-hbm3` as
+# fast, and the loads are still the same!
 #
-# *Now* it's the loads that are worth a thought.
+# With :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`, it's still
+# well below the eighth that the loads would allow. A thread that has asked for a number
+# waits until it comes, and the further away it lies, the longer that takes. So *now*
+# the loads are worth a thought. We want fewer of them, and from nearby.
 #
 # One page on the blackboard
 # --------------------------
@@ -254,9 +258,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # @nvidia-h100-80gb-hbm3` as fast, though the loads are a 32nd.
 #
 # Why not more? Because the plain kernel wasn't as bad as its count: the :doc:`caches
-# </tutorials/3_kernels/06_caches>` kept many of the numbers by themselves. And a tile
-# isn't always worth it. If every number is used only once, as in an addition, the
-# blackboard is a detour.
+# </tutorials/3_kernels/06_caches>` kept many of the numbers by themselves. And the tile
+# has come to a limit of its own, as you'll see below. So a tile isn't always worth it.
+# If every number is used only once, as in an addition, the blackboard is a detour.
 #
 # Break it: the edge
 # ------------------
@@ -610,10 +614,11 @@ plt.show()
 # had to go wrong: to transpose an image, either the reads or the writes go down the
 # columns. With a tile, both can go along rows.
 #
-# On the H100, the better of the two took :timing:`coalescing median "kernel, read
-# columns" @nvidia-h100-80gb-hbm3`, with tiles it was :timing:`coalescing median
-# "kernel, through tiles" @nvidia-h100-80gb-hbm3`, and a mere copy :timing:`coalescing
-# median "torch, copied" @nvidia-h100-80gb-hbm3`.
+# Don't expect too much of it. On the H100, the better of those two took
+# :timing:`coalescing median "kernel, read columns" @nvidia-h100-80gb-hbm3`, and with
+# tiles it was :timing:`coalescing median "kernel, through tiles"
+# @nvidia-h100-80gb-hbm3`, because the caches had forgiven most already. But it's the
+# best exercise for tiles that there is.
 #
 # Write ``transpose(image, out)``, for blocks of 16 × 16 threads:
 # ``transpose[blocks_for((columns, rows), (16, 16)), (16, 16)](image, out)``, with

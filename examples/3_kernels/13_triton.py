@@ -430,9 +430,9 @@ plt.show()
 # rate "Triton/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. At 16,384 four warps moved
 # :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`,
 # and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
-# The rule was right, but it brought less than a tenth. And for the narrow rows it
-# wasn't enough: there ``torch.softmax`` beat us, with :timing:`triton-rows rate
-# "torch.softmax/cuda:0/n=256" @nvidia-h100-80gb-hbm3`.
+# The rule was right, but it brought less than a tenth, and in between nothing at all.
+# Whoever reads once and writes once is close to what the memory can do, with few
+# threads or with many.
 #
 # So choose ``num_warps`` by measuring. In a file of your own,
 # ``triton.testing.do_bench(lambda: run_softmax(x, out, 8))`` gives a time in
@@ -458,13 +458,11 @@ plt.show()
 # infinity into those places.) It's your kernel, and nobody had to write it.
 #
 # On the H100 it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
-# @nvidia-h100-80gb-hbm3` for the rows of 1,024, the same as ours. For rows of 256 it
-# was the faster one, :timing:`triton-rows median "torch.compile/cuda:0/n=256"
-# @nvidia-h100-80gb-hbm3` against :timing:`triton-rows median "Triton/cuda:0/n=256"
-# @nvidia-h100-80gb-hbm3`. (It may give several short rows to one program.) For rows of
-# 16,384 it took :timing:`triton-rows median "torch.compile/cuda:0/n=16384"
-# @nvidia-h100-80gb-hbm3`, and ours, with its sixteen warps, :timing:`triton-rows median
-# "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
+# @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours :timing:`triton-rows median
+# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. For rows of 16,384 it was
+# :timing:`triton-rows median "torch.compile/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`
+# against :timing:`triton-rows median "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
+# At none of the four widths could we do better.
 #
 # So when should you write Triton yourself? If ``torch.compile`` doesn't find the
 # fusion, and you've counted that there is something to win. It's good at chains of

@@ -131,12 +131,38 @@ def test_caches_forgive_reads_and_not_writes(median) -> None:
     assert median(page, f"coalescing/torch, transposed/cuda:0/n={8191**2}") > reads
 
 
-def test_a_tile_and_registers_climb_but_eight_by_eight_does_not() -> None:
-    path = RECORDS.with_name("nvidia-h200") / "3_kernels/07_shared_memory.json"
-    times = {name.split("/")[1]: timing.median for name, timing in read(path).timings.items()}
-    climbed = [times[step] for step in ("column along x", "tile", "4 x 4 each", "torch")]
-    assert climbed == sorted(climbed, reverse=True)
-    assert times["8 x 8 each"] > 0.95 * times["4 x 4 each"]
+def test_tiles_transpose_hardly_faster_than_caches_and_not_like_a_copy(median) -> None:
+    page, n = "3_kernels/05_coalescing", 8191**2
+    reads, tiles, copy = (
+        median(page, f"coalescing/{how}/cuda:0/n={n}")
+        for how in ("kernel, read columns", "kernel, through tiles", "torch, copied")
+    )
+    assert 0.9 * reads < tiles < reads
+    assert tiles > 1.5 * copy
+
+
+def test_the_first_product_waits_for_its_instructions_and_the_others_for_loads(median) -> None:
+    steps = ("first try", "column along x", "tile", "4 x 4 each", "8 x 8 each", "torch")
+    times = [median("3_kernels/07_shared_memory", f"shared-memory/{step}/cuda:0/n=4096") for step in steps]
+    first, plain, tile, four, eight, library = (2 * 4096**3 / time / spec("H100 SXM", "fp32") for time in times)
+    assert first < 1 / 36 < plain < tile < 1 / 8 < four < library
+    assert tile > 0.9 / 8
+    assert eight < 1.05 * four
+    assert 0.7 < library < 0.8
+
+
+def test_one_kernel_is_a_softmax_at_the_rate_of_memory(median) -> None:
+    ours, four, library, steps, compiled = (
+        {n: median("3_kernels/13_triton", f"triton-rows/{label}/cuda:0/n={n}") for n in (256, 1024, 4096, 16384)}
+        for label in ("Triton", "Triton, four warps", "torch.softmax", "five steps", "torch.compile")
+    )
+    assert 4 < steps[1024] / ours[1024] < 5.5
+    assert 2 * 2**28 / ours[1024] > 0.8 * spec("H100 SXM", "bandwidth")
+    assert library[1024] == pytest.approx(ours[1024], rel=0.05)
+    assert library[4096] > 1.2 * ours[4096]
+    assert all(1.01 < four[n] / ours[n] < 1.1 for n in (256, 16384))
+    assert all(four[n] == pytest.approx(ours[n], rel=0.01) for n in (1024, 4096))
+    assert all(compiled[n] == pytest.approx(ours[n], rel=0.02) for n in ours)
 
 
 def test_a_turned_grid_loses_less_than_its_sectors_and_a_loop_gains_nothing(median) -> None:

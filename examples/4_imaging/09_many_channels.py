@@ -96,9 +96,9 @@ plt.show()
 # This is a count, and it's a rough one. We haven't measured it on a GPU. On a CPU,
 # PyTorch handed out 22 images for each channel, and the whole process grew by 43,
 # because the transforms need room inside as well. On a GPU the driver wants some of the
-# memory, too. So measure yours before you rely on it. Fit two channels, and in a new
-# process six, and divide the difference of ``torch.cuda.max_memory_allocated()`` by
-# four.
+# memory, too. So measure yours before you rely on it. Fit two channels, then six, and
+# divide the difference of ``torch.cuda.max_memory_allocated()`` by four. (A fold below
+# does it, if you have a CUDA device.)
 
 # folded: And how many would an H100 carry in the time of one? A model
 starts, kernels = 100, 12  # of a loop in PyTorch, and of fit

@@ -274,13 +274,16 @@ plt.show()
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
 #
-# **And on your GPU?** We haven't timed a NUFFT on one, but expect much less. Divide
-# FINUFFT's row by its fifty images, and take it twice, there and back. That isn't much
-# more than a step of the plain loop in *First light*, in the exact form, took on an
-# H100: :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`, nearly
-# all of it to launch the operations. So there the exact form gains little, until the
-# step is merged and captured, as ``fit`` does it
-# (:doc:`/tutorials/4_imaging/08_faster`).
+# **And on your GPU?** Expect much less. Divide FINUFFT's row by its fifty images, and
+# take it twice, there and back. That isn't much more than a step of the plain loop in
+# *First light*, in the exact form, took on an H100: :timing:`first-light median "a
+# step, 180, GPU" @nvidia-h100-80gb-hbm3`, nearly all of it to launch the operations. So
+# with some million visibilities the exact form gains little there, until the step is
+# merged and captured, as ``fit`` does it (:doc:`/tutorials/4_imaging/08_faster`).
+#
+# With ten million, a step on an H100 took :timing:`off-the-grid median "NUFFT,
+# 10,000,000" @nvidia-h100-80gb-hbm3` by cuFINUFFT, and :timing:`off-the-grid median
+# "exact, 10,000,000" @nvidia-h100-80gb-hbm3` in the exact form.
 #
 # So how many visibilities can you afford? All of them.
 #

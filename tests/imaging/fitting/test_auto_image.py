@@ -153,6 +153,15 @@ def test_wrong_phases_do_not_make_flux():
     assert "outside of the field" not in str(found)
 
 
+def test_artefacts_of_wrong_amplitudes_are_not_stated_as_flux():
+    clean = observe([Point(0.5)], uv_track(alma_antennas()[:9], n_times=12))
+    first, second = np.exp(0.6 * np.random.default_rng(0).normal(size=9))[clean.antennas].T
+    found = image(with_noise(replace(clean, data=clean.data * first * second), 0.003, seed=1))
+    assert found.quality.flux > 2 * found.quality.short_flux
+    assert math.isnan(found.flux)
+    assert math.isnan(found.flux_error)
+
+
 def test_a_source_outside_of_the_field_is_told():
     """As of a gravitational lens, of whose images one is in the field; what is said puts both into it."""
     sky = [Point(0.5), Point(0.4, east=4.0, north=-2.0)]

@@ -17,6 +17,7 @@ from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import image
 from firstlight.imaging.fitting.image_grid import leave_out_intra_site
 from firstlight.imaging.fitting.imaging_problem import model_visibilities
+from firstlight.imaging.fitting.quality import SOURCE_FLOOR
 
 _PHASE_ROUNDS, _AMPLITUDE_ROUNDS = 4, 3
 _MAX_CLOSURE_ANTENNAS = 16  # of a VLBI array: more antennas than that make more closure quantities than can be fitted
@@ -110,6 +111,8 @@ def self_calibrate(
             )
             seen = _apply_all(imaged, tables[:kept])
             sky, coords = found.model, found.coords
+            if found.quality.has_excess:  # what stands out of the artefacts is the source
+                sky = np.where(sky > SOURCE_FLOOR * sky.max(), sky, 0)
             few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS
             if not tables and few and found.quality.verdict == "not calibrated":
                 start = closure_image(imaged, field=field, device=device)

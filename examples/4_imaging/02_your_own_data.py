@@ -413,7 +413,7 @@ draw(
 # ``--self-calibrate`` uses it to correct them. It writes the gains into
 # ``my.gains.npz`` and draws them in ``my.gains.png``.
 # :doc:`/tutorials/4_imaging/03_real_sky` does it with real data, and their largest
-# residual falls to a third.
+# residual falls to a quarter.
 #
 # Sometimes that isn't enough. We imaged another file of ALMA's, the disk around the
 # young star HD 142527 (from the tests of `gpuvmem`__). :math:`\chi^2` stays above 7,
@@ -423,6 +423,10 @@ draw(
 #   outside the mask. With a mask of our own, a circle of 1.9 arcsec, it fell to half,
 #   and the flux rose from 5.92 to 6.05 Jy. (In Python, a mask is a function:
 #   ``image(vis, mask=lambda east, north: np.hypot(east + 0.2, north) < 1.9)``.)
+# - Look beyond the field. In a file of the gravitational lens J0414+0534, from the
+#   VLBA, the image had more flux than the shortest baselines see, and no gains
+#   explained it. The report gives one reason: the field is 0.08 arcsec wide, and a
+#   second image of the quasar lies 0.43 arcsec away.
 # - Calibrate amplitudes as well, but only if the report asks for it. They can move your
 #   flux scale (here by 10 %), and the report says by how much.
 # - Give the flux without an error bar, beside that of the shortest baselines.

@@ -100,7 +100,7 @@ def fit_beam(image: npt.ArrayLike, cell_size: float) -> Beam:
             "take a smaller cell_size."
         )
     if min(rows.min(), columns.min()) == 0 or max(rows.max(), columns.max()) == len(beam) - 1:
-        raise ValueError("the main lobe reaches the edge of the image: take more pixels.")
+        raise ValueError("the main lobe reaches the edge of the image: take a wider field.")
     # In units of pixels: numbers near 1 keep the fit well behaved.
     x, y = half - 1 - columns, rows - half
     found = _as_beam(_fit_gaussian(x, y, beam[rows, columns]), cell_size)
@@ -189,7 +189,10 @@ def _as_beam(curvature: Real, cell_size: float) -> Beam:
     a, b, c = curvature
     sizes, axes = np.linalg.eigh([[a, b / 2], [b / 2, c]])
     if not sizes[0] > 0:
-        raise ValueError("the main lobe is not like a Gaussian: it does not fall off in every direction.")
+        raise ValueError(
+            "the main lobe does not fall off in every direction, so baselines of other directions are needed for an "
+            "image: one baseline for a short time shows stripes only"
+        )
     minor, major = (cell_size * math.sqrt(FWHM / size) for size in sizes[::-1])
     angle = math.degrees(math.atan2(axes[0, 0], axes[1, 0]))
     return Beam(major, minor, angle % 180)

@@ -49,7 +49,7 @@ if torch.cuda.is_available():
 #     Which one is in use? 0
 #     What is it called? NVIDIA H100 80GB HBM3
 #     Its compute capability: (9, 0)
-#     Its memory: 79.2 GiB, of which 78.6 are free
+#     Its memory: 79.2 GiB, of which 78.2 are free
 #     Bytes that my tensors take: 0
 #
 # Let's go through the words. :term:`CUDA` is NVIDIA's platform for computing on its

@@ -192,9 +192,9 @@ bench.show()
 #      - :timing:`vector-add median "GPU, same result" @nvidia-h100-80gb-hbm3`
 #
 # You don't need a GPU to see it. On two cores of an AMD EPYC, adding 20 million numbers
-# took PyTorch :timing:`vector-add median "torch, new result" @cpu-amd-epyc` with a new
-# result, and :timing:`vector-add median "torch, same result" @cpu-amd-epyc` when the
-# vector for it was there already.
+# took PyTorch about :timing:`vector-add median "torch, new result" @cpu-amd-epyc` with
+# a new result, and :timing:`vector-add median "torch, same result" @cpu-amd-epyc` when
+# the vector for it was there already.
 #
 # Why is a new result so slow? The operating system has to find memory for it, and clear
 # it in small pieces, called *pages*. When you delete such a large vector, the memory
@@ -204,7 +204,8 @@ bench.show()
 #
 #    On the EPYC, NumPy needed only :timing:`vector-add median "NumPy, new result"
 #    @cpu-amd-epyc`, because it asks Linux for *huge* pages, of 2 MB in place of 4 kB.
-#    PyTorch does so only if you set ``THP_MEM_ALLOC_ENABLE=1``.
+#    That may also be why NumPy's two times in the table are so close. PyTorch does so
+#    only if you set ``THP_MEM_ALLOC_ENABLE=1``.
 #
 # All of these times are correct. But only one of the ratios answers the question that
 # you had. We'll call it the :term:`speed-up`: both sides do the same work, each as well
@@ -212,8 +213,7 @@ bench.show()
 #
 # For the H100 and its sixteen cores, that's :timing:`vector-add speedup "GPU, same
 # result"/"torch, same result" @nvidia-h100-80gb-hbm3`: the answer to this page's
-# question. It flatters the CPU, if anything: the record calls its row *in-cache*,
-# because these cores have caches so large that a part of the vectors may stay there.
+# question.
 #
 # How fast can it be?
 # -------------------
@@ -324,7 +324,7 @@ link_ms = 1e3 * 12 * n_then / link
 print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the transfer")
 
 # %%
-# That floor alone is more than twice what the sixteen cores needed for the whole
+# That floor alone is half as long again as the sixteen cores needed for the whole
 # addition, :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`.
 # It's like driving to another town because the bread costs a cent less there.
 #

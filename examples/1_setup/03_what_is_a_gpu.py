@@ -33,10 +33,9 @@ belongs there and which doesn't.
 #
 # For 4,096 cups, the H100 needed no longer than for one, although it had 4,096 times as
 # much to do! And the CPU? With all its sixteen cores, and several cups at once on each,
-# it took :timing:`count-your-cpu median "SIMD, all cores/cpu/n=4096"
-# @nvidia-h100-80gb-hbm3`. So now the GPU is :timing:`count-your-cpu speedup
-# "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as
-# fast.
+# it took about :timing:`count-your-cpu median "SIMD, all cores/cpu/n=4096"
+# @nvidia-h100-80gb-hbm3`. So now the GPU is about :timing:`count-your-cpu speedup "GPU,
+# kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as fast.
 #
 # Think of a sports car and a train. If you alone have to get to the next town, take the
 # car. If 4,096 people have to get there, take the train: it's no faster for anyone, but
@@ -175,8 +174,9 @@ plt.show()
 # In the other direction, beware of ``float64``, which NumPy takes unless you say
 # otherwise. The H100 is one of the few cards that are good at it: there, the same
 # product took :timing:`precision median "GPU, matmul, float64/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, because its tensor cores can do ``float64``, too. On a card
-# for games, ``float64`` has 1/32 or 1/64 of the rate of ``float32``.
+# @nvidia-h100-80gb-hbm3`, even less than in ``float32``, because its tensor cores can
+# do ``float64``, too. On a card for games, ``float64`` has 1/32 or 1/64 of the rate of
+# ``float32``.
 #
 # **One minute:** how many SMs has *your* GPU, and how many threads can all of them hold
 # together? If you have no GPU here, take the numbers from the picture.
@@ -254,7 +254,7 @@ show_table("Where a number can be, on an H100", head, rows)
 #
 # And the CPU's own way to its memory? When the sixteen cores beside our H100 copied a
 # long vector, they moved :timing:`bytes-in-flight rate "Numba-CPU"
-# @nvidia-h100-80gb-hbm3`, not much more than PCIe allows.
+# @nvidia-h100-80gb-hbm3`, less than half as much again as PCIe allows.
 #
 # Why so many threads?
 # --------------------

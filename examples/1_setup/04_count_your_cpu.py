@@ -361,17 +361,21 @@ plt.show()
 # Now you can answer the question from the opening. In the H100's computer, a loop in
 # Python did :timing:`count-your-cpu rate "Python loop" @nvidia-h100-80gb-hbm3`. One
 # core with vectors did :timing:`count-your-cpu rate "SIMD, one thread/cpu/n=256"
-# @nvidia-h100-80gb-hbm3`, and its sixteen cores together did :timing:`count-your-cpu
-# rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`. It's the same CPU, and the
-# last number is more than *ten thousand* times the first! By so much a GPU wins before
-# it has done anything well, if somebody compares it with that loop.
+# @nvidia-h100-80gb-hbm3`, and its sixteen cores together did about
+# :timing:`count-your-cpu rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`.
+# It's the same CPU, and the last number is more than *ten thousand* times the first! By
+# so much a GPU wins before it has done anything well, if somebody compares it with that
+# loop.
 #
 # Did your CPU reach its marks? One core of that computer did, almost to the last lane.
 # If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for
-# example, has instructions for 16 numbers, and takes each of them in two goes. And all
-# sixteen cores of the H100's computer did little more than half of what was predicted,
-# and we don't know why. When all cores are busy, many CPUs lower their clock rate, or
-# what's called two cores is one that's shared (*hyper-threading*).
+# example, has instructions for 16 numbers, and takes each of them in two goes. And the
+# sixteen cores of the H100's computer did little more than half of what was predicted.
+# The record says where most of the rest went: of the sixteen cores, only ten were at
+# work on average (the column *cores*). Why, we don't know. Perhaps somebody else's
+# programs had the rest, as happens in a cloud. And even when all cores are yours, many
+# CPUs lower their clock rate, or what's called two cores is one that's shared
+# (*hyper-threading*).
 #
 # __ https://www.agner.org/optimize/microarchitecture.pdf
 #

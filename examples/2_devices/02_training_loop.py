@@ -167,7 +167,7 @@ except RuntimeError as error:
 # A label is an index, because it picks one of the ten scores. So it has to be an
 # integer, and PyTorch takes only two kinds: ``int64``, which it calls ``Long``, and the
 # small ``uint8``, or ``Byte``. Even ``int32`` is refused. On a GPU, the same mistake
-# may have another text: an H200 said ``not implemented for 'Float'``. Write
+# may have another text: an H100 said ``not implemented for 'Float'``. Write
 # ``labels.long()``.
 #
 # With your own pictures, only the two data sets change. For CIFAR10, 60,000 small
@@ -266,9 +266,9 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 
 # %%
 # On a CPU, each step has its price, too, because Python and PyTorch prepare every
-# operation. On a GPU the launches come on top, so a larger batch gains more. An H200
-# ran this page as well, and its table is in the tab: from 16 to 256 pictures, its
-# epochs gained even more than a CPU's.
+# operation. On a GPU the launches come on top, so a larger batch gains more. An H100
+# ran this page as well, and its table is in the tab. With 16 pictures its epochs took
+# longer than those of the two cores on record, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
 # learned less. Compare the time to *the same score*, not the time of an epoch

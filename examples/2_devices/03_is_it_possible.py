@@ -48,8 +48,9 @@ print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 
 # %%
 # If you have a GPU, you'll probably see something as strange as the notes did: ten
-# products in almost no time. And if you have none, you see a first thing that's odd
-# about this check, because it compares *one* product with *ten*.
+# products in almost no time. Our H100 printed the very number of the notes. And if you
+# have none, you see a first thing that's odd about this check, because it compares
+# *one* product with *ten*.
 #
 # Count before you believe
 # ------------------------
@@ -183,9 +184,8 @@ if has_gpu:
 # product of two tiny matrices, 8 × 8, takes :timing:`wins-matrix-matrix median
 # "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. One of
 # 4,096 × 4,096 takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, and to ask for it takes about as long as to ask for the tiny
-# one. Ten such launches alone would print 0.000. The rest of what the notes saw may be
-# the start-up of a library, which we can't check from here.
+# @nvidia-h100-80gb-hbm3`, nearly all of it work. So ten launches fit easily into the
+# time of the notes, and ten products don't.
 #
 # **The result is infinite.** The loop multiplies the product by itself, again and
 # again. Let's look at what becomes of it. **Guess first: after how many products does

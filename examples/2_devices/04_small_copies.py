@@ -61,12 +61,12 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 # took :timing:`small-copies median "4096 events a copy" @cpu`, for exactly the same
 # bytes.
 #
-# On an H100, one of NVIDIA's fastest GPUs, the small copies took :timing:`small-copies
-# median "1 event a copy" @nvidia-h100-80gb-hbm3` and the big one took
-# :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. The ratio
-# that you guessed is :timing:`small-copies speedup "4096 events a copy"/"1 event a
-# copy" @nvidia-h100-80gb-hbm3` there. So a fast GPU doesn't save you from small copies.
-# It makes them look even worse.
+# On an H100, one of NVIDIA's fastest GPUs, the small copies took about
+# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3` and the big one
+# took :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. The
+# ratio that you guessed is about :timing:`small-copies speedup "4096 events a copy"/"1
+# event a copy" @nvidia-h100-80gb-hbm3` there. So a fast GPU doesn't save you from small
+# copies. It makes them look even worse.
 #
 # Where did the time go? It can't have gone into moving the bytes, because the big copy
 # moves just as many. It must have gone into something that happens once for *every*
@@ -157,7 +157,7 @@ bench.plot()
 # million times as much, 64 MiB, took :timing:`transfers median "to the GPU,
 # pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`. **Stop for a minute here: how
 # long would 4,096 copies of 64 bytes take?** They carry only a quarter of a megabyte,
-# but they walk 4,096 times. That makes more than ten times what the 64 MiB took.
+# but they walk 4,096 times. That makes five times what the 64 MiB took.
 #
 # So we can read both numbers off the two ends of a curve. If you run the cell, you get
 # those of your computer. The tabs below say whose output you see.
@@ -200,7 +200,7 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 # they travel for free, because you have to walk anyway. Far above it, a bigger copy
 # gains little.
 #
-# For example, take a latency of ``10e-6`` seconds, about that of our H100. And
+# For example, take a latency of ``10e-6`` seconds, a little less than our H100's. And
 # take the bandwidth of :term:`PCIe` 4, the slot that connects many GPUs to their CPU:
 # :spec:`PCIe 4 x16 bandwidth`. **How many of our events make one half-bandwidth size?**
 # Work it out before you run the next cell.
@@ -215,15 +215,17 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 # %%
 # That is more than most people expect, and it is what the slot could carry at best. An
 # ordinary copy reaches only a part of the slot's rate, so it needs fewer. On the H100,
-# the two ends of its curve give about 180 kB, or some 2,200 events. So a batch of a
-# hundred events, which feels big, still spends most of its time on the walk. If you
-# have heard the advice to *batch your transfers*, you now know how big a :term:`batch`
-# should be: several times :math:`n_{1/2}`.
+# the two ends of its curve give about 87 kB, or some 1,100 events. (In another computer
+# with an H100, whose CPU copied faster, it was twice that. The box at the end has that
+# number.) So a batch of a hundred events, which feels big, still spends most of its
+# time on the walk. If you have heard the advice to *batch your transfers*, you now know
+# how big a :term:`batch` should be: several times :math:`n_{1/2}`.
 #
-# The latency isn't the same everywhere, either. On a computer with an H200, a copy of
-# 64 bytes took :timing:`transfers median "to the GPU, pageable/cuda:0/n=64"
-# @nvidia-h200`, and the big copy of our events was :timing:`small-copies speedup "4096
-# events a copy"/"1 event a copy" @nvidia-h200` as fast as the small ones.
+# On a second computer, with an H200, it was much the same: a copy of 64 bytes took
+# :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h200`, and the
+# big copy of our events was :timing:`small-copies speedup "4096 events a copy"/"1 event
+# a copy" @nvidia-h200` as fast as the small ones. But the latency isn't the same
+# everywhere.
 #
 # Somebody else measured a small copy to an older card, a V100, with the wait until it
 # had arrived:
@@ -237,8 +239,8 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
 # That takes far longer than the one big copy. Add both, and divide: of the factor of a
-# thousand that the H200 promised at the top, about thirty is left. That's still worth a
-# line. You pay less if you write each event into one array that you allocated
+# thousand that the H100 promised at the top, less than twenty is left. That's still
+# worth a line. You pay less if you write each event into one array that you allocated
 # beforehand.
 #
 # Predict your own
@@ -248,15 +250,15 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 # a 205th of the 64 MiB. So one big copy should take one walk of :timing:`transfers
 # median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, and a 205th of
 # :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3` for its bytes. The sum is within a tenth of the
+# @nvidia-h100-80gb-hbm3` for its bytes. The sum is nearly a third more than the
 # :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that were
-# measured.
+# measured. Why? A copy of 4 MiB took :timing:`transfers median "to the GPU,
+# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, so its bytes flowed half as fast
+# again as those of the 64 MiB. We took our bandwidth from too large an array.
 #
-# And one event at a time? There 4,096 walks make a little over a quarter more than the
-# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3` that were
-# measured. In other words, each of these walks was a bit shorter than the one of 64
-# bytes. Why, we don't know. But two numbers were enough to predict times that lie
-# a factor of a thousand apart.
+# And one event at a time? There 4,096 walks come out at what was measured, about
+# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3`. So two numbers
+# were enough to predict times that lie a factor of a thousand apart, to within a third.
 #
 # Now predict your own: how long will the events take in copies of 1, 8, 64, 512, or
 # 4,096? The fold holds the prediction and the measurement.
@@ -281,9 +283,9 @@ for some in (1, 8, 64, 512, 4096):
 # If you have no GPU, the last rows took only a fraction of what we predicted. Our
 # bandwidth comes from 64 MiB, which have to come from the computer's main memory. All
 # our events fit into the processor's own small and fast memory, its :term:`cache`, and
-# are copied faster from there. In other words, a CPU has more than one bandwidth. For
-# ordinary arrays, the way to a GPU is slower than the cache, so this hardly matters
-# there.
+# are copied faster from there. In other words, a CPU has more than one bandwidth. On
+# the way to a GPU that matters less, because there the driver and the slot take their
+# time, too.
 #
 # The small copies that you don't see
 # -----------------------------------

@@ -248,7 +248,7 @@ for name, values in three.items():
 # %%
 # You'd expect the three to agree within their quartiles. **Do they?** Quite often they
 # don't. On an H100 the three medians were within two percent of each other, and still
-# the quartiles of ``Bench`` lay apart from those of the other two.
+# the quartiles of ``Bench`` hardly touched those of the other two.
 #
 # None of the timers is wrong. Quartiles tell you how well a timer repeats *itself*,
 # within one short run, with the same arrays at the same place in memory, at the same

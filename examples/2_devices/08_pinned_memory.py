@@ -253,29 +253,33 @@ plt.show()
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #
-# On our H100 the guide was right for a batch of 262 kB. Pinned each time, it took
-# :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=262144"
-# @nvidia-h100-80gb-hbm3`, and by the plain line :timing:`pinned-memory median "to the
-# GPU, pageable/cuda:0/n=262144" @nvidia-h100-80gb-hbm3`.
+# On our H100 the guide was right for a batch of 16 kB, which took
+# :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=16384"
+# @nvidia-h100-80gb-hbm3` pinned each time, and :timing:`pinned-memory median "to the
+# GPU, pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` by the plain line. For 262 kB it
+# was more than right: :timing:`pinned-memory median "to the GPU, pinned each
+# time/cuda:0/n=262144" @nvidia-h100-80gb-hbm3` against :timing:`pinned-memory median
+# "to the GPU, pageable/cuda:0/n=262144" @nvidia-h100-80gb-hbm3`!
 #
-# But for 64 MiB it was the other way round: :timing:`pinned-memory median "to the GPU,
-# pinned each time/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` against
+# But 64 MiB took no longer than that: :timing:`pinned-memory median "to the GPU, pinned
+# each time/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`, less than the
 # :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3`. We didn't expect that. PyTorch copies large arrays with
-# several cores, of which this computer has 16, and it keeps the pinned memory for the
-# next time.
+# @nvidia-h100-80gb-hbm3` of the plain line. So it can't have been the bytes. Was it the
+# pinning? No. When PyTorch copied 262 kB from one place in the CPU's memory to another,
+# it took :timing:`transfers median "within the CPU's memory/cpu/n=262144"
+# @nvidia-h100-80gb-hbm3`, too, and NumPy did that in :timing:`pinned-memory median
+# "copy in memory/cpu/n=262144" @nvidia-h100-80gb-hbm3`.
 #
-# And on another computer, with an H200, the same batch of 262 kB took
-# :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=262144"
-# @nvidia-h200` instead of :timing:`pinned-memory median "to the GPU,
-# pageable/cuda:0/n=262144" @nvidia-h200`! The 64 MiB took no longer than that, so it
-# can't have been the bytes. We suspect that the copy waited for cores that were busy
-# elsewhere, but we don't know.
+# The difference is that NumPy copies with one core, and PyTorch copies anything large
+# with all of them, here with sixteen. Nearly all of these cores were busy for the whole
+# time. It seems that they were waiting for the last one, which had something else to
+# do, but we don't know. A computer with an H200 did the same: :timing:`pinned-memory
+# median "to the GPU, pinned each time/cuda:0/n=262144" @nvidia-h200` instead of
+# :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=262144" @nvidia-h200`.
 #
-# So with the same batch, the line lost a little on one computer, and very much on
-# another. Measure it on yours, with a batch of your size, or let the ``DataLoader`` pin
-# with workers. (Without a GPU
-# there is nothing to send, so the first line takes next to no time.)
+# So the line lost a little, or very much, or won, depending on the size. Measure it on
+# your computer, with a batch of your size, or let the ``DataLoader`` pin with workers.
+# (Without a GPU there is nothing to send, so the first line takes next to no time.)
 
 from torch.utils.benchmark import Timer
 
@@ -324,7 +328,7 @@ print("after the wait:", back)
 # And a plain ``x.cpu()`` would have waited for you.
 #
 # On a real GPU it's no better. The next cell fetches 64 MiB of sevens, and looks at the
-# last one too early. On an H200, it found a 0 there, and after the wait a 7. What's
+# last one too early. On an H100, it found a 0 there, and after the wait a 7. What's
 # worse, it depends on luck. A small copy may be done before you look, so your program
 # is right in the test, and wrong on the large data.
 

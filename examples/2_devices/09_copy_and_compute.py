@@ -63,11 +63,12 @@ plt.show()
 # each. Its *copy engines* fetch and send by themselves, in both directions at the same
 # time, while the multiprocessors compute. We call this :term:`overlap`.
 #
-# Here is what it's worth. An H200 got 268 MB of numbers, took their square roots, and
+# Here is what it's worth. An H100 got 268 MB of numbers, took their square roots, and
 # sent these back. In one piece, that took :timing:`copy-and-compute median
-# "pipeline/cuda:0/n=1" @nvidia-h200`. In sixteen chunks, it took
-# :timing:`copy-and-compute median "pipeline/cuda:0/n=16" @nvidia-h200`. (Square roots
-# take next to no time, so here the gain is from the two copies, which overlap.)
+# "pipeline/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. In sixteen chunks, it took
+# :timing:`copy-and-compute median "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`.
+# (Square roots take next to no time, so here the gain is from the two copies, which
+# overlap.)
 #
 # Three queues
 # ------------
@@ -214,7 +215,7 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
 # size. (With three equal stages it's the square root of :math:`2\,n/n_{1/2}`.) If
 # :math:`n` is smaller than :math:`n_{1/2}`, leave it in one piece.
 #
-# Did the H200 do what the formula says?
+# Did the H100 do what the formula says?
 
 # folded: Check and measure the pipeline on a GPU
 
@@ -233,14 +234,14 @@ bench.plot()
 # %%
 # We can predict the first point from :doc:`the page before
 # </tutorials/2_devices/08_pinned_memory>`. There, 64 MiB from pinned memory took
-# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864" @nvidia-h200`.
-# Our data are four times as large, and they go there and back.
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3`. Our data are four times as large, and they go there and back.
 # Eight times that time is within a few percent of the :timing:`copy-and-compute median
-# "pipeline/cuda:0/n=1" @nvidia-h200` that were measured.
+# "pipeline/cuda:0/n=1" @nvidia-h100-80gb-hbm3` that were measured.
 #
 # In sixteen chunks, there are 17 short turns instead of 32, so it should have taken
 # little more than half of that. It took :timing:`copy-and-compute median
-# "pipeline/cuda:0/n=16" @nvidia-h200`, which is nearer to three fifths. The
+# "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`, which is nearer to three fifths. The
 # curve has the right form, then, and the gain is a little less than promised. We think
 # that the two directions disturb each other, because both go through the memory of the
 # host.

@@ -115,8 +115,8 @@ def test_the_best_number_is_near_the_square_root(page) -> None:
     assert page["predict"](50) < 1.05 * page["predict"](best)
 
 
-def test_the_h200_did_what_the_text_says_of_it() -> None:
-    folder = EXAMPLES.parent / "records/nvidia-h200/2_devices"
+def test_the_h100_did_what_the_text_says_of_it() -> None:
+    folder = EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices"
     piece, sixteen = (
         read(folder / "09_copy_and_compute.json").timings[f"copy-and-compute/pipeline/cuda:0/n={m}"].median
         for m in (1, 16)

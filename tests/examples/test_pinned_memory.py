@@ -4,6 +4,7 @@ import re
 import threading
 
 import numpy as np
+import pytest
 from pages import EXAMPLES, judged
 
 from _ext.published import rows_of
@@ -82,16 +83,24 @@ def test_pinning_each_time_did_on_real_gpus_what_the_text_says() -> None:
     ratio = {}
     for machine in ("nvidia-h100-80gb-hbm3", "nvidia-h200"):
         timings = read(EXAMPLES.parent / f"records/{machine}/2_devices/08_pinned_memory.json").timings
-        for n in (2**18, 2**26):
+        for n in (2**14, 2**18, 2**26):
             each, plain, copied = (
                 timings[f"pinned-memory/{way}/n={n}"].median
                 for way in ("to the GPU, pinned each time/cuda:0", "to the GPU, pageable/cuda:0", "copy in memory/cpu")
             )
             ratio[machine, n] = each / plain
         assert 0.7 < copied / plain < 1.5  # of the 64 MiB: the CPU sets the pace
-    assert 1 < ratio["nvidia-h100-80gb-hbm3", 2**18] < 2
-    assert ratio["nvidia-h100-80gb-hbm3", 2**26] < 0.7
-    assert ratio["nvidia-h200", 2**18] > 10
+        one_core = timings[f"pinned-memory/copy in memory/cpu/n={2**18}"].median
+        within = read(EXAMPLES.parent / f"records/{machine}/2_devices/04_small_copies.json").timings[
+            f"transfers/within the CPU's memory/cpu/n={2**18}"
+        ]
+        large = timings[f"pinned-memory/to the GPU, pinned each time/cuda:0/n={2**18}"]
+        assert within.median == pytest.approx(large.median, rel=0.05)
+        assert within.median > 100 * one_core
+        assert 13 < large.cores < 16  # "nearly all of these cores were busy"
+        assert ratio[machine, 2**14] < 2
+        assert ratio[machine, 2**18] > 10
+        assert ratio[machine, 2**26] < 1
 
 
 def test_the_guess_of_a_rate_is_tried_on_cards_from_which_it_was_not_chosen(page) -> None:

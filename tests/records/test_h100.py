@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ def test_an_addition_is_close_to_its_floor_and_loses_on_the_way(median) -> None:
     cpu = median(page, "vector-add/torch, same result/cpu/n=99000000")
     assert 12 * 99e6 / spec("H100 SXM", "bandwidth") < there < 1.2 * 12 * 99e6 / spec("H100 SXM", "bandwidth")
     assert back > 10 * cpu
+    assert 12 * 99e6 / spec("PCIe 5 x16", "bandwidth") == pytest.approx(1.5 * cpu, rel=0.05)
 
 
 def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
@@ -38,7 +40,54 @@ def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
 def test_all_cores_do_ten_thousand_times_what_a_loop_in_python_does() -> None:
     timings = read(RECORDS / "1_setup/04_count_your_cpu.json").timings
     loop, cores = (timings[f"count-your-cpu/{way}"] for way in ("Python loop/cpu/n=1", "SIMD, all cores/cpu/n=65536"))
-    assert 10_000 < cores.flop_rate / loop.flop_rate < 11_000
+    assert 10_000 < cores.flop_rate / loop.flop_rate < 15_000
+    assert cores.cores == pytest.approx(10, abs=0.5)  # of sixteen
+
+
+def test_float64_takes_less_than_float32_and_memory_little_more_than_pcie(median) -> None:
+    double, single = (
+        median("2_devices/13_precision", f"precision/GPU, matmul, float{b}/cuda:0/n=4096") for b in (64, 32)
+    )
+    assert double < single
+    copied = median("3_kernels/11_bytes_in_flight", "bytes-in-flight/Numba-CPU/cpu/n=314572801")
+    assert 1 < 8 * 314_572_801 / copied / spec("PCIe 5 x16", "bandwidth") < 1.5
+
+
+def test_a_small_network_is_lost_on_an_h100_and_a_larger_batch_catches_up(median) -> None:
+    page, table = "2_devices/17_training_a_cnn", re.compile(r"^ +(?:16|256) +\d+ +([\d.]+)", re.MULTILINE)
+    one, cores = (median(page, f"training-a-cnn/small, {on}/n=1") for on in ("GPU/cuda:0", "CPU/cpu"))
+    assert cores < one
+    assert median(page, "training-a-cnn/small, GPU/cuda:0/n=256") < 1.25 * one
+    epochs = {}
+    for machine in ("nvidia-h100-80gb-hbm3", "cpu-amd-epyc"):
+        record = read(RECORDS.with_name(machine) / "2_devices/02_training_loop.json")
+        epochs[machine] = [float(seconds) for seconds in table.findall("\n".join(record.outputs.values()))]
+    (few, many), (few_cpu, many_cpu) = epochs.values()
+    assert few > 1.3 * few_cpu
+    assert many < 1.1 * many_cpu
+
+
+def test_the_check_that_does_not_wait_prints_the_number_of_the_notes() -> None:
+    said = read(RECORDS / "2_devices/03_is_it_possible.json").outputs.values()
+    assert any("ten products on cuda:0: 0.001 s" in output for output in said)
+
+
+def test_stacking_the_events_leaves_less_than_twenty_of_a_thousand(median) -> None:
+    page = "2_devices/04_small_copies"
+    small, large = (median(page, f"small-copies/{each} a copy/cuda:0") for each in ("1 event", "4096 events"))
+    (stacked,) = re.findall(
+        r"np.stack of 4,096 events: ([\d.]+) ms", "\n".join(read(RECORDS / f"{page}.json").outputs.values())
+    )
+    assert 15 < small / (float(stacked) / 1e3 + large) < 20
+
+
+def test_reading_costs_what_the_model_says_and_half_of_the_hosts_time_is_sleep() -> None:
+    times = {t.label: min(t.values) / 20 for t in read(RECORDS / "2_devices/06_queues.json").timings.values()}
+    host, device = times["GPU, host alone"], times["GPU, device alone"]
+    reads = {1: "each step", 2: "each 2nd step", 5: "each 5th step", 10: "each 10th step", 20: "at the end"}
+    for every, when in reads.items():
+        assert times[f"GPU, read {when}"] == pytest.approx(device + host / every, rel=0.06)
+    assert 4e-4 / host == pytest.approx(0.5, abs=0.07)
 
 
 def test_measured_roofs_are_below_the_sheets(median) -> None:

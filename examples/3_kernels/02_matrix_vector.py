@@ -151,7 +151,7 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # On a real H100, and with a clock that waits, PyTorch's product takes
 # :timing:`wins-matrix-vector median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`.
 # That's longer than the laptop's card is said to take. The GPU beats the 16 cores of
-# the CPU beside it by
+# the CPU beside it by about
 # :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
 # @nvidia-h100-80gb-hbm3`. But if matrix and result have to travel between CPU and GPU,
 # the CPU wins.
@@ -187,12 +187,18 @@ else:
 # If the two lines differ, you have seen the notebook's mistake on your own card. If
 # they are equal, your computer launches more slowly than the card works.
 #
-# That's what happened on an H200. The kernel took :timing:`matrix-vector median
-# "kernel, a row a thread" @nvidia-h200`, and PyTorch, whose launches take less, needed
-# :timing:`matrix-vector median torch.mv @nvidia-h200` for the same product. By the
-# card's own clock, it was at work for only half of the kernel's time. In the other half
-# it waited for Numba's next launch. For a matrix as small as this one, a faster card
-# wouldn't help any more.
+# On our H100 they were equal. The kernel took about :timing:`matrix-vector median
+# "kernel, a row a thread" @nvidia-h100-80gb-hbm3`, and PyTorch, whose launches take
+# less, needed :timing:`matrix-vector median torch.mv @nvidia-h100-80gb-hbm3` for the
+# same product. By the card's own clock, it was at work for only half of the kernel's
+# time. In the other half it waited for Numba's next launch. For a matrix as small as
+# this one, a faster card wouldn't help any more.
+#
+# (The CPU deserves a second look, too. In the H100's table below, NumPy took
+# :timing:`matrix-vector median NumPy @nvidia-h100-80gb-hbm3`, with 16 threads. On the
+# same cores PyTorch had needed about :timing:`wins-matrix-vector median
+# "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3` for that product. So don't boast of a GPU
+# before you have tried the CPU in more than one way.)
 
 # folded: Our timing, with PyTorch and NumPy
 

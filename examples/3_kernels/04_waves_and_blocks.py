@@ -21,12 +21,12 @@ without one, you read what we measured.
 # ------
 #
 # We launched a kernel whose threads only calculate (it's in a fold below), with 1,024
-# threads in a block. Our card was an H200, which has 132 multiprocessors:
+# threads in a block. Our card was an H100, which has 132 multiprocessors:
 #
 # - ``busy[132, 1024](...)`` took :timing:`waves median "busy/cuda:0/n=132"
-#   @nvidia-h200`,
+#   @nvidia-h100-80gb-hbm3`,
 # - ``busy[133, 1024](...)`` took :timing:`waves median "busy/cuda:0/n=133"
-#   @nvidia-h200`.
+#   @nvidia-h100-80gb-hbm3`.
 #
 # One block more, and the time has doubled! Think of 132 kitchens with one cook in each.
 # If 132 orders come in, every kitchen gets one. The 133rd has to go to a kitchen that's
@@ -35,7 +35,7 @@ without one, you read what we measured.
 #
 # That's how a GPU hands out blocks. A block goes to a multiprocessor that has room for
 # the whole of it, and stays there until its last thread is done. Blocks that find no
-# room wait. On the H200 there was room for two such blocks on each multiprocessor, so
+# room wait. On the H100 there was room for two such blocks on each multiprocessor, so
 # the 133rd could begin at once. But one block of our kernel already keeps a
 # multiprocessor busy all the time.
 #
@@ -82,7 +82,7 @@ plt.show()
 # and if some of them take longer than others, the numbers come out differently.
 #
 # Let :math:`N` be the number of blocks that keep the whole card busy, 16 in the course,
-# and 132 for our kernel on the H200. Then the part of the card that's in use, on
+# and 132 for our kernel on the H100. Then the part of the card that's in use, on
 # average, is
 #
 # .. math::
@@ -100,19 +100,21 @@ print(f"98 blocks, N = 16:   {in_use(98, 16):.0%} in use")
 print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 
 # %%
-# Now predict. On the H200, one wave took :timing:`waves median "busy/cuda:0/n=132"
-# @nvidia-h200`. **How long will 198, 264, 265 and 528 blocks take?** Here is what it
-# measured:
+# Now predict. On the H100, one wave took :timing:`waves median "busy/cuda:0/n=132"
+# @nvidia-h100-80gb-hbm3`. **How long will 198, 264, 265 and 528 blocks take?** Here is
+# what it measured:
 #
 # - 198 blocks, which are one and a half waves: :timing:`waves median
-#   "busy/cuda:0/n=198" @nvidia-h200`;
-# - 264 blocks, exactly two: :timing:`waves median "busy/cuda:0/n=264" @nvidia-h200`;
-# - 265 blocks: :timing:`waves median "busy/cuda:0/n=265" @nvidia-h200`;
-# - 528 blocks, four waves: :timing:`waves median "busy/cuda:0/n=528" @nvidia-h200`.
+#   "busy/cuda:0/n=198" @nvidia-h100-80gb-hbm3`;
+# - 264 blocks, exactly two: :timing:`waves median "busy/cuda:0/n=264"
+#   @nvidia-h100-80gb-hbm3`;
+# - 265 blocks: :timing:`waves median "busy/cuda:0/n=265" @nvidia-h100-80gb-hbm3`;
+# - 528 blocks, four waves: :timing:`waves median "busy/cuda:0/n=528"
+#   @nvidia-h100-80gb-hbm3`.
 #
-# The model gets all of them right, within a hundredth. Half a wave costs as much as a
-# whole one. And the more waves there are, the less the last one matters: from ten waves
-# on, at most a tenth of the card is idle.
+# The model gets all of them right, within three hundredths. Half a wave costs as much
+# as a whole one. And the more waves there are, the less the last one matters: from ten
+# waves on, at most a tenth of the card is idle.
 #
 # **Would the 133rd block also double the time of a kernel that copies numbers?** No,
 # because its threads spend most of their time waiting for memory. A cook who waits for
@@ -314,7 +316,7 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 
 # %%
 # In the simulator, all rows are right, as often as you like, because it runs block 0 to
-# its end, then block 1, and so on. On the H200, *all rows but the first* were wrong. It
+# its end, then block 1, and so on. On the H100, *all rows but the first* were wrong. It
 # starts many blocks at once, so they read what nobody has written yet. CUDA has never
 # promised otherwise: blocks must be able to run `in any order, in parallel or in
 # series`__.

@@ -178,11 +178,14 @@ plt.show()
 # every byte comes from memory. (The blue points are a CPU. Where they fall, its caches
 # are full.)
 #
-# We have climbed one of the stairs ourselves. On an H200, whose L2 holds 60 MiB, our
-# kernel read an array of 16 MiB at :timing:`caches rate "kernel/cuda:0/n=16777216"
-# @nvidia-h200`, and one of 1 GiB at :timing:`caches rate "kernel/cuda:0/n=1073741824"
-# @nvidia-h200`. (Each round gives a thread other numbers, so an L1 can't help. Neither
-# rate is the card's highest. Perhaps too few loads were :doc:`in flight
+# We have climbed one of the stairs ourselves. On our H100, whose L2 holds 50 MiB, the
+# kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
+# @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
+# "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (Two smaller arrays are missing,
+# those of 8 and 16 MiB. They came faster than any memory of that card could deliver,
+# and our timer, which doesn't know that they lay in the L2, took that for a mistake.
+# Each round gives a thread other numbers, so an L1 can't help. Neither rate is the
+# card's highest. Perhaps too few loads were :doc:`in flight
 # </tutorials/3_kernels/11_bytes_in_flight>`, but we haven't tried.)
 #
 # So a cache can fool you when you time something. In the box below, somebody added two

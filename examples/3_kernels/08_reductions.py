@@ -273,10 +273,9 @@ print(f"at least {1e6 * least:.0f} µs")
 # sixty thousand numbers costs nothing. So don't polish the tree. Give each thread more
 # to count.
 #
-# And Numba's own, with its 64 blocks? On an H200, ``cuda.reduce`` took
-# :timing:`cuda-reduce median "cuda.reduce" @nvidia-h200` for the same numbers, and the
-# kernel of our fourth row :timing:`reductions median sequential @nvidia-h200`. It's
-# convenient, but slow.
+# And Numba's own, with its 64 blocks? On the H100, ``cuda.reduce`` took
+# :timing:`cuda-reduce median "cuda.reduce" @nvidia-h100-80gb-hbm3` for the same
+# numbers. It's convenient, but slow.
 #
 # Others measured the fourth rung on an A100, and on a GTX 1650 an atomic addition for
 # *every* number, to the same address:
@@ -550,7 +549,7 @@ for attempt in (1, 2, 3):
 # :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit
 # for bit. The kernel in which each block makes one atomic addition is a little faster,
 # with :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`, but it gave
-# more than ten different sums in twenty launches. They are a few :term:`ulps <ulp>`
+# eight different sums in twenty launches. They are a few :term:`ulps <ulp>`
 # apart, units in the last place, so that is no mistake. But if your test compares bits,
 # or you want to repeat a result next year, it matters.
 #

@@ -61,7 +61,7 @@ except IndexError as error:
 # %%
 # It depends on where you run it! The :term:`simulator`, which runs kernels where there
 # is no GPU, looks at every index and stops. (``tid`` is the thread, ``ctaid`` the
-# block. It may name another thread each time.) A real GPU doesn't look. The H200 of our
+# block. It may name another thread each time.) A real GPU doesn't look. The H100 of our
 # records answered ``True``, and meanwhile wrote past the end of ``out``, into whatever
 # lay there.
 #

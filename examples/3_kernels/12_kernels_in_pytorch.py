@@ -346,33 +346,41 @@ for n in (1001, 2**25 + 1, 2**27 + 1) if on_gpu else (1001, 1_000_001):
 bench.show()
 
 # %%
-# On an H200, with 33 million numbers, our operation was no faster than the chain. So
-# our prediction was wrong.
+# We tried 33 million numbers on two computers, and our prediction was wrong on both.
 #
-# The chain took :timing:`misfit-in-pytorch median
-# "chain/cuda:0/n=33554433" @nvidia-h200` and our operation took
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433" @nvidia-h200`. In
-# a fit, where you need the gradient as well, it was no better: there the chain took
+# On an H100, the chain took :timing:`misfit-in-pytorch median
+# "chain/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3` and our operation about
+# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433"
+# @nvidia-h100-80gb-hbm3`, which is half of it, and not less than a third. In a fit,
+# where you need the gradient as well, we gained less: there the chain took
 # :timing:`misfit-in-pytorch median "chain, with gradient/cuda:0/n=33554433"
-# @nvidia-h200` and we took :timing:`misfit-in-pytorch median "our operation, with
-# gradient/cuda:0/n=33554433" @nvidia-h200`.
+# @nvidia-h100-80gb-hbm3` and we took :timing:`misfit-in-pytorch median "our operation,
+# with gradient/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3`.
+#
+# On an H200, which has a faster memory, we gained nothing at all. The chain took
+# :timing:`misfit-in-pytorch median "chain/cuda:0/n=33554433" @nvidia-h200`, and our
+# operation some :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433"
+# @nvidia-h200`.
 #
 # What went wrong? It wasn't the bytes.
 #
-# On the H200, the kernel alone, on arrays that were made beforehand, took
-# :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=33554433" @nvidia-h200`,
-# about a third of the chain's time, as we predicted.
+# On the H100, the kernel alone, on arrays that were made beforehand, took
+# :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=33554433"
+# @nvidia-h100-80gb-hbm3`, less than a third of the chain's time, as we predicted.
 #
 # But before it can begin, Python has to make four arrays of tensors, ask for the
 # stream, and let Numba launch the kernel, and all that time the GPU waits. We could
 # have known it from a run with few numbers, which are no work at all.
 #
 # With only 1,001 numbers, our operation still took :timing:`misfit-in-pytorch median
-# "our operation/cuda:0/n=1001" @nvidia-h200`. The chain, five launches by PyTorch's
-# C++, took :timing:`misfit-in-pytorch median "chain/cuda:0/n=1001" @nvidia-h200`, and
+# "our operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3` beside the H100, and
+# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=1001" @nvidia-h200` beside
+# the H200. (Python isn't as steady as a GPU: the first is even longer than what 33
+# million numbers took.) The chain, five launches by PyTorch's C++, took the H100
+# :timing:`misfit-in-pytorch median "chain/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`, and
 # the launch of our kernel alone :timing:`misfit-in-pytorch median
-# "kernel alone/cuda:0/n=1001" @nvidia-h200`. So if you always use the same tensors,
-# make their arrays once.
+# "kernel alone/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. So if you always use the same
+# tensors, make their arrays once.
 #
 # Paperwork isn't as predictable as bytes. When we ran the same page on an H100, the 33
 # million numbers took the chain :timing:`misfit-in-pytorch median
@@ -412,26 +420,28 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the kernel pays as soon as its work takes longer than the paperwork. On the H200
-# that was so with four times the numbers, 134 million.
+# So the kernel pays in full as soon as its work takes longer than the paperwork. On
+# both cards that was so with four times the numbers, 134 million.
 #
-# There the chain took :timing:`misfit-in-pytorch median "chain/cuda:0/n=134217729"
-# @nvidia-h200` and our operation took :timing:`misfit-in-pytorch median
-# "our operation/cuda:0/n=134217729" @nvidia-h200`. With the gradient, the two took
-# :timing:`misfit-in-pytorch median "chain, with gradient/cuda:0/n=134217729"
-# @nvidia-h200` and :timing:`misfit-in-pytorch median "our operation, with
-# gradient/cuda:0/n=134217729" @nvidia-h200`.
+# On the H100 the chain took :timing:`misfit-in-pytorch median
+# "chain/cuda:0/n=134217729" @nvidia-h100-80gb-hbm3` and our operation took
+# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=134217729"
+# @nvidia-h100-80gb-hbm3`. With the gradient, the two took :timing:`misfit-in-pytorch
+# median "chain, with gradient/cuda:0/n=134217729" @nvidia-h100-80gb-hbm3` and
+# :timing:`misfit-in-pytorch median "our operation, with gradient/cuda:0/n=134217729"
+# @nvidia-h100-80gb-hbm3`. There is the third that we had predicted.
 #
 # But all along there was a simpler way to one kernel. ``torch.compile(chain)`` fuses
 # the five operations by itself, and gives you the gradient for nothing. **Would you
 # have needed your own?**
 #
-# On the H200, the compiled chain took :timing:`misfit-in-pytorch median
-# "torch.compile/cuda:0/n=33554433" @nvidia-h200` for the 33 million numbers. That's
-# about a quarter of the chain's time, and there we lost. For 134 million it took
-# :timing:`misfit-in-pytorch median "torch.compile/cuda:0/n=134217729" @nvidia-h200`,
-# less than we with all our work. And for 1,001 it took no longer than the chain, with
-# :timing:`misfit-in-pytorch median "torch.compile/cuda:0/n=1001" @nvidia-h200`.
+# On the H100, the compiled chain took :timing:`misfit-in-pytorch median
+# "torch.compile/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3` for the 33 million numbers,
+# much less than we did. For 134 million it took
+# :timing:`misfit-in-pytorch median "torch.compile/cuda:0/n=134217729"
+# @nvidia-h100-80gb-hbm3`, less than we with all our work. And for 1,001 it took about
+# as long as the chain, with :timing:`misfit-in-pytorch median
+# "torch.compile/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`.
 #
 # So try ``torch.compile`` first. A kernel of your own is worth the trouble if it does
 # what no chain of operations can, such as a loop that stops early, and if you give it

@@ -512,14 +512,14 @@ plt.show()
 # On a computer with an H100, one core of the CPU took
 # :timing:`first-light median "a step, 180, CPU" @nvidia-h100-80gb-hbm3` for a step at
 # 180 × 180 pixels, and the GPU took
-# :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`. So it was
-# hardly faster at all! At 512 × 512 pixels, which is eight times as many, the core took
+# :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`. So it was no
+# faster at all! At 512 × 512 pixels, which is eight times as many, the core took
 # :timing:`first-light median "a step, 512, CPU" @nvidia-h100-80gb-hbm3`, and the GPU
-# :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`, nearly the
-# same as for the small image.
+# :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`, hardly more
+# than for the small image.
 #
-# Why would eight times the work take no longer? Think of ordering a hundred dishes from
-# a very quick kitchen, with a phone call for each dish. You'll be on the phone all
+# Why would eight times the work take hardly longer? Think of ordering a hundred dishes
+# from a very quick kitchen, with a phone call for each dish. You'll be on the phone all
 # evening, and the kitchen waits for you. A step of this loop makes about 100 calls of
 # PyTorch, and for each of them the CPU has to start a piece of work on the GPU, a
 # :term:`kernel`. The GPU has finished most of these before the next call comes. We call

@@ -440,22 +440,20 @@ plt.show()
 # out again. So on a CPU, *take the NUFFT, and ask for more digits than you need.*
 #
 # And on a GPU? A computer with an H100 had 90,300 rows. On its 16 CPU cores the direct
-# sum took :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`, and the NUFFT
-# of four digits :timing:`dirty-image median "NUFFT 1e-4" @nvidia-h100-80gb-hbm3`. On
-# the GPU, which had the data in its memory already, the same direct sum took
+# sum took about :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`, and the
+# NUFFT of four digits :timing:`dirty-image median "NUFFT 1e-4" @nvidia-h100-80gb-hbm3`.
+# On the GPU, which had the data in its memory already, the same direct sum took
 # :timing:`dirty-image median "direct, GPU" @nvidia-h100-80gb-hbm3`, in ``float32``,
 # which keeps some six digits. The slow way on the GPU beat the clever way on the CPU!
 # It consists of two matrix products, and these are just what a GPU is good at. (With
 # larger images it won't stay so. With twice as many pixels on a side the direct sum has
 # four times the work, and the NUFFT hardly more.)
 #
-# There is a NUFFT for GPUs, too, cuFINUFFT.
-#
-# With four digits, the H100 took :timing:`dirty-image median "NUFFT 1e-4, GPU"
-# @nvidia-h100-80gb-hbm3` for it, and with twelve :timing:`dirty-image median "NUFFT
-# 1e-12, GPU" @nvidia-h100-80gb-hbm3`.
-#
-# Here's what its authors measured on another card:
+# There is a NUFFT for GPUs, too, cuFINUFFT. On the H100, with four digits, it took
+# :timing:`dirty-image median "NUFFT 1e-4, GPU" @nvidia-h100-80gb-hbm3`, and with twelve
+# :timing:`dirty-image median "NUFFT 1e-12, GPU" @nvidia-h100-80gb-hbm3`. So there, too,
+# the clever way is the faster one, and digits are even cheaper than on a CPU. Its
+# authors gave it more to do:
 #
 # .. measured-by-others:: nufft-a6000
 #

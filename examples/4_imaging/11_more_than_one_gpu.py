@@ -11,7 +11,7 @@ if your cube has only eight small channels? By the end of this page you can star
 job in two ways, stop it in the middle and finish it with fewer GPUs, and say beforehand
 how many of them you can use. You don't need a single GPU for it, because two
 :term:`processes <process>` on two CPU cores do what four do on four GPUs. (We haven't
-had four either. We measured one H200 and two CPU cores. The rest we count, or we name
+had four either. We measured one H100 and two CPU cores. The rest we count, or we name
 who measured it.)
 
 **Time:** 9 minutes. **Needs:** any computer with two cores.
@@ -282,9 +282,10 @@ torch.set_num_threads(threads)
 bench.show()
 
 # %%
-# On an H200, the gradient of one channel of 96 × 96 pixels took
-# :timing:`more-than-one-gpu median "GPU, channels: 1" @nvidia-h200`, and that of 64
-# channels took :timing:`more-than-one-gpu median "GPU, channels: 64" @nvidia-h200`.
+# On an H100, the gradient of one channel of 96 × 96 pixels took
+# :timing:`more-than-one-gpu median "GPU, channels: 1" @nvidia-h100-80gb-hbm3`, and that
+# of 64 channels took about as long: :timing:`more-than-one-gpu median
+# "GPU, channels: 64" @nvidia-h100-80gb-hbm3`, give or take a tenth.
 #
 # This is plain PyTorch, and the GPU spends the time on being asked, not on computing.
 # (``fit`` asks less often, so it fills a GPU with fewer channels:

@@ -11,6 +11,7 @@ from firstlight.records.record import read
 from firstlight.timing.specs import spec
 
 RECORDS = Path(__file__).parents[2] / "records" / "nvidia-h100-80gb-hbm3"
+WHERE = (("cpu", "cpu"), ("gpu", "cuda:0"))
 
 
 @pytest.fixture
@@ -235,10 +236,9 @@ def test_a_turned_grid_loses_less_than_its_sectors_and_a_loop_gains_nothing(medi
 
 
 def test_one_block_too_many_doubles_the_time() -> None:
-    path = RECORDS.with_name("nvidia-h200") / "3_kernels/04_waves_and_blocks.json"
-    times = {t.n: t.median for t in read(path).timings.values()}
+    times = {t.n: t.median for t in read(RECORDS / "3_kernels/04_waves_and_blocks.json").timings.values()}
     waves = {132: 1, 133: 2, 198: 2, 264: 2, 265: 3, 528: 4}
-    assert {n: times[n] / times[132] for n in waves} == pytest.approx(waves, rel=0.01)
+    assert {n: times[n] / times[132] for n in waves} == pytest.approx(waves, rel=0.03)
 
 
 def test_a_second_block_costs_little_while_the_first_waits_for_memory(median) -> None:
@@ -250,9 +250,48 @@ def test_a_second_block_costs_little_while_the_first_waits_for_memory(median) ->
 
 
 def test_an_array_in_l2_is_read_faster_than_one_in_memory() -> None:
-    path = RECORDS.with_name("nvidia-h200") / "3_kernels/06_caches.json"
-    rates = {t.n: t.byte_rate for t in read(path).timings.values() if t.label == "kernel"}
-    assert rates[2**24] == max(rates.values()) > 1.6 * rates[2**30]
+    timings = read(RECORDS / "3_kernels/06_caches.json").timings.values()
+    rates = {t.n: t.byte_rate for t in timings if t.label == "kernel"}
+    assert rates[2**25] > rates[2**26] > rates[2**27] > 0.95 * rates[2**30]
+    assert rates[2**25] > 1.3 * rates[2**30]
+
+
+def test_a_launch_from_python_halves_what_a_fused_kernel_gains_until_there_is_enough_to_do(median) -> None:
+    page = "3_kernels/12_kernels_in_pytorch"
+    few, many = (
+        {
+            way: median(page, f"misfit-in-pytorch/{way}/cuda:0/n={n}")
+            for way in ("chain", "our operation", "kernel alone", "torch.compile")
+        }
+        for n in (2**25 + 1, 2**27 + 1)
+    )
+    assert few["our operation"] / few["chain"] == pytest.approx(0.5, abs=0.06)
+    assert few["kernel alone"] < few["chain"] / 3
+    assert many["our operation"] < 1.03 * many["chain"] / 3
+    assert few["torch.compile"] < 0.62 * few["our operation"]
+    assert many["torch.compile"] < many["our operation"]
+
+
+def test_a_small_image_is_no_faster_and_a_larger_one_is(median) -> None:
+    page = "4_imaging/01_first_light"
+    small, large = (
+        {on: median(page, f"first-light/a step, {side}, {on.upper()}/{where}/n={side**2}") for on, where in WHERE}
+        for side in (180, 512)
+    )
+    assert small["gpu"] > 0.95 * small["cpu"]
+    assert large["gpu"] < 1.25 * small["gpu"]
+    assert large["gpu"] < large["cpu"] / 4
+
+
+def test_digits_are_cheaper_on_the_gpu(median) -> None:
+    page = "4_imaging/05_dirty_image"
+    times = {
+        name: median(page, f"dirty-image/{name}/{where}/n=90300")
+        for name, where in (("direct, GPU", "cuda:0"), ("NUFFT 1e-4, GPU", "cuda:0"), ("NUFFT 1e-12, GPU", "cuda:0"))
+    }
+    cpu = median(page, "dirty-image/NUFFT 1e-4/cpu/n=90300")
+    assert times["NUFFT 1e-4, GPU"] < times["direct, GPU"] < cpu / 4
+    assert times["NUFFT 1e-12, GPU"] / times["NUFFT 1e-4, GPU"] < 1.5
 
 
 def test_a_step_takes_three_times_its_bare_launches(median) -> None:

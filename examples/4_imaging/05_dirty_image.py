@@ -175,8 +175,8 @@ plt.show()
 
 # %%
 # There's no free lunch. Uniform weights give a beam of about half the width, and pay
-# with nearly twice the noise and with sidelobes of a tenth of the peak. Robust 0.5 is
-# the usual compromise: most of the resolution for little noise.
+# with about twice the noise and with sidelobes of a tenth of the peak or more. Robust
+# 0.5 is the usual compromise: most of the resolution for little noise.
 #
 # .. dropdown:: The same image by tclean, and Briggs' formula
 #

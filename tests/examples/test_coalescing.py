@@ -57,10 +57,11 @@ def test_tiles_transpose_every_shape_along_rows_and_without_conflicts(page, shap
 @pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
 def test_tiles_run_few_instructions_for_each_number(page, compiled) -> None:
     """Or they'd wait for those, and not for memory: signed, it's 72 for each of four numbers."""
-    sass = compiled(page["through_tiles"], "float32[:, ::1], float32[:, ::1]").sass
-    if sass is None:
+    code = compiled(page["through_tiles"], "float32[:, ::1], float32[:, ::1]")
+    assert doubles_and_spills(code) == ([], 0)
+    if code.sass is None:
         pytest.skip("no nvdisasm")
-    assert sass.count(";") < 4 * 45
+    assert code.sass.count(";") < 4 * 45
 
 
 def test_the_t4_follows_boxes_of_sixteen(page) -> None:

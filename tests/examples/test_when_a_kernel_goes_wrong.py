@@ -125,8 +125,8 @@ def test_pythons_debugger_answers_as_the_page_says(tmp_path) -> None:
         assert line.startswith("(Pdb)") or line in seen, line
 
 
-def test_on_the_h200_an_access_out_of_bounds_gave_the_right_answer() -> None:
-    record = EXAMPLES.parent / "records/nvidia-h200" / Path(PAGE).with_suffix(".json")
+def test_on_the_h100_an_access_out_of_bounds_gave_the_right_answer() -> None:
+    record = EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3" / Path(PAGE).with_suffix(".json")
     assert "101 samples: True" in record.read_text(encoding="utf-8")
 
 

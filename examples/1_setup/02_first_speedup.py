@@ -76,9 +76,10 @@ del A, B, C  # they fill more than a gigabyte
 # :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on the CPU and
 # :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU, so
 # the GPU was :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` as fast. That's close to the promise! We could stop here, and
-# many people do. (The tutorial calls ``torch.cuda.empty_cache()``, too, "just in case".
-# You don't need it: PyTorch uses free memory again by itself.)
+# @nvidia-h100-80gb-hbm3` as fast. That's close to the promise! (A single try tells you
+# less: in the H100's tab, it gave a third of that.) We could stop here, and many people
+# do. (The tutorial calls ``torch.cuda.empty_cache()``, too, "just in case". You don't
+# need it: PyTorch uses free memory again by itself.)
 #
 # Faster than what?
 # -----------------

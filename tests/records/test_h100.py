@@ -20,6 +20,11 @@ def median():
     return lambda page, name: read(RECORDS / f"{page}.json").timings[name].median
 
 
+def printed(page: str, machine: str = RECORDS.name) -> str:
+    """All that a page printed on a machine."""
+    return "\n".join(read(RECORDS.with_name(machine) / f"{page}.json").outputs.values())
+
+
 def test_an_addition_is_close_to_its_floor_and_loses_on_the_way(median) -> None:
     page = "1_setup/02_first_speedup"
     there, back = (
@@ -60,25 +65,40 @@ def test_a_small_network_is_lost_on_an_h100_and_a_larger_batch_catches_up(median
     assert cores < one
     assert median(page, "training-a-cnn/small, GPU/cuda:0/n=256") < 1.25 * one
     epochs = {}
-    for machine in ("nvidia-h100-80gb-hbm3", "cpu-amd-epyc"):
-        record = read(RECORDS.with_name(machine) / "2_devices/02_training_loop.json")
-        epochs[machine] = [float(seconds) for seconds in table.findall("\n".join(record.outputs.values()))]
+    for machine in (RECORDS.name, "cpu-amd-epyc"):
+        epochs[machine] = [float(seconds) for seconds in table.findall(printed("2_devices/02_training_loop", machine))]
     (few, many), (few_cpu, many_cpu) = epochs.values()
     assert few > 1.3 * few_cpu
     assert many < 1.1 * many_cpu
 
 
-def test_the_check_that_does_not_wait_prints_the_number_of_the_notes() -> None:
-    said = read(RECORDS / "2_devices/03_is_it_possible.json").outputs.values()
-    assert any("ten products on cuda:0: 0.001 s" in output for output in said)
+def test_quick_checks_printed_what_the_pages_say_of_them(median) -> None:
+    possible = printed("2_devices/03_is_it_possible")
+    assert "ten products on cuda:0: 0.001 s" in possible
+    cpu, gpu = (
+        median("2_devices/11_when_the_gpu_wins", f"wins-matrix-matrix/{at}/n=4096") for at in ("CPU/cpu", "GPU/cuda:0")
+    )
+    (quick,) = re.findall(r"ms, ([\d.]+) times as fast", possible)
+    assert float(quick) > 1.2 * cpu / gpu
+    ways = "torch, new result/cpu", "GPU, new result/cuda:0"
+    slow, fast = (median("1_setup/02_first_speedup", f"vector-add/{way}/n=99000000") for way in ways)
+    (quick,) = re.findall(r"so (\d+) times as fast", printed("1_setup/02_first_speedup"))
+    assert float(quick) == pytest.approx(slow / fast / 3, rel=0.05)
+
+
+def test_three_timers_agree_and_the_quartiles_of_one_hardly_touch_the_others() -> None:
+    row = re.compile(
+        r"^(?:twenty lines|Bench|PyTorch) +([\d.]+) µs, quartiles ([\d.]+) µs and ([\d.]+) µs", re.MULTILINE
+    )
+    ours, bench, torch = ([float(t) for t in found] for found in row.findall(printed("2_devices/07_timing_it_right")))
+    assert max(ours[0], bench[0], torch[0]) < 1.02 * min(ours[0], bench[0], torch[0])
+    assert bench[2] - min(ours[1], torch[1]) < 0.1 * (bench[2] - bench[1])
 
 
 def test_stacking_the_events_leaves_less_than_twenty_of_a_thousand(median) -> None:
     page = "2_devices/04_small_copies"
     small, large = (median(page, f"small-copies/{each} a copy/cuda:0") for each in ("1 event", "4096 events"))
-    (stacked,) = re.findall(
-        r"np.stack of 4,096 events: ([\d.]+) ms", "\n".join(read(RECORDS / f"{page}.json").outputs.values())
-    )
+    (stacked,) = re.findall(r"np.stack of 4,096 events: ([\d.]+) ms", printed(page))
     assert 15 < small / (float(stacked) / 1e3 + large) < 20
 
 

@@ -276,22 +276,6 @@ def test_an_array_in_l2_is_read_faster_than_one_in_memory() -> None:
     assert rates[2**25] > 1.3 * rates[2**30]
 
 
-def test_a_launch_from_python_halves_what_a_fused_kernel_gains_until_there_is_enough_to_do(median) -> None:
-    page = "3_kernels/12_kernels_in_pytorch"
-    few, many = (
-        {
-            way: median(page, f"misfit-in-pytorch/{way}/cuda:0/n={n}")
-            for way in ("chain", "our operation", "kernel alone", "torch.compile")
-        }
-        for n in (2**25 + 1, 2**27 + 1)
-    )
-    assert few["our operation"] / few["chain"] == pytest.approx(0.5, abs=0.06)
-    assert few["kernel alone"] < few["chain"] / 3
-    assert many["our operation"] < 1.03 * many["chain"] / 3
-    assert few["torch.compile"] < 0.62 * few["our operation"]
-    assert many["torch.compile"] < many["our operation"]
-
-
 def test_a_small_image_is_no_faster_and_a_larger_one_is(median) -> None:
     page = "4_imaging/01_first_light"
     small, large = (

@@ -12,7 +12,7 @@ longer does an H100 take for a step with 256 small images than for a step with o
 how many channels of 1024 × 1024 pixels fit into 8 GB?** By the end of this page you'll
 know both for your own cube, and you'll have a loop that fits it whatever the memory.
 
-**Time:** 8 minutes. **Needs:** any computer, and :doc:`a fit that you understand
+**Time:** 9 minutes. **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
 """
 
@@ -93,12 +93,12 @@ go {small} of 1024 pixels.""")
 plt.show()
 
 # %%
-# This is a count, and it's a rough one. We haven't measured it on a GPU. On a CPU,
-# PyTorch handed out 22 images for each channel, and the whole process grew by 43,
-# because the transforms need room inside as well. On a GPU the driver wants some of the
-# memory, too. So measure yours before you rely on it. Fit two channels, then six, and
-# divide the difference of ``torch.cuda.max_memory_allocated()`` by four. (A fold below
-# does it, if you have a CUDA device.)
+# This is a count, and it's a rough one. On a CPU, PyTorch handed out 22 images for each
+# channel, and the whole process grew by 43, because the transforms need room inside as
+# well. On an H100, PyTorch handed out 38. So plan with three quarters of your memory,
+# or better, measure yours before you rely on it. Fit two channels, then six, and divide
+# the difference of ``torch.cuda.max_memory_allocated()`` by four. (A fold below does
+# it, if you have a CUDA device.)
 
 # folded: And how many would an H100 carry in the time of one? A model
 starts, kernels = 100, 12  # of a loop in PyTorch, and of fit
@@ -379,7 +379,7 @@ bench.show()
 # On the H100, a step with one image of 96 × 96 pixels took :timing:`many-channels
 # median "GPU, 96 pixels, 1" @nvidia-h100-80gb-hbm3`. With 256 of them it took
 # :timing:`many-channels median "GPU, 96 pixels, 256" @nvidia-h100-80gb-hbm3`. How close
-# were you? In such a loop, the 255 others travelled for free.
+# were you? In such a loop, the 255 others travelled for next to nothing.
 #
 # Think of a bus. The journey takes as long with one passenger as with fifty, and so
 # each of fifty pays a fiftieth. For a GPU the journey is a *launch*: for every
@@ -456,7 +456,10 @@ plt.show()
 # channel of 96 × 96 pixels,
 # :timing:`many-channels median "fit, 96 pixels, 16" @nvidia-h100-80gb-hbm3` with 16,
 # and :timing:`many-channels median "fit, 96 pixels, 256" @nvidia-h100-80gb-hbm3`
-# with 256.
+# with 256. So the bus is full about where the model says, at some sixteen channels. From
+# there on each channel costs more than the 150 images of our count, and we don't know
+# why. With 256 it was still :timing:`many-channels speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256"
+# @nvidia-h100-80gb-hbm3` as fast as the loop.
 #
 # So you gain most where a loop is slow, and next to nothing with large images. But you
 # lose nothing either.

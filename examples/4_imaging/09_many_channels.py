@@ -456,9 +456,10 @@ plt.show()
 # channel of 96 × 96 pixels,
 # :timing:`many-channels median "fit, 96 pixels, 16" @nvidia-h100-80gb-hbm3` with 16,
 # and :timing:`many-channels median "fit, 96 pixels, 256" @nvidia-h100-80gb-hbm3`
-# with 256. So the bus is full about where the model says, at some sixteen channels. From
-# there on each channel costs more than the 150 images of our count, and we don't know
-# why. With 256 it was still :timing:`many-channels speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256"
+# with 256. So the bus is full about where the model says, at some sixteen channels.
+# From there on each channel costs more than the 150 images of our count, and we don't
+# know why. With 256 it was still
+# :timing:`many-channels speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256"
 # @nvidia-h100-80gb-hbm3` as fast as the loop.
 #
 # So you gain most where a loop is slow, and next to nothing with large images. But you

@@ -215,11 +215,10 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 # %%
 # That is more than most people expect, and it is what the slot could carry at best. An
 # ordinary copy reaches only a part of the slot's rate, so it needs fewer. On the H100,
-# the two ends of its curve give about 87 kB, or some 1,100 events. (In another computer
-# with an H100, whose CPU copied faster, it was twice that. The box at the end has that
-# number.) So a batch of a hundred events, which feels big, still spends most of its
-# time on the walk. If you have heard the advice to *batch your transfers*, you now know
-# how big a :term:`batch` should be: several times :math:`n_{1/2}`.
+# the two ends of its curve give about 87 kB, or some 1,100 events. So a batch of a
+# hundred events, which feels big, still spends most of its time on the walk. If you
+# have heard the advice to *batch your transfers*, you now know how big a :term:`batch`
+# should be: several times :math:`n_{1/2}`.
 #
 # On a second computer, with an H200, it was much the same: a copy of 64 bytes took
 # :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h200`, and the
@@ -404,7 +403,7 @@ print("""\
 1. The same n bytes in m copies take m·a + n/b, because each copy pays the latency a
    again, however little it carries.
 2. Collect until one copy carries several times a·b. On the way to an H100, a·b was
-   about 180 kB, or 2,200 of our events.
+   about 87 kB, or 1,100 of our events.
 3. Small copies hide: in .item(), in print and if with a tensor on the GPU, and in a
    NumPy array that you give to a kernel.""")
 

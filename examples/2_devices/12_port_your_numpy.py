@@ -8,7 +8,7 @@ few errors, you mend them, and it runs. Are you done?
 
 Not yet. The lines that raise an error are the harmless ones. A few others run, and mean
 something else. And then the whole may gain far less than you hoped. **Guess, before you
-read on: if most of your program now runs in a sixtieth of the time, how much faster is
+read on: if most of your program now runs in a ninetieth of the time, how much faster is
 the whole?** By the end you'll be able to predict that, and to move a program step by
 step, so that each step is still right.
 
@@ -402,7 +402,7 @@ print(f"{quantity(old, 's')} / {quantity(new, 's')} = {old / new:.2f} times as f
 # core of the CPU. The transfers there and back took :timing:`port-numpy median
 # transfers @nvidia-h100-80gb-hbm3`. **What do you expect for the whole?** Divide the
 # time of the four steps by :math:`s`, add the steps that stay and the transfers, and
-# you get a gain of about fourteen. We'll see.
+# you get a gain of about fifteen. We'll see.
 #
 # Move the steps, and check each
 # ------------------------------
@@ -560,7 +560,7 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #      - :timing:`port-numpy speedup "whole, ported"/"whole, NumPy"
 #        @nvidia-h100-80gb-hbm3`
 #
-# For the whole we had predicted fourteen, from one median, before a line of the port
+# For the whole we had predicted fifteen, from one median, before a line of the port
 # was written. It came out a little lower, and nearly right for the wrong reasons:
 # *clean* gained much more than the one median, and *level* much less. The median of a
 # whole picture is other work than the median of sixteen numbers. But look at what is

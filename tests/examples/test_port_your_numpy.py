@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from pages import judged
+from pages import EXAMPLES, judged
+
+from firstlight.records.record import read
 
 PAGE = "2_devices/12_port_your_numpy.py"
 
@@ -96,3 +98,22 @@ def test_the_prediction_is_amdahls_sum(page) -> None:
     new = page["old"] - moved + moved / page["gain"] + sum(page["travel"].values())
     assert page["new"] == pytest.approx(new)
     assert page["at_most"] == pytest.approx(1 / (1 - page["share"]))
+
+
+def test_the_h100_did_what_the_text_says_of_it() -> None:
+    timings = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices/12_port_your_numpy.json").timings
+    took = {row.label: row.median for row in timings.values()}
+    moving, staying = ("calibrate", "level", "clean", "stack"), ("read", "photometry")
+    moved, stays = (sum(took[f"{step}, NumPy"] for step in steps) for steps in (moving, staying))
+    assert moved / (moved + stays) == pytest.approx(0.95, abs=0.01)
+    assert 20 < (moved + stays) / stays < 24
+    gain = took["median of frames, NumPy"] / took["median of frames, torch"]
+    assert gain == pytest.approx(90, rel=0.03)
+    predicted = (moved + stays) / (moved / gain + stays + took["transfers"])
+    assert predicted == pytest.approx(15, rel=0.03)
+    assert 0.8 * predicted < took["whole, NumPy"] / took["whole, ported"] < predicted
+    by_step = {step: took[f"{step}, NumPy"] / took[f"{step}, torch"] for step in moving}
+    assert by_step["clean"] > 1.5 * gain
+    assert by_step["level"] < gain / 3
+    assert stays + took["transfers"] > took["whole, ported"] / 2
+    assert took["whole, ported"] < took["whole, torch on all cores"] < took["whole, by swaps"] < took["whole, NumPy"]

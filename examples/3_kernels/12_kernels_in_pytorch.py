@@ -382,14 +382,6 @@ bench.show()
 # "kernel alone/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. So if you always use the same
 # tensors, make their arrays once.
 #
-# Paperwork isn't as predictable as bytes. When we ran the same page on an H100, the 33
-# million numbers took the chain :timing:`misfit-in-pytorch median
-# "chain/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3` and us :timing:`misfit-in-pytorch
-# median "our operation/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3`, so there we won. And
-# yet for only 1,001 numbers, our operation took :timing:`misfit-in-pytorch median "our
-# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3` on the same computer, longer than
-# for all the millions.
-#
 # It's like an order for a parcel: if the paperwork takes longer than the delivery, a
 # faster van doesn't help.
 

@@ -289,7 +289,7 @@ def test_digits_are_cheaper_on_the_gpu(median) -> None:
     assert times["NUFFT 1e-12, GPU"] / times["NUFFT 1e-4, GPU"] < 1.5
 
 
-def test_a_step_takes_three_times_its_bare_launches(median) -> None:
+def test_a_step_takes_four_times_its_bare_launches(median) -> None:
     page, usual = "4_imaging/08_faster", "faster-step/GPU, as usual/cuda:0/n=262144"
-    assert median(page, usual) / (97 * 8e-6) == pytest.approx(3, rel=0.2)
+    assert median(page, usual) / (97 * 8e-6) == pytest.approx(4, rel=0.15)
     assert median(page, "faster-step/GPU, fused Adam/cuda:0/n=262144") == pytest.approx(median(page, usual), rel=0.3)

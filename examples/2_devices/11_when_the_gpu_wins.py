@@ -834,8 +834,8 @@ print("""\
    data, once a transfer. Count five numbers before you move your program.
 2. Ask how often each byte will be used that you send. If it is used once, as in a sum
    of two vectors, a fast CPU is done before it has arrived, whatever your card.
-3. Many small calls keep any GPU waiting: a network of 8 units took an H100 as long as
-   one of 4,096. Put more work into each call, or use the CPU.""")
+3. Many small calls keep any GPU waiting: a hundred thousand times the work took an H100
+   only half as long again. Put more work into each call, or use the CPU.""")
 
 # %%
 # Solution

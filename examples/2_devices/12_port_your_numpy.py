@@ -20,7 +20,7 @@ to PyTorch on the CPU, and we tell what an H100 did.
 # CuPy, JAX or PyTorch?
 # ---------------------
 #
-# If you only want your NumPy to run on a GPU of NVIDIA or AMD, try `CuPy`__ first.
+# If you only want your NumPy to run on an NVIDIA or AMD GPU, try `CuPy`__ first.
 # Nearly all names *and* meanings stay, the median included:
 #
 # .. code-block:: python
@@ -352,8 +352,8 @@ show_table("One line, two libraries", ("", "NumPy", "PyTorch"), rows)
 
 # %%
 # To predict more than the limit, we need :math:`s`. The four steps consist mostly of
-# medians. So write *one median*, time it, and let it stand for all four. (Sorting all
-# numbers takes longer.) PyTorch's ``median`` gives the lower of the two middle values,
+# medians. So write *one median*, time it, and let it stand for all four. (To sort, as
+# above, takes longer.) PyTorch's ``median`` gives the lower of the two middle values,
 # and the upper one is minus the lower one of :math:`-x`:
 
 
@@ -457,9 +457,8 @@ off = np.abs(again.cpu().numpy() - levelled).max()
 print(f"level: off by {off:.1g} counts at most, of {np.abs(levelled).max():.0f}")
 
 # %%
-# The folds do that for all steps, and in a better unit, the error of the picture,
-# because that's the accuracy that matters here. And they ask what would have happened
-# if we hadn't known about the median.
+# In the folds we do that for all steps, and compare the difference with the picture's
+# error. Then we run the whole with PyTorch's own median, as if we hadn't known.
 
 # folded: Each step against NumPy's, with the same input
 t_steps = {
@@ -509,7 +508,7 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # %%
 # All steps agree. With PyTorch's own median, the result looks just as good if you
 # compare it with the *truth*. You'd have published it. Only the comparison with NumPy
-# shows that some stars are off by a large part of their error.
+# shows that, in the H100's night, one star is off by seven tenths of its error.
 #
 # What did it bring?
 # ------------------
@@ -563,9 +562,10 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # For the whole we had predicted fifteen, from one median, before a line of the port
 # was written. It came out a little lower, and nearly right for the wrong reasons:
 # *clean* gained much more than the one median, and *level* much less. The median of a
-# whole picture is other work than the median of sixteen numbers. But look at what is
-# left. Of the whole, more than half is now reading, photometry and transfers. A faster
-# GPU could hardly help.
+# whole picture is other work than the median of sixteen numbers. (Even in NumPy, the
+# whole took longer than its parts did one by one, so trust the last row.) But look at
+# what is left. More than half of the whole is now reading, photometry and transfers. A
+# faster GPU could hardly help.
 #
 # And was it the GPU? NumPy had one core, and beside the H100 there are sixteen. PyTorch
 # uses all of them, without any GPU, if you leave its tensors on the CPU. With the same
@@ -600,8 +600,8 @@ head = "step", "predicted", "measured"
 show_table("The move, predicted and measured", head, rows)
 
 # %%
-# (The folds have the same for the computer that ran this page. Without a GPU it got
-# slower, because there PyTorch's median is no match for NumPy's.)
+# (On two cores of an AMD EPYC, without a GPU, the port is slower than NumPy, because
+# there even with both cores PyTorch's median takes longer.)
 #
 # Could you have gained without any GPU? NumPy finds the middle of sixteen numbers for
 # one pixel after the other. You can also do it with whole pictures, and swap two at a
@@ -639,9 +639,9 @@ print(f"the whole, in NumPy with swaps: {whole_old / better:.1f} times as fast")
 # %%
 # On the H100's computer, the swaps made the whole :timing:`port-numpy speedup "whole,
 # by swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast, still in NumPy and on one
-# core. So ask whether there's a better way *before* you move. In the figure that's the
-# triangle. The square is PyTorch on all cores. The curve is Amdahl's law: further to
-# the right the four steps are faster, and the whole comes closer to its limit.
+# core. So ask whether there's a better way *before* you move. In the figure at the top,
+# that's the triangle. The square is PyTorch on all cores. The curve is Amdahl's law:
+# the faster the four steps, the nearer the whole comes to its limit.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -682,7 +682,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# How fast are the journey and the work on other cards? Others measured:
+# And on another card? You can estimate both parts from its data sheet: divide the bytes
+# of the arrays by the rate of the journey, and the bytes of the work by the rate of its
+# memory. Here is how near that came to what others measured:
 #
 # .. measured-by-others:: link-a100 pageable-h100 add-rtx3060
 #    taper-a100
@@ -705,16 +707,17 @@ print("leave it on the CPU" if ratio < 1 else "here moving pays")
 # "photometry, NumPy" @nvidia-h100-80gb-hbm3` on the CPU. On the H100 it took
 # :timing:`port-numpy median "photometry, torch" @nvidia-h100-80gb-hbm3`. The loop does
 # about thirty small operations for each star, and a GPU needs some time to start each
-# of them, its :term:`launch`, however little there is to do. And at every ``float(…)``
-# the CPU waits until the GPU is done. To move such a loop, turn it inside out: do each
-# operation once, for all stars (:doc:`/tutorials/2_devices/11_when_the_gpu_wins`).
+# of them, its :term:`launch`, however little there is to do. And whenever the loop asks
+# for a number, with ``float(…)``, the CPU waits until the GPU is done. To move such a
+# loop, turn it inside out: do each operation once, for all stars
+# (:doc:`/tutorials/2_devices/11_when_the_gpu_wins`).
 #
 # Your turn
 # ---------
 #
-# Move this function to PyTorch. It is given some pictures, turns them upside down,
-# subtracts the median of all of them, sets to zero what is far off, and returns the
-# brightest that is left in each pixel:
+# Move this function to PyTorch. It is given some pictures and turns them upside down.
+# In each pixel it subtracts the median of all pictures, sets to zero what is far off,
+# and returns the brightest that is left:
 
 
 def brightest(pictures):

@@ -166,7 +166,8 @@ for place in dict.fromkeys(("cpu", device.type)):
 #
 #     t = \text{operations} \times c,
 #
-# where :math:`c` is the time of one phone call. Here is your own:
+# where :math:`c` is the time of one phone call. Here is your own. (We also add the
+# little that all operations share.)
 
 # folded: A straight line through the four times
 
@@ -223,8 +224,12 @@ print("\n".join(times))
 # did it rise, to :timing:`fewer-launches median "as written/cuda:0/n=10000000"
 # @nvidia-h100-80gb-hbm3`.
 #
-# So in this the formula was right: the number of asteroids isn't in it. On a CPU the
-# time rises much earlier, because there the CPU does the work itself.
+# So the formula is right to leave out the number of asteroids. On a CPU the time rises
+# much earlier, because there the CPU does the work itself.
+#
+# You can use this as a test of your own program. Give it ten times as much to do in
+# every call. If that takes hardly longer on the GPU, it's most probably launch-bound.
+# (:doc:`/tutorials/2_devices/14_profile` shows you which lines are to blame.)
 #
 # What can you do, then? You can order for many guests in one call (*batch*), you can
 # order dishes in place of ingredients (*compile*), or you can leave a written list in
@@ -317,8 +322,8 @@ print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 # one" @nvidia-h100-80gb-hbm3` as fast, with ``vmap`` :timing:`fewer-launches speedup
 # "vmap"/"one by one" @nvidia-h100-80gb-hbm3`.
 #
-# So all of the factor of fifty is gained, and a little more, because the stacked call
-# makes 38 phone calls, and fifty calls make 1,900. You need no compiler and no special
+# The stacked call makes 38 phone calls, and fifty calls make 1,900. So you could expect
+# a factor of fifty, and it came out near that. You need no compiler and no special
 # card. Try this first. But it needs things that are *independent*. You can't batch the
 # steps of an orbit, because each of them starts where the one before ended.
 #
@@ -333,7 +338,7 @@ print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 #    faster = torch.compile(advance, dynamic=True)  # one program for all sizes
 #
 # The program is built at the first call. **What do you think, how long does that take
-# for our ten lines?**
+# for a function as short as ours?**
 
 # folded: A folder of its own for what is built, and a shorter build
 import os
@@ -442,13 +447,14 @@ if compiled:
 # Why does it gain *more* when the launches don't matter any longer? Each operation
 # reads its arrays from memory and writes its result back, and the next one reads it
 # again. Together they move 360 bytes for every asteroid. The merged program reads four
-# numbers and writes four, so 32 bytes would do. In other words, compiling saves trips
-# to the pantry as well as phone calls.
+# numbers and writes four, which is 32 bytes, an eleventh. In other words, compiling
+# saves trips to the pantry as well as phone calls.
 #
 # And when has the building paid for itself? Divide its time by what each call saves. On
-# the H100, that is after some 20,000 calls with 1,000 asteroids. If you run a script
-# for a minute, leave it as it is. (The second time, PyTorch finds the program on your
-# disk, and needs less than a thousand calls.)
+# the H100, that is after some 20,000 calls with 1,000 asteroids. As written, so many
+# calls take only a little longer than the building. If your script is done by then,
+# leave it as it is. (The second time, PyTorch finds the program on your disk, and needs
+# less than a thousand calls.)
 #
 # A compiled call isn't free, either. It first checks whether the program fits its
 # inputs, and these checks, the *guards*, run on the CPU.
@@ -611,8 +617,12 @@ bench.plot()
 bench.show()
 
 # %%
+# (In the H100's figure, two curves have the same blue: as written is the upper one,
+# compiled and captured the lower.)
+#
 # Batching moves you to the right along a curve that is flat, so it's free until the
-# curve rises. Capturing lowers the flat part only. Compiling lowers both.
+# curve rises. Capturing lowers only the flat part. Compiling lowers the flat part and
+# puts off the rise.
 #
 # .. list-table:: When each cure pays
 #    :header-rows: 1

@@ -45,10 +45,11 @@ def two_parts(loader, step):
 # %%
 # We try it on a network from a public course (:doc:`its claims </claims>`), which sorts
 # pictures of 32 × 32 in three colours. It is *convolutional*: small windows of weights
-# slide over the picture. It has 30,422 weights, which isn't much. In the fold there is
-# also a smaller one, for digits of 8 × 8, and a large one with the convolutions of
-# VGG-11. In place of photographs we draw spiral galaxies,
-# which turn to the left or to the right.
+# slide over the picture. It has 30,422 weights, which isn't much. We'll call it the
+# *medium* network. The *small* one in the fold has as many weights, but far less to
+# compute, since its pictures are digits of 8 × 8. The *large* one has the convolutions
+# of VGG-11. In place of photographs we draw spiral galaxies, which turn to the left or
+# to the right.
 
 # folded: The three networks, and a step of training
 from contextlib import nullcontext
@@ -156,9 +157,10 @@ print(f"loading a batch of 64  {1e3 * load_64:6.2f} ms")
 print(f"training on it         {1e3 * step_64:6.2f} ms")
 
 # %%
-# On two cores of an AMD EPYC the training takes most of the time. So a GPU should help
-# a lot, shouldn't it? If you have a loop of your own at hand, try ``two_parts`` on it
-# now. You'll need its two numbers in a moment.
+# We haven't moved anything to a GPU yet, so these are times of the CPU, on the H100's
+# server, too. The training takes most of the time. So a GPU should help a lot,
+# shouldn't it? If you have a loop of your own at hand, try ``two_parts`` on it now.
+# You'll need its two numbers in a moment.
 #
 # What an H100 did
 # ----------------
@@ -338,9 +340,9 @@ bench.show()
 # is longer than the queue, and the GPU is busy at last.
 #
 # And the walk? To load 256 pictures one by one, the H100's server needed
-# :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`,
-# about double the time of the step itself. So the H100 would mostly wait for the next
-# batch.
+# :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`.
+# That is longer than even the large network's step on the H100, and double the medium
+# one's. So the H100 would mostly wait for the next batch.
 #
 # The most that any GPU can do
 # ----------------------------
@@ -348,14 +350,15 @@ bench.show()
 # This gives you a limit for every GPU, without having one. On your CPU, a step takes
 # :math:`t_\text{load} + t_\text{compute}`, the two times from the top of the page. On
 # the best GPU you can imagine, the computing takes no time at all. But you still load.
-# So, if you don't change the loading, it becomes at most
+# So, if you don't change the loading, the loop becomes at most
 #
 # .. math::
 #
 #     \frac{t_\text{load} + t_\text{compute}}{t_\text{load}}
 #
-# times as fast, and that's sure. You still launch, too, so what you can hope for is
-# rather
+# times as fast, and that's sure. (Each batch also has to be moved to the GPU. We leave
+# that out, and it can only lower the gain.) You still launch, too, so what you can hope
+# for is rather
 #
 # .. math::
 #
@@ -363,8 +366,8 @@ bench.show()
 #
 # For this you need one more number, the time for the launches. The small network
 # with a single picture computes next to nothing. So time such a step on your CPU,
-# divide by its 35 operations, and you have roughly the time of one launch. Then
-# multiply by the number of operations of yours
+# divide by its 35 operations, and you have roughly the time of one launch, with its
+# share of the Python around it. Then multiply by the number of operations of yours
 # (:doc:`/tutorials/2_devices/14_profile` counts them).
 #
 # Let's try both with the medium network and 256 pictures. Its step has 45 operations.
@@ -433,7 +436,8 @@ plt.show()
 # You should find a bit less than three, and with the launches about two. With its
 # :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
 # a step, plus the loading, the real H100 comes out a little below two. It came near the
-# second number.
+# second number. Look at the third bar, too: if you load the batch in one go, nearly all
+# that's left is launching.
 #
 # But only the first number is a limit. The second one takes the time of a launch from
 # the CPU, and on a GPU it's another one. For the medium network with one picture, which
@@ -441,20 +445,25 @@ plt.show()
 # GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. That's about a third more than by our
 # estimate.
 #
-# Networks that people really train are larger. Then computing decides, and what counts
-# is the rate on the data sheet. Here the prediction is the number of operations divided
-# by that rate:
+# Networks that people really train are larger, so computing decides. Can you predict
+# their steps from the data sheet, as the number of operations divided by the card's
+# rate? Don't rely on it:
 #
 # .. measured-by-others:: resnet-rtx4090 resnet-v100 vgg-v100
+#
+# The RTX 4090 reached about a fifth of the predicted rate, because the layers between
+# the convolutions wait for its memory. And with VGG-16, the V100 was faster than
+# predicted, because it got by with fewer multiplications than we count. So before you
+# buy a card, rent one for an hour, and measure.
 #
 # Which trick helps?
 # ------------------
 #
 # You'll find long lists of tricks for faster training. Each of them shortens one part
 # of the journey, so it brings nothing if another part decides. Find your largest part
-# first. We measured the first row, the larger batch and the last two rows on this
-# page's networks. The other factors are from other programs, each for the one part that
-# the trick shortens, so expect less of them:
+# first. Each factor in the table is for the one part that the trick shortens, so expect
+# less for the whole loop. They were measured on this page's networks, unless the row
+# says otherwise:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1
@@ -473,7 +482,7 @@ plt.show()
 #        @nvidia-h100-80gb-hbm3` as fast in another program, 1,000 rows
 #    * - loading
 #      - ``num_workers=4``
-#      - a fourth of the time at best, with four free cores
+#      - a fourth of the time at best, with four free cores; not measured
 #    * - moving
 #      - ``pin_memory=True``
 #      - :timing:`pinned-memory speedup "to the GPU, pinned/cuda:0/n=4194304"/"to the

@@ -4,14 +4,15 @@ Your warp asks for 128 bytes. How many move?
 
 An array in the memory of your GPU holds 420 million numbers, and you need every eighth.
 Your :term:`kernel` reads only those, and skips seven of eight. So it should take an
-eighth of the time, shouldn't it?
+eighth of the time, shouldn't it? **Write down a guess: what part of the time does it
+take, on an H100?**
 
-**Write down a guess: what part of the time does it take, on an H100?** The answer
-will be on the next screen, and it surprises nearly everyone. At the end of this page
-you'll be able to look at an index in a kernel and say how many bytes will move for it.
-You'll also mend the layout of data that made a kernel slow.
+The answer will be on the next screen. (The figure of this page is only a hint, because
+it shows a rate.) At the end of this page you'll be able to look at an index in a kernel
+and say how many bytes will move for it. You'll also mend the layout of data that made a
+kernel slow.
 
-**Time:** 8 minutes. **Needs:** any computer, and :doc:`grids
+**Time:** 9 minutes. **Needs:** any computer, and :doc:`grids
 </tutorials/3_kernels/03_grids>`.
 """
 
@@ -36,9 +37,10 @@ def gather(x, stride, offset, out):
 
 
 # %%
-# On the H100, a kernel that added up all the numbers took :timing:`coalescing median
-# "kernel, stride 1" @nvidia-h100-80gb-hbm3`. The same kernel, with every eighth of the
-# numbers, took :timing:`coalescing median "kernel, stride 8" @nvidia-h100-80gb-hbm3`.
+# To time it, we let a kernel with the same index add the numbers up, so that it hardly
+# writes anything. On the H100, all 420 million took :timing:`coalescing median "kernel,
+# stride 1" @nvidia-h100-80gb-hbm3`. Every eighth of them took :timing:`coalescing
+# median "kernel, stride 8" @nvidia-h100-80gb-hbm3`.
 #
 # It didn't save anything! Why not? Because memory doesn't hand out single numbers.
 # Think of eggs, which the shop sells in boxes of eight. If 32 people each want one egg,
@@ -140,9 +142,9 @@ Lanes(cases)
 # nobody cares who takes which egg. And ``i + 1`` touches five sectors, because the
 # first number that you want is the second of its box.
 #
-# When the threads of a warp ask for no more sectors than they must, which is 4 for 32
-# neighbours, or 5 off the border, we say that the access is *coalesced* (grown
-# together).
+# When the threads of a warp ask for no more sectors than they must, we say that the
+# access is *coalesced* (grown together). For 32 neighbours that's 4 sectors, or 5 if
+# they don't begin where a sector does.
 #
 # The rule
 # --------
@@ -162,11 +164,11 @@ for step in (1, 2, 4, 6, 8, 64):
     print(f"stride {step:2}: {sectors(step):2} sectors, {share:4.0%} of the bytes used")
 
 # %%
-# The memory of a GPU moves so many bytes in a second, whether you want them or not. So
-# the share of the bytes that you use should be the share of the speed that is left for
-# you. With a stride of 8, that's an eighth. In other words, the kernel of our opening
-# reads an eighth of the numbers at an eighth of the rate, which takes as long as
-# reading them all. That's just what the H100 did.
+# The memory of a GPU moves only so many bytes in a second, and those that you don't
+# want count, too. So the share of the bytes that you use should be the share of the
+# speed that is left for you. With a stride of 8, that's an eighth. In other words, the
+# kernel of our opening reads an eighth of the numbers at an eighth of the rate, which
+# takes as long as reading them all. That's just what the H100 did.
 #
 # **What about a stride of 64?** By the rule it's an eighth once more, as for every
 # stride from 8 on. Let's see what real cards say.
@@ -362,9 +364,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# The hollow marks were measured by Modal, on a T4. Up to a stride of 8, they fall with
-# the rule, or stay up to a third above it. And then they go on falling! So our rule is
-# incomplete. Look at the times of our kernel on the H100:
+# In the figure, the blue rings were measured by Modal, on a T4. Up to a stride of 8,
+# they lie on the rule, or up to about a third above it. And then they go on falling! So
+# our rule is incomplete. Look at the times of our kernel on the H100:
 #
 # .. list-table:: One pass over the same array, on an H100
 #    :header-rows: 1
@@ -384,14 +386,15 @@ plt.show()
 #    * - 32
 #      - every fourth one
 #      - :timing:`coalescing median "kernel, stride 32" @nvidia-h100-80gb-hbm3`
+#    * - 64
+#      - every eighth one
+#      - :timing:`coalescing median "kernel, stride 64" @nvidia-h100-80gb-hbm3`
 #
 # With a stride of 16, half of the sectors would do, and yet it takes as long as all of
 # them. With 32 it takes about half the time. So it looks as if this memory hands out
 # its boxes in pairs, 64 bytes at a time. That's the dashed line, and the T4 is close to
-# it, too. (NVIDIA's manual has a `hint for how much L2 fetches at a time`__: up to 128
-# bytes.)
-#
-# __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+# it, too. But pairs aren't the whole story either. A stride of 64 should take half the
+# time of 32, and on the H100 it took two thirds. We don't know why.
 #
 # A stride that nobody wrote
 # --------------------------
@@ -413,7 +416,9 @@ plt.show()
 #
 #    fields = np.ascontiguousarray(table.T)  # the weights are fields[4], side by side
 #
-# It copies everything once, so it pays if you use the data more than once. And you can
+# Now thread ``i`` reads ``fields[4, i]``. In other words, as NumPy lays an array out,
+# the index that changes from thread to thread should be the *last* one. This line
+# copies everything once, so it pays if you use the data more than once. And you can
 # count sectors for any kernel of yours, on a laptop:
 
 
@@ -465,11 +470,11 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # </tutorials/3_kernels/06_caches>`: our rule is right about *each load*, but it doesn't
 # know what's left over from the one before. Why tiles don't do better, we haven't found
 # out. One suspect is our odd size. With 8,191 numbers, rows don't begin where a sector
-# does, so many a sector is written by two blocks, a part by each.
+# does, so many sectors are written by two blocks, a part by each.
 #
-# Here are all our measurements, after two of other people's. Without a GPU, NumPy adds
-# up the same numbers on the CPU, which has boxes, too. On most CPUs, 16 numbers fit
-# into one.
+# Here are all our measurements, after two of other people's. (The TITAN Xp *wrote* its
+# numbers, and boxes of 8 come nearer to that.) NumPy adds up numbers on the CPU, which
+# has boxes, too. On most CPUs, 16 numbers fit into one.
 #
 # .. measured-by-others:: stride16-t4 stride16-titanxp
 

@@ -183,10 +183,11 @@ def test_the_rate_falls_beyond_a_stride_of_eight() -> None:
 
 def test_up_to_a_stride_of_16_the_whole_array_moves(median) -> None:
     page, n = "3_kernels/05_coalescing", 419_430_400
-    times = {k: median(page, f"coalescing/kernel, stride {k}/cuda:0/n={n // k}") for k in (1, 8, 16, 32)}
+    times = {k: median(page, f"coalescing/kernel, stride {k}/cuda:0/n={n // k}") for k in (1, 8, 16, 32, 64)}
     assert times[8] == pytest.approx(times[1], rel=0.05)
     assert times[16] == pytest.approx(times[1], rel=0.05)
     assert times[32] < 0.6 * times[1]
+    assert times[64] / times[32] == pytest.approx(2 / 3, rel=0.05)
     assert median(page, f"coalescing/kernel, stride 6/cuda:0/n={n // 6 + 1}") == pytest.approx(times[1], rel=0.05)
 
 

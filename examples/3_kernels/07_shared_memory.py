@@ -4,15 +4,15 @@ Shared memory: how do you stop asking for the same number?
 
 You want the product of two matrices on a GPU. You write the :term:`kernel` that
 everybody writes first: one thread for each element of the result, with a loop over a
-row of :math:`A` and a column of :math:`B`. It's right. Then you call the library, which
-is what PyTorch does, and it's many times as fast on the same card.
+row of :math:`A` and a column of :math:`B`. It's right. Then you call the library, as
+PyTorch does, and that's many times as fast on the same card.
 
 **Write down a guess: what does your kernel spend its time on?** On this page you'll
 climb the first step of the ladder that leads up to the library. It's the one that
 you'll need for kernels of your own, because it makes a whole block of threads share
 what one of them has fetched.
 
-**Time:** 13 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 14 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -31,7 +31,7 @@ what one of them has fetched.
 #    * - kernel
 #      - time
 #      - rate
-#      - of the library's speed
+#      - of the library
 #    * - one thread for each element, as you'd write it first
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory rate "first try" @nvidia-h100-80gb-hbm3`
@@ -54,7 +54,8 @@ what one of them has fetched.
 #      - 100 %
 #
 # (The figure of this page calls the middle three *column along x*, *tile* and *4 x 4
-# each*.) Let's begin at the bottom.
+# each*. It begins with a mistake, *row along x*, in which neighbouring threads read
+# numbers that lie a whole row apart.) Let's begin with the slowest of the table.
 
 import numpy as np
 
@@ -91,14 +92,14 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 # --------------------------
 #
 # Let's work out how fast the loads would allow us to be. In each clock cycle, a
-# multiprocessor of an H100 can start the multiply-adds of four warps. But its nearest
-# cache hands out only 32 numbers, one for each thread of *one* warp. Two numbers take
-# two cycles, in which eight multiply-adds could have been done. So we should get an
-# eighth of the :spec:`H100 SXM fp32` on the data sheet. **Divide, and look at the first
-# line of the table.**
+# multiprocessor of an H100 can start multiply-adds for four warps. But in the same
+# cycle its nearest cache hands out only 32 numbers, one for each thread of *one* warp.
+# A multiply-add needs two for each thread. That takes the cache two cycles, in which
+# eight warps could have had their turn. So we should get an eighth of the :spec:`H100
+# SXM fp32` on the data sheet. **Divide, and look at the first line of the table.**
 #
-# It reached only :timing:`shared-memory rate "first try" @nvidia-h100-80gb-hbm3`. So
-# it isn't the loads that hold it back.
+# An eighth would be 8.4, and it reached only :timing:`shared-memory rate "first try"
+# @nvidia-h100-80gb-hbm3`. So it isn't the number of loads that holds it back.
 #
 # What else is there? :doc:`Ask the compiler
 # </tutorials/3_kernels/10_what_the_compiler_did>`. It made 36 instructions for each
@@ -108,8 +109,8 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 # instruction for four warps in a cycle, whatever it does. So if one in 36 is a
 # multiply-add, a 36th of the card's rate is left at most. **Divide once more.**
 #
-# You can help the compiler. If you count with ``while``, it sees that ``k`` begins at 0
-# and only grows:
+# That's 1.9, which isn't far from what we got. But you can help the compiler. If you
+# count with ``while``, it sees that ``k`` begins at 0 and only grows:
 
 
 @cuda.jit
@@ -139,7 +140,7 @@ def column_along_x(a, b, c):
 # --------------------------
 #
 # Imagine a class of 64 students. Everybody has to copy some pages of two books, and the
-# books are in the library. If each of them walks there for each page, the library is
+# books are in the archive. If each of them walks there for each page, the archive is
 # full of people who all want the same pages. But they can also do this: each student
 # fetches *one* page of each book, and pins it to the blackboard. When all pages are up,
 # everybody copies from the blackboard. Then they take the pages down, and fetch the
@@ -232,8 +233,12 @@ def tiled(T):
 #   numbers, and I have fetched only two of them.
 # - *I wait again.* Otherwise I might take down a page that a slow neighbour still
 #   reads.
-# - *If my place is beyond the edge*, I pin up a zero, which adds nothing to any sum.
-#   But I don't leave, because the others would wait for me at the barrier forever.
+# - *If a number would lie beyond the edge*, I pin up a zero, which adds nothing to any
+#   sum. Even if my own place in :math:`C` is beyond the edge, I don't leave, because
+#   the others need what I pin up.
+#
+# (And the ``range``? In the loop over ``T`` it does no harm. ``T`` is known when the
+# kernel is compiled, so the compiler writes out all the steps, and knows every ``k``.)
 #
 # What does it save? Let's count again, with tiles of 8 × 8:
 
@@ -255,7 +260,7 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # With ``T = 32``, the H100 took :timing:`shared-memory median "tile"
 # @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory median "column along x"
 # @nvidia-h100-80gb-hbm3`. That's :timing:`shared-memory speedup "tile"/"column along x"
-# @nvidia-h100-80gb-hbm3` as fast, though the loads are a 32nd.
+# @nvidia-h100-80gb-hbm3` as fast, though it loads only a 32nd of the numbers.
 #
 # Why not more? Because the plain kernel wasn't as bad as its count: the :doc:`caches
 # </tutorials/3_kernels/06_caches>` kept many of the numbers by themselves. And the tile
@@ -390,7 +395,7 @@ def multiplying(T, R):
 # "torch" @nvidia-h100-80gb-hbm3`, about three quarters of what the data sheet promises.
 # (In the table below, a percentage beside a rate is a part of the best product that
 # PyTorch reached on the same card in the same run. That's why the library is near 100 %
-# there.)
+# there. *TF32* is far above, because it uses the tensor cores, with fewer digits.)
 #
 # For a plain product, call the library. Write a tile when your kernel isn't in any
 # library, and reads the same numbers many times.
@@ -403,7 +408,7 @@ def multiplying(T, R):
 #     one block of 256 threads fits on a multiprocessor, which has room for 2,048, and
 #     when its eight warps wait, nobody is left to work. With 4 × 4 it's 72 registers,
 #     and three blocks. That may be the reason, though S. Boehm got more from 8 × 8 on
-#     his card, as you'll see in the figure.
+#     his card, as the figure shows.
 
 # folded: The two other kernels: R × R elements a thread, and the slowest, x as the row
 
@@ -540,9 +545,9 @@ if not simulated():
 bench.show()
 
 # %%
-# This is the figure of the opening. The hollow marks are S. Boehm's, who climbed `his
-# own ladder`__ in CUDA C++, on an RTX A6000, with larger tiles. If you want to go on
-# from here, go on with him: his last step is at 94 %.
+# In the figure of the opening, the circles are S. Boehm's, who climbed `his own
+# ladder`__ in CUDA C++, on an RTX A6000, with larger tiles. If you want to go on from
+# here, go on with him: his last step is at 94 %.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
@@ -583,12 +588,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Somebody else climbed it on an A100. There a multiprocessor can do 64 multiply-adds in
-# a clock cycle, but its shared memory hands out only 32 numbers. With a plain tile,
-# each multiply-add wants two, so about a quarter of the card's rate should be left. (A
-# little more was measured, perhaps because a compiler can fetch four numbers with one
-# instruction.) With 8 × 8 elements a thread, 16 numbers are enough for 64
-# multiply-adds:
+# Somebody else climbed it on an A100. There a multiprocessor does 64 multiply-adds in a
+# clock cycle, and gets 32 numbers from shared memory. So a plain tile should leave a
+# quarter of the card's rate, and with 8 × 8 elements a thread nothing should be lost:
 #
 # .. measured-by-others:: tile-a100 eight-a100
 #
@@ -617,8 +619,7 @@ plt.show()
 # Don't expect too much of it. On the H100, the better of those two took
 # :timing:`coalescing median "kernel, read columns" @nvidia-h100-80gb-hbm3`, and with
 # tiles it was :timing:`coalescing median "kernel, through tiles"
-# @nvidia-h100-80gb-hbm3`, because the caches had forgiven most already. But it's the
-# best exercise for tiles that there is.
+# @nvidia-h100-80gb-hbm3`. But it's the best exercise for tiles that there is.
 #
 # Write ``transpose(image, out)``, for blocks of 16 × 16 threads:
 # ``transpose[blocks_for((columns, rows), (16, 16)), (16, 16)](image, out)``, with

@@ -8,10 +8,10 @@ there are lines like ``tl.sum(row)``, as if somebody had written NumPy. This is
 :term:`Triton`, a language for kernels, and the one in which ``torch.compile`` writes
 its own.
 
-Here's what one gains with it. A *softmax* takes five operations of PyTorch, and one
-Triton kernel does the same. **Write down a guess: how many times as fast is it on a
-GPU?** By the end of this page you'll know why, and you'll have written such a kernel
-that also works on a slice of an array, where most of them go wrong in silence.
+What do you gain with it? A *softmax* takes five operations of PyTorch, and one Triton
+kernel does the same. **Write down a guess: how many times as fast is it on a GPU?**
+(The figure of this page is a hint.) By the end you'll know why, and you'll have written
+such a kernel that also works on a slice of an array, where many go wrong in silence.
 
 **Time:** 12 minutes. **Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`, and some PyTorch. Triton comes with PyTorch on
@@ -86,10 +86,10 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 #   are inside, and the mask is false for the other 117.
 #
 # Now let's run it. These lines launch it, with as many programs as it takes. If you
-# have Linux, put all of it into a file of your own, the three imports of ``torch``,
-# ``triton`` and ``tl`` included, and end it with ``try_add("cuda")``. If you have no
-# GPU, end it with ``try_add("cpu")`` and start it with ``TRITON_INTERPRET=1 python
-# my_file.py``. Then Triton's *interpreter* plays the kernel in NumPy, slowly.
+# have Linux, put them and ``add`` into a file of your own, under ``import torch,
+# triton`` and ``import triton.language as tl``, and end it with ``try_add("cuda")``. If
+# you have no GPU, end it with ``try_add("cpu")`` and start it with ``TRITON_INTERPRET=1
+# python my_file.py``. Then Triton's *interpreter* plays the kernel in NumPy, slowly.
 
 
 def run_add(x, y, out):
@@ -264,7 +264,7 @@ plt.show()
 #
 # On the H100, ``torch.softmax`` took :timing:`triton-rows median
 # "torch.softmax/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the same rows, practically
-# the same as we. But for rows of 4,096 it took :timing:`triton-rows median
+# as long as ours. But for rows of 4,096 it took :timing:`triton-rows median
 # "torch.softmax/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, and our kernel
 # :timing:`triton-rows median "Triton/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. So a
 # library isn't always at the limit either.
@@ -296,7 +296,7 @@ print(apart(try_slice, softmax))
 # PyTorch keeps two numbers for that, the *strides*: how far it is to the next row, and
 # how far to the next column. Ask it: ``x.stride()`` is ``(20, 2)`` here. But the kernel
 # got only a pointer. It took ten neighbours for a row, where it should have taken every
-# second number. Those are the softmax of *something*, so their sum is 1.
+# second number. The result is the softmax of *something*, and that always adds up to 1.
 #
 # The remedy is to pass the strides, too:
 
@@ -336,9 +336,10 @@ print(apart(try_strides, softmax_strided, run_softmax))
 # gone.
 #
 # Two warnings. The *result* is still written row by row, so make it with
-# ``torch.empty(x.shape)``: ``torch.empty_like`` of a transposed matrix is transposed,
-# too, and you'd be in the same trap from the other side. And if ``row * down`` can go
-# beyond two billion, it overflows in silence. Then write ``row.to(tl.int64) * down``.
+# ``x.new_empty(x.shape)``. What ``torch.empty_like`` makes of a transposed matrix is
+# transposed, too, and you'd be in the same trap from the other side. And if ``row *
+# down`` can go beyond two billion, it overflows in silence. Then write
+# ``row.to(tl.int64) * down``.
 #
 # How many threads for a row?
 # ---------------------------
@@ -348,7 +349,7 @@ print(apart(try_strides, softmax_strided, run_softmax))
 # launch. **Would you give a row of 16,384 numbers more warps than a row of 256?**
 #
 # With four warps, 128 threads share the row. So each of them has 2 of 256 numbers,
-# which leaves it little to do, or 128 of 16,384, which fill most of the
+# which leaves it little to do, or 128 of 16,384, which fill half of the
 # :term:`registers <register>` that it may have. We'll compare four warps for every
 # width with a rule of thumb: one warp for each 512 numbers, but no fewer than 1 and no
 # more than 16.
@@ -424,14 +425,16 @@ plt.show()
 # %%
 # For every way, the figure counts only the one read and the one write that softmax
 # can't do without. That's why the five steps lie so low: they move four times as much.
+# *Triton* is our kernel with the rule of thumb. It hides most of *torch.compile*, which
+# we'll come to.
 #
 # On the H100, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
 # four warps/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, and one warp :timing:`triton-rows
 # rate "Triton/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. At 16,384 four warps moved
 # :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`,
 # and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
-# The rule was right, but it brought less than a tenth, and in between nothing at all.
-# Whoever reads once and writes once is close to what the memory can do, with few
+# The rule was right, but it brought less than a tenth, and in between nothing at all. A
+# kernel that reads once and writes once is close to what the memory can do, with few
 # threads or with many.
 #
 # So choose ``num_warps`` by measuring. In a file of your own,
@@ -462,7 +465,7 @@ plt.show()
 # "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. For rows of 16,384 it was
 # :timing:`triton-rows median "torch.compile/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`
 # against :timing:`triton-rows median "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
-# At none of the four widths could we do better.
+# At none of the four widths did the two differ by more than 2 %.
 #
 # So when should you write Triton yourself? If ``torch.compile`` doesn't find the
 # fusion, and you've counted that there is something to win. It's good at chains of

@@ -11,7 +11,7 @@ By the end of the page you'll have made the picture of a black hole's shadow you
 You'll also have repaired the image of a second real observation, which was calibrated
 about as badly as most data that you'll ever be given.
 
-**Time:** 10 minutes. **Needs:** any computer, and a network once, for 2.4 MB. The site
+**Time:** 11 minutes. **Needs:** any computer, and a network once, for 2.4 MB. The site
 shows what the real files gave. Without a network, only the part with the triangle runs.
 """
 
@@ -82,8 +82,8 @@ if m87_file:
 # Astronomers call this unknown factor of each antenna its *gain*. ALMA looks at a
 # bright point every few minutes to measure its gains. The EHT can't do that well
 # enough. (Somebody has lined up the stations of this file as well as one can without
-# knowing the source. For most of them little is left, but for one it's dozens of
-# degrees, as the report says.)
+# knowing the source. For most of them little is left, but two are still off by more
+# than 20°, as the report says.)
 #
 # What three telescopes know
 # --------------------------
@@ -119,7 +119,7 @@ for _ in range(3):
 # amplitudes: multiply two of them, divide by two others, and all four gains cancel.
 # That's a *closure amplitude*. From 21 pairs of seven telescopes you get 15 closure
 # phases and 14 closure amplitudes. That is less than was measured, and it doesn't tell
-# you where on the sky the source is. But no clock can spoil it.
+# you where on the sky the source is, or how bright. But no gain can spoil it.
 #
 # The image
 # ---------
@@ -191,17 +191,17 @@ if m87_file:
 plt.show()
 
 # %%
-# There it is: a ring with a dark middle, brighter in the south. Light that passes too
-# close to the black hole is lost, and the rest is bent into a ring around the place
-# where it's missing. Ours is 40 µas wide on the machine that built this page. The
-# collaboration's papers give 42 ± 3 µas, from several independent programs (`paper
-# IV`__). One of these programs, eht-imaging, gives 42.1 µas when we let it make an
-# image of the closure quantities of the same file.
+# There it is (the figure at the top): a ring with a dark middle. Its southern half is
+# brighter than its northern one. Light that passes too close to the black hole is lost,
+# and the rest is bent into a ring around the place where it's missing. Ours is about 40
+# µas wide. The collaboration's papers give 42 ± 3 µas, from several independent
+# programs (`paper IV`__). One of these programs, eht-imaging, gives 42.1 µas when we
+# let it make an image of the closure quantities of the same file.
 #
 # How far should you trust it? Everybody who made this image found the ring, its
-# diameter and its bright side. Everything else in our picture, such as the faint arc
-# to the left of the ring, isn't in theirs, and our brightest spot lies farther to the
-# left. Seven telescopes leave an image a lot of freedom, and a program fills it with
+# diameter and its bright south. But our brightest spot lies farther to the east (on the
+# left) than theirs, and the faint arc to the left of the ring isn't in their images at
+# all. Seven telescopes leave an image a lot of freedom, and a program fills it with
 # whatever it prefers. So before you believe a detail, change something that shouldn't
 # matter (the field, say, or the day: the archive has a file of 5 April, too), and see
 # whether it's still there.
@@ -241,9 +241,9 @@ if disk_file:
     say(before.quality)
 
 # %%
-# The antennas are off by 3° only, but a residual reaches 57 times the noise. A bright
-# source makes small mistakes visible. You don't get an error bar for this flux, and you
-# shouldn't: the noise isn't what limits it.
+# A typical antenna is off by 3° only, but the largest residual is more than 50 times
+# the noise. A bright source makes small mistakes visible. You don't get an error bar
+# for this flux, and you shouldn't: the noise isn't what limits it.
 #
 # But look at the last line. The program has already worked out *which* phases would
 # make the image fit better. It can do so because ten antennas have only ten gains, and
@@ -288,17 +288,21 @@ if disk_file:
 plt.show()
 
 # %%
-# The largest residual has fallen from 57 to 14 times the noise, and the flux from 0.232
-# to 0.220 Jy. Is that better? We asked two witnesses. The shortest baselines see 0.216
-# Jy and need no image. And frank, a program that fits rings to disks instead of pixels,
-# finds 0.217 Jy. So the image is now within about two percent of both, and before it
-# was 7 % too bright. Too much flux is what you should expect from bad phases, because
-# pixels that can't be negative collect what the sky can't explain.
+# The largest residual is now a quarter of what it was, and the flux has fallen from
+# 0.232 to about 0.220 Jy. Is that better? We asked two witnesses. The shortest
+# baselines see 0.216 Jy and need no image. And frank, a program that fits rings to
+# disks instead of pixels, finds 0.217 Jy. So the image is now within about two percent
+# of both, and before it was 7 % too bright. Too much flux is what you should expect
+# from bad phases, because pixels that can't be negative collect what the sky can't
+# explain.
 #
-# It's still not perfect, but the report no longer blames the antennas: no phases and
-# amplitudes of theirs would explain what is left. Did we calibrate them, or noise? Look
-# at the gains. The phases of an antenna should drift smoothly, as air does. If they
-# jump about at random, you've calibrated noise.
+# It's still not perfect. The verdict has kept its name, because the residuals are still
+# far louder than noise. But look at the last line. The report no longer blames the
+# antennas, because no phases and amplitudes of theirs would explain what is left.
+#
+# Did we calibrate the antennas, or noise? Look at the gains. The phases of an antenna
+# should drift smoothly, as air does. If they jump about at random, you've calibrated
+# noise.
 
 # %%
 
@@ -321,21 +325,21 @@ if disk_file:
 plt.show()
 
 # %%
-# Nine antennas drift by a few degrees, and hardly change from one interval to the next.
-# The worst one jumps by up to 90° and back, a dozen times in the first part. Air
-# doesn't do that. Something was wrong with that antenna for some minutes, and in CASA
-# you'd flag them. (How long is an interval? As short as the signal allows: most
-# antennas have to see the source with 5 times the noise in it.) In a terminal:
+# Nine antennas drift by a few degrees, and with a single exception (at interval 400)
+# they hardly change from one interval to the next. The worst one jumps by as much as
+# half a turn and back, again and again between intervals 60 and 90. Air doesn't do
+# that. Something was wrong with that antenna for some minutes, and in CASA you'd flag
+# them. (How long is an interval? As short as the signal allows: most antennas have to
+# see the source with 5 times the noise in it.) In a terminal:
 #
 # .. code-block:: bash
 #
 #    firstlight image my.ms --self-calibrate
 #
 # This also writes the gains to ``my.gains.npz`` and draws them in ``my.gains.png``.
-# That file isn't a table of CASA's, and ``applycal`` can't read it. So you can't carry
-# the gains over to the windows of a spectral line yet. If you need that, run
-# ``gaincal`` in CASA, with our ``my.model.fits`` as the model (``importfits``, then
-# ``ft``).
+# CASA's ``applycal`` can't read that file, so you can't carry the gains over to the
+# windows of a spectral line yet. If you need that, run ``gaincal`` in CASA, with our
+# ``my.model.fits`` as the model (``importfits``, then ``ft``).
 #
 # Does it agree with what others make of the same data? Before you look at the table,
 # guess by how much two programs differ for one disk.
@@ -353,18 +357,20 @@ plt.show()
 #      - 0.220
 #      - 0.217 (`frank`__ 1.2.3)
 #      - 0.216
-#    * - HD 142527 (ALMA, 700 GHz)
+#    * - HD 142527 (ALMA, 700 GHz, from `gpuvmem`__)
 #      - 5.92
 #      - 5.96
 #      - 5.39, 5.71 and 5.90 (CASA's ``tclean``, with three masks)
 #      - 6.63
 #
-# In other words, a mask of ``tclean``'s moves the flux by as much as 9 %. So a percent
-# or two between programs is no reason to worry, and no reason to quote an error of 0.1
-# %. (And programs can agree and be wrong together: the shortest baselines of HD 142527
-# see a tenth more than any of these. Perhaps all of them miss some faint, wide light.)
+# In other words, you can move the flux by 9 % if you choose another mask for
+# ``tclean``. So don't worry about a percent or two between programs, and don't quote an
+# error of 0.1 % either. (Programs can also agree and be wrong together: the shortest
+# baselines of HD 142527 see a tenth more than any of these. Perhaps all of them miss
+# some faint, wide light.)
 #
 # __ https://discsim.github.io/frank/
+# __ https://github.com/miguelcarcamov/gpuvmem
 #
 # When it fails
 # -------------
@@ -377,11 +383,12 @@ plt.show()
 # takes longer intervals.
 #
 # And amplitudes can be wrong, too. In a file of the quasar BL Lacertae that comes with
-# eht-imaging, taken by the VLBA at 43 GHz, one antenna was off by dozens of percent.
-# The first image had 9.7 Jy, and the shortest baselines see 5.0. The report then gives
-# no flux at all, because half of this one is made of artefacts. With
-# ``--self-calibrate amplitude`` the image has 5.3 Jy, and :math:`\chi^2` falls from 301
-# to 9.5. But amplitudes can change your flux scale (here by 16 %), so calibrate them
+# eht-imaging, taken by the VLBA at 43 GHz, one antenna was off by 40 %. The first image
+# had 9.7 Jy, and the shortest baselines see 5.0. The report then gives no flux at all,
+# because half of this one is made of artefacts. With ``--self-calibrate amplitude`` the
+# image has 5.3 Jy, and :math:`\chi^2` falls from 301 to 9.5. That's better, but the
+# report still calls it doubtful: amplitudes can change your flux scale (here by 16 %),
+# and the shortest baselines of the corrected data see 4.5 Jy. So calibrate amplitudes
 # last, and only if the report asks for it.
 #
 # Your turn

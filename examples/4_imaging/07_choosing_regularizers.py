@@ -87,9 +87,9 @@ picture.set_label(
 plt.show()
 
 # %%
-# On the left there are specks, and in the middle a disk. On the right everything is
-# flat. **Which is nearest to the truth?** Don't trust :math:`\chi^2`: it's the misfit
-# to the data, so it is smallest when nothing but the data counts, on the left.
+# On the left there are specks, and in the middle a disk. On the right the rings are
+# gone. **Which is nearest to the truth?** Don't trust :math:`\chi^2`. It's the misfit
+# to the data, so it's always smallest on the left, where hardly anything else counts.
 #
 # What does the knob do?
 # ----------------------
@@ -130,11 +130,11 @@ picture.set_label(
 plt.show()
 
 # %%
-# So neither of them wants to stay at the truth! The data would leave it for the noise,
-# which is all that they and the truth disagree about. TV would take the top off each
-# ring and fill each gap with it. The knob decides who wins. If λ is small, we get the
-# noise, and if it's large, we lose the rings. It should lie somewhere near the
-# value at which both pull equally hard. That's our prediction, 0.007 or so.
+# So neither of them wants to stay at the truth! The data would leave it to fit their
+# own noise. TV would take the top off each ring and fill each gap with it. The knob
+# decides who wins. If λ is small, we get the noise, and if it's large, we lose the
+# rings. So a good λ should lie near the value at which both pull equally hard. That's
+# our prediction, 0.007 or so.
 #
 # But for real data we'd need the truth to compute it. So how can we find λ without?
 #
@@ -299,11 +299,11 @@ for low, high in ((0, 2), (2, 4), (4, 8), (8, 16), (16, 34)):
     print(f"{low:>2} – {high:<2}{row_of}")
 
 # %%
-# There it is. One cell in a hundred has a score of several hundred, and it dominates
-# the mean. These are the cells in the very middle, and they hold the total flux. To
-# predict them when they're hidden means to guess the flux from everything else. That's
-# an interesting question, but it isn't ours. We want to know how much noise to let in,
-# and the other 95% of the cells answer that.
+# There it is. With a weak λ, one cell in a hundred has a score of several hundred, and
+# it dominates the mean. These are the cells in the very middle, and they hold the total
+# flux. If they're hidden, the fit has to guess the flux from everything else. That's an
+# interesting question, but it isn't ours. We want to know how much noise to let in, and
+# the other 95% of the cells answer that.
 #
 # So leave the middle out of the score, the cells within four of the centre.
 
@@ -379,9 +379,10 @@ for cut in (2, 3, 4, 6, 8, 12):
     print(f"without {cut:>2} cells: λ = {lambdas[chosen_at]:.3f}")
 
 # %%
-# The next λ is worse by three σ, or somewhat less, because the folds share data. But
-# without eight cells we'd have taken 0.001. So *cross-validation finds λ to a factor of
-# three.* That's enough: over such a factor the image changes by a tenth or two.
+# The next λ is worse by three σ, or somewhat less, because the folds share data. But if
+# we'd left out eight cells instead of four, we'd have taken 0.001. So
+# *cross-validation finds λ to a factor of three.* That's enough: over such a factor the
+# image changes by a tenth or two.
 #
 # The grey line in the figure is the misfit to data that were fitted. It can't help,
 # because it's lowest without any prior. Nor is :math:`\chi^2 = 1` a goal. The truth
@@ -407,10 +408,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# Would you have chosen this one? In the weak image you can see the gap between the
-# rings, and in the chosen one hardly, although as a whole it's nearer to the truth. The
-# score counts all pixels, and the eye only the pretty ones. If you want the gap, choose
-# at the lower end of the factor of three, and say so.
+# The figure at the top has the chosen image beside the truth. Would you have chosen it?
+# In the weak image you can see the gap between the rings, and in the chosen one hardly,
+# although as a whole it's nearer to the truth. The true error counts all pixels, and
+# the eye only the pretty ones. If you want the gap, choose at the lower end of the
+# factor of three, and say so.
 #
 # Does it matter which regularizer?
 # ---------------------------------
@@ -479,13 +481,14 @@ plt.show()
 # Too much of a prior takes away what it counts. Sparsity counts light, so it takes flux
 # and leaves the peak. TSV counts steep slopes, so it leaves the flux and takes the
 # peak. And too *little* of any of them adds flux, because pixels are positive, and the
-# noise in them can't cancel. So try several, and see what in your image comes from
-# your prior. (You can also use two at once. Then there are two λ to choose, and the
-# same score chooses the pair.)
+# noise in them can't cancel. So be careful with sparsity if you want a flux, and with
+# TSV if you want a peak. Best of all, try several, and see what in your image comes
+# from your prior. (You can also use two at once. Then there are two λ to choose, and
+# the same score chooses the pair.)
 #
 # And MPoL's :math:`10^{-4}`? For sparsity and TV together, as in its tutorial, it gives
 # an image that is off by 27%, and without any prior it's 28%. So here it does next to
-# nothing. That λ was right for other data. A λ has units, and it depends on the noise,
+# nothing. That λ was chosen for other data. A λ has units, and it depends on the noise,
 # the pixels and the number of visibilities, so it can't be taken from anyone else. (If
 # you fit all visibilities instead of averages, ``fit`` converts it. A λ to begin with,
 # worked out from the noise, is in :doc:`/tutorials/4_imaging/13_rml_and_clean`.)
@@ -529,8 +532,9 @@ print(f"take {min(table, key=table.get):.3f}")
 # How much do 54 fits cost?
 # -------------------------
 #
-# Stacked fits share their launches. **So does a GPU do 54 in the time of one?** The
-# ``Bench`` times ten steps, with all that ``fit`` does before and after them.
+# A GPU does each operation for all stacked fits at once. **So does it do 54 fits in the
+# time of one?** The ``Bench`` times ten steps, with all that ``fit`` does before and
+# after them.
 
 bench = Bench("fits-at-once", budget=1.8)
 for on in dict.fromkeys(["cpu", str(device)]):
@@ -543,14 +547,14 @@ bench.show()
 torch.set_num_threads(threads)  # as it was
 
 # %%
-# On an H100, one fit took
-# :timing:`fits-at-once median "1 at once, GPU" @nvidia-h100-80gb-hbm3`, six took
-# :timing:`fits-at-once median "6 at once, GPU" @nvidia-h100-80gb-hbm3`, and 54 took
-# :timing:`fits-at-once median "54 at once, GPU" @nvidia-h100-80gb-hbm3`. That's
-# far less than 54 times the first, so stacking pays. But one core of the CPU beside it
-# did all 54 in :timing:`fits-at-once median "54 at once, CPU" @nvidia-h100-80gb-hbm3`,
-# so for images as small as ours you don't need the GPU. (Part of its time goes into
-# judging the finished images, which ``fit`` does one by one, on the CPU.)
+# No, but stacking pays. On an H100, ten steps of one fit took
+# :timing:`fits-at-once median "1 at once, GPU" @nvidia-h100-80gb-hbm3`, of six
+# :timing:`fits-at-once median "6 at once, GPU" @nvidia-h100-80gb-hbm3`, and of 54
+# :timing:`fits-at-once median "54 at once, GPU" @nvidia-h100-80gb-hbm3`. That's far
+# less than 54 times the first. But one core of the CPU beside it did all 54 in
+# :timing:`fits-at-once median "54 at once, CPU" @nvidia-h100-80gb-hbm3`, so for images
+# as small as ours you don't need the GPU. (Part of the GPU's time goes into judging the
+# finished images, which ``fit`` does one by one, on the CPU.)
 #
 # .. dropdown:: Where this stops being true
 #

@@ -97,17 +97,18 @@ for nvis in counts:
 # %%
 # On a computer with an EPYC and no GPU, a step with ten thousand visibilities took
 # :timing:`off-the-grid median "NUFFT, 10,000" @cpu-amd-epyc`, and one with a million
-# took :timing:`off-the-grid median "NUFFT, 1,000,000" @cpu-amd-epyc`.
+# took :timing:`off-the-grid median "NUFFT, 1,000,000" @cpu-amd-epyc`. On an H100, a
+# million took only a little longer than ten thousand.
 #
-# That's far less than a hundredfold, because ``visibilities`` is clever. It
-# takes an :term:`FFT` of the image, on a grid twice as wide, which costs the same for
-# any number of visibilities. Then it only has to read off each visibility from the
-# nearest cells, 7 × 7 of them for six digits. This is called a *non-uniform* FFT, or
-# :term:`NUFFT`. But if you add nights, the reading-off takes over, and from there on
-# twice the data take twice the time.
+# That's far less than a hundredfold, because ``visibilities`` is clever. It takes an
+# :term:`FFT` of the image, on a grid twice as wide, which costs the same for any number
+# of visibilities. Then it only has to read off each visibility from the nearest cells,
+# 7 × 7 of them for six digits. This is called a *non-uniform* FFT, or :term:`NUFFT`.
+# But if you add nights, the reading-off takes over, and from there on twice the data
+# take twice the time.
 #
-# (On a GPU it takes the package ``cufinufft``. Without it, this page runs on the CPU
-# from top to bottom, so that the two ways to be compared use the same device.)
+# (On a GPU, ``visibilities`` needs the package ``cufinufft``. If you don't have it,
+# this page runs on the CPU from top to bottom, so that both ways use the same device.)
 #
 # Three numbers instead of a million
 # ----------------------------------
@@ -193,7 +194,8 @@ plt.show()
 # %%
 # The two gradients are the same disk, blurred and negative: to lower :math:`\chi^2`,
 # the fit should make the image brighter there. You can't tell which of them was made
-# without the data.
+# without the data. To fit an image, give the exact form to ``fit`` in place of
+# averages: ``fit(GriddedNet(coords), exact, losses=…)``.
 #
 # What does it gain?
 # ------------------
@@ -258,19 +260,20 @@ plt.show()
 
 # %%
 # On the EPYC, a step of the exact form took :timing:`off-the-grid median "exact,
-# 10,000" @cpu-amd-epyc` with ten thousand visibilities, and :timing:`off-the-grid
-# median "exact, 1,000,000" @cpu-amd-epyc` with a million. The number of data no longer
-# matters. At a million, that is :timing:`off-the-grid speedup "exact,
-# 1,000,000"/"NUFFT, 1,000,000" @cpu-amd-epyc` as fast as the NUFFT. The set-up is paid
-# back within a handful of steps, and a fit makes hundreds.
+# 1,000,000" @cpu-amd-epyc` with a million visibilities. That is :timing:`off-the-grid
+# speedup "exact, 1,000,000"/"NUFFT, 1,000,000" @cpu-amd-epyc` as fast as the NUFFT. The
+# set-up is paid back within a handful of steps, and a fit makes hundreds. With ten
+# thousand a step took :timing:`off-the-grid median "exact, 10,000" @cpu-amd-epyc`. It
+# isn't faster with fewer data, because it doesn't look at them. (That row is noisy.)
 #
-# And our count? It was wrong at both ends. With ten times as many visibilities, the
-# hundred thousand of the middle mark, the NUFFT took :timing:`off-the-grid median
-# "NUFFT, 100,000" @cpu-amd-epyc`, hardly more than before. So at the left of the
-# figure nearly all of its time is a fixed cost, far above that of our two FFTs. At the
-# right it's the reading-off: to jump to cells all over a grid costs far more than the
+# And our count? It was wrong at both ends. With a hundred thousand visibilities, ten
+# times as many as at first, the NUFFT took :timing:`off-the-grid median "NUFFT,
+# 100,000" @cpu-amd-epyc`, hardly more than before. So with few data nearly all of its
+# time is a fixed cost, far above that of our two FFTs. With a million it's the
+# reading-off. To jump to cells all over a grid costs the CPU far more than the
 # multiplications that we counted. The authors of torchkbnufft found the same on a GPU
-# (the hollow mark), and those of FINUFFT publish how long a NUFFT takes on another:
+# (the hollow mark of the figure), and those of FINUFFT publish how long a NUFFT takes
+# on another:
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
 #
@@ -286,13 +289,15 @@ plt.show()
 # was :timing:`off-the-grid speedup "exact, 10,000,000"/"NUFFT, 10,000,000"
 # @nvidia-h100-80gb-hbm3`.
 #
-# So it gains much less than on a CPU, until the data are really many. Up to a million,
-# most of the NUFFT's time is a fixed cost, probably because our package lets cuFINUFFT
-# plan each transform anew. (FINUFFT's row times the execution alone. Divide it by its
-# fifty images, and take it twice, there and back.) The exact step has a fixed cost,
-# too, the launches of its operations, and ``fit`` merges and captures them
-# (:doc:`/tutorials/4_imaging/08_faster`). And the set-up takes longer to come back: at
-# a million, a hundred steps.
+# On this site, these are the round marks in the figure at the top. From a million on
+# they lie *below* the line, so here our count promised too much. The exact form gains
+# much less than on a CPU, until the data are really many. Up to a million, most of the
+# NUFFT's time is a fixed cost, probably because our package lets cuFINUFFT plan each
+# transform anew. (FINUFFT's row has the execution alone. Divided by its fifty images,
+# and taken twice, there and back, it's half of our step, and on a slower card.) The
+# exact step has a fixed cost, too: each of its operations has to be launched. ``fit``
+# merges them and captures their launches (:doc:`/tutorials/4_imaging/08_faster`). And
+# it takes longer until the set-up has paid for itself: at a million, a hundred steps.
 #
 # So how many visibilities can you afford? All of them.
 #

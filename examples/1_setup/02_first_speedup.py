@@ -47,13 +47,12 @@ print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 
 # %%
 # Then the GPU. It can only add what lies in its own memory, so we send it both vectors
-# before the clock starts. (The tutorial writes ``A = A.cuda()``, which needs CUDA; our
-# ``best_device()`` finds other GPUs than ``"cuda" if torch.cuda.is_available()``, too.)
+# before the clock starts. (The tutorial writes ``A = A.cuda()``, which needs CUDA.)
 #
-# And it works on its own: Python asks for the sum, and goes on before the sum is there,
-# so a clock in Python could stop too early. That's why the GPU itself notes the time at
-# two marks, called :term:`events <event>`, and ``end.synchronize()`` waits for the
-# second.
+# A GPU also works on its own: Python asks for the sum, and goes on before the sum is
+# there, so a clock in Python could stop too early. That's why the GPU itself notes the
+# time at two marks, called :term:`events <event>`. ``end.synchronize()`` waits until it
+# has passed the second one.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
     A = A.to(device)
@@ -71,15 +70,17 @@ if device.type == "cuda":  # a GPU from NVIDIA or AMD
 del A, B, C  # they fill more than a gigabyte
 
 # %%
-# Without a GPU, this cell prints nothing. So we repeated both additions on an NVIDIA
-# H100, and on the sixteen CPU cores beside it, until the times agreed. ``A + B`` took
-# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on the CPU and
-# :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU, so
-# the GPU was :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` as fast. That's close to the promise! (A single try tells you
-# less: in the H100's tab, it gave a third of that.) We could stop here, and many people
-# do. (The tutorial calls ``torch.cuda.empty_cache()``, too, "just in case". You don't
-# need it: PyTorch uses free memory again by itself.)
+# Without a GPU, this cell prints nothing on your computer. The tab above shows what an
+# NVIDIA H100 printed. But a single try tells you little. So we repeated both additions,
+# on the H100 and on the sixteen CPU cores beside it, until the times agreed. ``A + B``
+# took :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on the CPU
+# and :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU,
+# so the GPU was :timing:`vector-add speedup "GPU, new result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` as fast. The single try had given a third of that.
+#
+# So the promise is nearly kept! We could stop here, and many people do. (The tutorial
+# calls ``torch.cuda.empty_cache()``, too, "just in case". You don't need it: PyTorch
+# uses free memory again by itself.)
 #
 # Faster than what?
 # -----------------
@@ -87,8 +88,8 @@ del A, B, C  # they fill more than a gigabyte
 # Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
 # vector for the result. If we have a vector already, we can tell PyTorch to write the
 # sum there: ``torch.add(A, B, out=C)``. It's the same addition of the same numbers.
-# **Does it matter? Guess, then run the next cells.** The other two functions send
-# the vectors to the GPU and fetch the sum. We'll need them later.
+# **Does it matter? Guess, then run the next cells.** (The last two functions send the
+# vectors to the GPU and fetch the sum. We'll need them later.)
 
 # Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
 least_bytes = 12 * n
@@ -263,8 +264,8 @@ for card, bandwidth in bandwidths.items():
 # 4090 :spec:`RTX 4090 bandwidth`, an A100 with 40 GB :spec:`A100 40GB bandwidth` and an
 # H200 :spec:`H200 bandwidth`. Or :doc:`measure yours in the browser </your_gpu>`.
 #
-# The figure below has the floors, the tutorial's two times, and ours. The hollow points
-# are two more cards, as others measured them.
+# The figure has the floors, the tutorial's two times, and ours. The hollow points are
+# two more cards, as others measured them.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -306,7 +307,7 @@ plt.show()
 
 # %%
 # So an A100 would have been fast enough for the tutorial's time, and an RTX 3060
-# nearly. The two of them needed little more than their floors:
+# nearly. And both of them came close to floors of their own (our model, in this box):
 #
 # .. measured-by-others:: add-a100 add-rtx3060
 #
@@ -325,12 +326,13 @@ link_ms = 1e3 * 12 * n_then / link
 print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the transfer")
 
 # %%
-# That floor alone is half as long again as the sixteen cores needed for the whole
-# addition, :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`.
-# It's like driving to another town because the bread costs a cent less there.
+# The sixteen cores were done with the whole addition in :timing:`vector-add median
+# "torch, same result" @nvidia-h100-80gb-hbm3`. The floor of the transfer alone is half
+# as long again. It's like driving to another town because the bread costs a cent less
+# there.
 #
-# That is the best that the link allows. What did the H100's computer really need? Going
-# there and back took it :timing:`vector-add median "GPU, there and back"
+# And that is the best that the link allows. What did the H100's computer really need?
+# Going there and back took it :timing:`vector-add median "GPU, there and back"
 # @nvidia-h100-80gb-hbm3`, many times the floor, because the link wasn't what it waited
 # for. A GPU can't read ordinary memory, so the CPU first copied all the numbers to a
 # place where the GPU can (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that).
@@ -338,15 +340,18 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #
 # How much of it was the pages? If the sum comes back into a vector that was there
 # already, going there and back takes :timing:`vector-add median "GPU, there and back,
-# same" @nvidia-h100-80gb-hbm3`. The rest was the new result's. So compare new with new,
-# and same with same. With new results, the CPU alone was :timing:`vector-add speedup
-# "torch, new result"/"GPU, there and back" @nvidia-h100-80gb-hbm3` as fast, and with
-# the same result :timing:`vector-add speedup "torch, same result"/"GPU, there and back,
-# same" @nvidia-h100-80gb-hbm3`.
+# same" @nvidia-h100-80gb-hbm3`. The rest was the new result's, and it's much more than
+# a new result cost the sixteen cores above. Most likely a single core saw to the pages.
+#
+# So compare new with new, and same with same. With new results, the CPU alone was
+# :timing:`vector-add speedup "torch, new result"/"GPU, there and back"
+# @nvidia-h100-80gb-hbm3` as fast as the GPU, and with the same result
+# :timing:`vector-add speedup "torch, same result"/"GPU, there and back, same"
+# @nvidia-h100-80gb-hbm3`.
 #
 # What helps is to do more with the data while they are there. If your program adds,
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer
-# once. (Where both share one memory, as on Apple's chips, nothing crosses a link.)
+# once.
 #
 # *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
 # for anything takes some microseconds. For 10 thousand numbers, the H100 took

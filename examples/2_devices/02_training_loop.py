@@ -20,7 +20,8 @@ pictures of digits.
 # Copy this
 # ---------
 #
-# Two lines are new, and one has to stand in the right place:
+# Choose the device once. Then two lines are new, and a third one has to stand in the
+# right place:
 #
 # .. code-block:: python
 #
@@ -37,7 +38,7 @@ pictures of digits.
 #            optimizer.step()
 #
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
-# move. So you don't need an ``if``, and you can test it on your laptop. The model moves
+# move. So the loop needs no ``if``, and you can test it on your laptop. The model moves
 # *in place*, but a batch doesn't: ``x.to(device)`` alone would leave ``x`` where it is.
 # Keep what it returns.
 #
@@ -166,9 +167,8 @@ except RuntimeError as error:
 # %%
 # A label is an index, because it picks one of the ten scores. So it has to be an
 # integer, and PyTorch takes only two kinds: ``int64``, which it calls ``Long``, and the
-# small ``uint8``, or ``Byte``. Even ``int32`` is refused. On a GPU, the same mistake
-# may have another text: an H100 said ``not implemented for 'Float'``. Write
-# ``labels.long()``.
+# small ``uint8``, or ``Byte``. Even ``int32`` is refused. A CPU's error names the two.
+# An H100's says only what it got. Write ``labels.long()``.
 #
 # With your own pictures, only the two data sets change. For CIFAR10, 60,000 small
 # photographs in colour, these lines stand in for the digits. They fetch 170 MB, so we
@@ -266,15 +266,15 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 
 # %%
 # On a CPU, each step has its price, too, because Python and PyTorch prepare every
-# operation. On a GPU the launches come on top, so a larger batch gains more. An H100
-# ran this page as well, and its table is in the tab. With 16 pictures its epochs took
-# longer than those of the two cores on record, and with 256 they had caught up.
+# operation. On a GPU the launches come on top, so a larger batch gains more. Compare
+# the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took longer
+# than those of the two cores, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
 # learned less. Compare the time to *the same score*, not the time of an epoch
 # (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
 #
-# The losses show the same. A curve that still falls wants more steps:
+# The losses show the same. With batches of 256, the curve has hardly begun to fall:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -373,10 +373,10 @@ print(f"old optimizer: loss {stuck[0]:.2f} at first, {stuck[-1]:.2f} at the end"
 print(f"its own:       loss {moved[0]:.2f} at first, {moved[-1]:.2f} at the end")
 
 # %%
-# The first run took as long as the second, raised no error, and learned nothing at all.
-# An optimizer holds the weights that it was made from, here those of a network that you
-# no longer use. It's an easy mistake in a notebook, where old variables live on. So
-# whenever you make a model, make its optimizer in the next line.
+# The first run raised no error, and learned nothing at all. An optimizer holds the
+# weights that it was made from, here those of a network that you no longer use. It's an
+# easy mistake in a notebook, where old variables live on. So whenever you make a model,
+# make its optimizer in the next line.
 #
 # A trainer's two hooks
 # ---------------------
@@ -412,10 +412,11 @@ trainer.fit(new_model(), loader, epochs=3)
 print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 
 # %%
-# Again there is no ``if self.gpus``, so there is only one program to test. What else a
-# model can leave behind is the subject of
-# :doc:`/tutorials/2_devices/05_moving_a_model`. Three short scripts to download are in
-# :doc:`/where_from`.
+# Again nothing asks whether there is a GPU, so there's only one program to test.
+# (``non_blocking=True`` gains little here, because this loader doesn't pin its memory.)
+# What else a model can leave behind is the subject of
+# :doc:`/tutorials/2_devices/05_moving_a_model`. And :doc:`/where_from` has short
+# training scripts to download.
 #
 # Your turn
 # ---------

@@ -8,8 +8,9 @@ cold. Another one has tried it, and her program became *slower*. Both may be rig
 because it depends on the job. So before you spend a week on moving yours, let's find
 out whether it's worth it.
 
-By the end of this page you'll be able to predict it from five numbers that you can
-count on a sheet of paper.
+Each point in the figure is a job that we measured on a CPU and on an H100, and in many
+of them the CPU won. By the end of this page you'll be able to predict that from five
+numbers that you can count on a sheet of paper.
 
 **Time:** 12 minutes. **Needs:** any computer, and scikit-learn for its flowers. With a
 GPU, the page measures both sides. Without one, the GPU's side is a model.
@@ -79,17 +80,17 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 # With a GPU it's the same:
 #
 # - *Explaining.* Each call of PyTorch has to start something on the GPU. We call it a
-#   :term:`launch`. Somebody measured :spec:`PyTorch operation seconds` for it on an
-#   A100, even if there is next to nothing to do. When you want to see the result, you
+#   :term:`launch`. The rule takes :spec:`PyTorch operation seconds` for it, as somebody
+#   measured on an A100 with next to nothing to do. When you want to see the result, you
 #   wait once more, and on that computer for :spec:`wait for a GPU seconds`.
 # - *Carrying.* The bytes go through the link between CPU and GPU, there and back. On a
 #   recent computer that is :term:`PCIe` 5, with :spec:`PCIe 5 x16 bandwidth` at best.
 #   But from ordinary memory the CPU has to copy them first, and that is slower. We take
 #   :spec:`pageable copy bandwidth`, a round number of what others measured
 #   (:doc:`/tutorials/2_devices/08_pinned_memory`).
-# - *Printing*, the work itself. The GPU has to read and write the bytes in its own
-#   memory, and to do the arithmetic. It does both at the same time, so the longer of
-#   the two counts.
+# - *Printing*. That's the work itself. The GPU has to read and write the bytes in its
+#   own memory, and to do the arithmetic. It does both at the same time, so the longer
+#   of the two counts.
 #
 # The CPU has only the last one. Let's predict the three for the third job. 100 million
 # additions need 12 bytes each, which have to be sent, and then to be read and written.
@@ -160,20 +161,20 @@ print("work  ", quantity(work, "s"))
 
 # %%
 # It's the carrying, by far. 1.2 GB have to cross the street, and no card can change
-# that, however fast it is. The rule comes closer to the measured :timing:`wins-add
-# median "GPU, there and back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3` than a round
-# number deserves. Part of that is luck: other copies on that computer were faster, or
-# slower. (From pinned memory it would be faster, but you'd have to put your data there
-# first.)
+# that, however fast it is. The H100's computer really took :timing:`wins-add median
+# "GPU, there and back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3`. The rule comes
+# closer to it than a round number deserves. Part of that is luck, because other copies
+# on that computer were faster, or slower. (From pinned memory it would be faster, but
+# you'd have to put your data there first.)
 #
-# Our sums come back into a vector that is there already. With a *new* result each time,
-# the 99 million additions of :doc:`/tutorials/1_setup/02_first_speedup` took this
-# computer :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`,
-# because memory had to be found for each sum.
+# Our sums came back into a vector that was there already. With a *new* result each
+# time, the 99 million additions of :doc:`/tutorials/1_setup/02_first_speedup` took the
+# same computer :timing:`vector-add median "GPU, there and back"
+# @nvidia-h100-80gb-hbm3`, because memory had to be found for each sum.
 #
 # The CPU has the same bytes in a memory of its own. Beside our H100, it moved
-# :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3` from there. The
-# link is slower than that, so the CPU is done before the bytes have even arrived.
+# :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3`. The link is
+# slower than that, so the CPU is done before the bytes have even arrived.
 #
 # And the fourth job? There, each number that you send is used in 4,096 multiplications.
 # That's worth the walk. In other words, ask *how often will each byte be used that I
@@ -298,10 +299,13 @@ Calculator(
 ).show()
 
 # %%
-# The jobs in the list add two vectors of :math:`n` numbers, multiply a matrix of
-# :math:`n` rows and 100 columns by a vector, multiply two :math:`n \times n` matrices,
-# take the mean of a *stack* of 30 images of :math:`n \times n` pixels, and do a step of
-# a *sampler*, which compares 64 models with :math:`n` data points.
+# Here are the jobs in the list, which the figure at the top shows, too:
+#
+# - *add*: two vectors of :math:`n` numbers
+# - *matrix × vector*: a matrix of :math:`n` rows and 100 columns, times a vector
+# - *matrix × matrix*: two matrices of :math:`n \times n`
+# - *stack*: the mean of 30 images of :math:`n \times n` pixels
+# - *sampler*: one step, which compares 64 models with :math:`n` data points
 #
 # For your own job, count:
 #
@@ -579,9 +583,12 @@ plt.show()
 # %%
 # In the figure at the top, each point is a job at one size. From left to right they get
 # longer, and from bottom to top the GPU gains more. If a call takes your CPU less time
-# than a launch, the GPU can't win: that's the dashed line. And look at the circles, the
-# additions. The filled ones climb as the vectors grow. The hollow ones lag far behind,
-# because a larger vector also takes longer to send.
+# than a launch, the GPU can't win. The dashed line shows that for the rule's launch.
+# (Small additions lie a little above it, because the H100's computer launched one in
+# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`.)
+#
+# Now look at the circles, the additions. The filled ones climb as the vectors grow. The
+# hollow ones lag far behind, because a larger vector also takes longer to send.
 #
 # And here are the sizes from which the H100 was faster. The rule knows its data sheet,
 # and the two rates of the CPU beside it:
@@ -637,7 +644,8 @@ plt.show()
 # (:doc:`/tutorials/2_devices/08_pinned_memory` met the same). How easy it would be to
 # publish that the GPU was :timing:`wins-matrix-vector speedup
 # "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3` as fast! Don't believe a
-# gain that its neighbours don't have. (The table in the fold has it in, and says 160.)
+# gain that its neighbours don't have. (The table in the fold does believe it, so its
+# H100 wins from 160 rows on.)
 
 
 # folded: How to find the size from which a GPU is faster
@@ -709,7 +717,11 @@ for name, line in lines.items():
 # (Say how many cores the CPU may use, as here with ``num_threads``. Otherwise this
 # ``Timer`` gives it only one, and the GPU wins too easily.)
 #
-# The rule stands on the time of one launch. Others measured it on computers of theirs:
+# The H100's tab has the page's story once more. Its FFT wins by far if the image stays,
+# and loses if the image is sent.
+#
+# The rule stands on the time of one launch, and here it's on the careful side. Others
+# measured less on computers of theirs:
 #
 # .. measured-by-others:: operation-a100 operation-rtx3090ti operation-rtx4090
 #
@@ -758,18 +770,19 @@ print("  their work would take    ", quantity(work, "s"))
 # buy made it slower! Then we made the layers wider, with 4,096 units. The CPU now took
 # :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU
 # :timing:`wins-network median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. Look at the
-# two numbers of the GPU: the second is half as long again. It had a hundred thousand
-# times as many operations to do, and it hardly noticed.
+# two numbers of the GPU. It had a hundred thousand times as many operations to do, and
+# the step took only half as long again.
 #
 # That is because a step is 22 calls of PyTorch, and Python and PyTorch need nearly all
-# of the time to prepare and launch them. The launches of the rule, printed above, are
-# only a fifth of what the H100 took. In training a call costs more than in an
-# addition, because PyTorch also keeps account of it for the gradients, so count
-# *five* launches for each call of a training step. The GPU waits. We call such a job
+# of the time to prepare and launch them. Meanwhile the GPU waits. We call such a job
 # :term:`launch-bound`. No faster card helps. What helps is to put more work into each
 # call: wider layers, a larger batch, or :doc:`several operations in one call
 # </tutorials/2_devices/16_fewer_launches>`. Or leave it on the CPU, which learned the
 # flowers just as well.
+#
+# And the rule? Its launches, printed above, are only a fifth of what the H100 took. In
+# training a call costs more than in an addition, because PyTorch also keeps account of
+# it for the gradients. So count *five* launches for each call of a training step.
 #
 # Your turn
 # ---------

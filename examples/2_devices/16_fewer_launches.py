@@ -617,9 +617,6 @@ bench.plot()
 bench.show()
 
 # %%
-# (In the H100's figure, two curves have the same blue: as written is the upper one,
-# compiled and captured the lower.)
-#
 # Batching moves you to the right along a curve that is flat, so it's free until the
 # curve rises. Capturing lowers only the flat part. Compiling lowers the flat part and
 # puts off the rise.

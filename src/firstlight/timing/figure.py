@@ -100,8 +100,9 @@ def _draw_curves(ax: Axes, shown: Series) -> None:
         sizes, middles = [t.n or 0 for t in points], [t.median for t in points]
         bars = [[t.median - t.quartiles[0] for t in points], [t.quartiles[1] - t.median for t in points]]
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        line = "-" if number < len(COLOURS) else ":"  # the colours come again
         name = label if len(shown) == 1 else f"{label}, {machine}"
-        ax.errorbar(sizes, middles, yerr=bars, marker=marker, color=colour, capsize=3, label=name)
+        ax.errorbar(sizes, middles, yerr=bars, marker=marker, color=colour, ls=line, capsize=3, label=name)
         floors = {t.n or 0: least for t in points if (least := _floor_of(t, shown[machine])) is not None}
         if floors and machine == names[0][0]:
             ax.plot([*floors], [*floors.values()], "--", color=MODEL, label="" if number else "model: the floor")

@@ -693,8 +693,8 @@ head = ("", "stay: rule", there, "sent: rule", there)
 show_table("The n from which a GPU is faster than this CPU (rule: an H100)", head, rows)
 
 # %%
-# So trust the rule where it says ten or a tenth. Where it says two, measure. PyTorch
-# brings all that you need:
+# So trust the rule where it says ten. Where it says less, and your arrays are small, it
+# may be far too careful, so measure. PyTorch brings all that you need:
 
 from torch.utils.benchmark import Timer
 
@@ -720,8 +720,8 @@ for name, line in lines.items():
 # The H100's tab has the page's story once more. Its FFT wins by far if the image stays,
 # and loses if the image is sent.
 #
-# The rule stands on the time of one launch, and here it's on the careful side. Others
-# measured less on computers of theirs:
+# The rule stands on the time of one launch. Others measured less on computers of
+# theirs:
 #
 # .. measured-by-others:: operation-a100 operation-rtx3090ti operation-rtx4090
 #

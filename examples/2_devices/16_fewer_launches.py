@@ -21,8 +21,9 @@ CPU, and :term:`Triton` on a GPU. Capturing needs an NVIDIA or AMD card.
 # ------
 #
 # Here is a program of that kind. An asteroid is at :math:`(x, y)` and has the speed
-# :math:`(u, w)`, and ``advance`` lets it fall around a star for two short steps. The
-# arguments are arrays, with as many numbers as there are asteroids.
+# :math:`(u, w)`, and ``advance`` lets it fall around a star for two short steps. Four
+# arguments are arrays, with as many numbers as there are asteroids, and ``pull`` is an
+# array of one number.
 
 import numpy as np
 import torch

@@ -109,7 +109,7 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 # instruction for four warps in a cycle, whatever it does. So if one in 36 is a
 # multiply-add, a 36th of the card's rate is left at most. **Divide once more.**
 #
-# That's 1.9, which isn't far from what we got. But you can help the compiler. If you
+# That's 1.9, and we got seven tenths of it. But you can help the compiler. If you
 # count with ``while``, it sees that ``k`` begins at 0 and only grows:
 
 
@@ -593,6 +593,9 @@ plt.show()
 # quarter of the card's rate, and with 8 × 8 elements a thread nothing should be lost:
 #
 # .. measured-by-others:: tile-a100 eight-a100
+#
+# (The plain tile got a little more than our count allows, and we don't know how. With 8
+# × 8 elements, a sixth was lost after all.)
 #
 # .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #

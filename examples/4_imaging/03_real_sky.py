@@ -318,7 +318,7 @@ if disk_file:
     ax.plot(others, color="gray", lw=0.5)
     for number in sorted(worst):
         name = f"antenna {gains.antennas[number]}"
-        ax.plot(phases[:, number], ".-", lw=0.7, ms=3, label=name)
+        ax.plot(phases[:, number], lw=1, label=name)
     ax.set(xlabel="interval", ylabel="phase in degrees")
     ax.legend()
     fig.suptitle("CI Tau: two antennas jump at the same times, and the others drift")

@@ -369,9 +369,10 @@ plt.show()
 # the points. It was computed from :math:`h` and :math:`d` alone, and none of the H100's
 # five points is off by more than six percent.)
 #
-# And the wait itself? Somebody measured :spec:`PyTorch operation seconds` for a launch
-# on an A100, and :spec:`wait for a GPU seconds` more if you wait for it. These two
-# numbers are our model below, and what other people found on cards of their own:
+# And the wait itself? The authors of Torch-FL measured :spec:`PyTorch operation
+# seconds` for a launch on an A100, and :spec:`wait for a GPU seconds` more if you wait for it.
+# These two numbers are the model below, and beside it is what other people found on
+# cards of their own:
 #
 # .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
 #

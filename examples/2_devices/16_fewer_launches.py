@@ -6,8 +6,8 @@ You simulate asteroids, or sample a posterior, or let an optimizer run. Each ste
 handful of short lines, and you do a great many of them. On the GPU it's no faster than
 on your laptop, and a bigger GPU changes nothing. What's wrong?
 
-**Write down a guess.** Somebody multiplies and adds single numbers, 192 times in a row,
-once on an H100 and once on the CPU beside it. Which one is faster, and by how much?
+**Write down a guess.** We multiply and add single numbers, 192 times in a row, once on
+an H100 and once on the CPU beside it. Which one is faster, and by how much?
 
 At the end of this page you'll know three cures, *batching*, *compiling* and
 *capturing*, and you'll be able to choose one before you have tried any of them.
@@ -647,7 +647,8 @@ bench.show()
 # The first one gains nothing from a graph, since its GPU is busy. The second one waited
 # for launches most of the time. In a whole program each of them takes longer than one
 # bare operation, because its modules and their Python come on top. Count with
-# :spec:`kernel of a program seconds`, as the model in the box does.
+# :spec:`kernel of a program seconds`, a number that we chose because others' programs
+# took about as much. The model in the box does so, too.
 #
 # Your turn
 # ---------

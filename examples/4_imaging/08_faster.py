@@ -8,9 +8,9 @@ and that's what everybody says is slow. But is it?
 
 **Write down a guess before you go on: which fraction of a step goes into its Fourier
 transforms?** By the end of this page you'll be able to divide a step of your own among
-its parts, and to say how much a change can gain before you spend a week on it. You'll
-also see an H100, NVIDIA's card for data centres, make six good changes worthless, and
-learn what to do instead.
+its parts, and to say how much a change can gain before you spend a week on it. (The
+figure's times are of one core of a CPU.) You'll also see an H100, NVIDIA's card for
+data centres, make six good changes worthless, and learn what to do instead.
 
 **Time:** 10 minutes. **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
@@ -513,12 +513,12 @@ for what, label in (
 # the GPU has finished before the next order comes. We call such a step
 # :term:`launch-bound`.
 #
-# Does the count explain everything? Nearly. Somebody measured :spec:`PyTorch operation
-# seconds` for a bare operation, and a hundred of those make a quarter of what the H100
-# took. Ours pass through Python, and through autograd, PyTorch's record of what to
-# differentiate. With :spec:`kernel of a program seconds` for each, a number that we
-# chose because whole programs of others took about as much, the count makes four fifths
-# of it.
+# Does the count explain everything? Nearly. The authors of Torch-FL measured
+# :spec:`PyTorch operation seconds` for a bare operation on an A100, and a hundred of
+# those make a quarter of what our H100 took. Ours pass through Python, and through
+# autograd, PyTorch's record of what to differentiate. With :spec:`kernel of a program
+# seconds` for each, a number that we chose because whole programs of others took about
+# as much, most of them on an H200, the count makes four fifths of it.
 #
 # So on a GPU another order is right:
 #

@@ -370,9 +370,9 @@ plt.show()
 # five points is off by more than six percent.)
 #
 # And the wait itself? The authors of Torch-FL measured :spec:`PyTorch operation
-# seconds` for a launch on an A100, and :spec:`wait for a GPU seconds` more if you wait for it.
-# These two numbers are the model below, and beside it is what other people found on
-# cards of their own:
+# seconds` for a launch on an A100, and :spec:`wait for a GPU seconds` more if you wait
+# for it. These two numbers are the model below, and beside it is what other people
+# found on cards of their own:
 #
 # .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
 #

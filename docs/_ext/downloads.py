@@ -94,7 +94,8 @@ HEAD = """\
 # ///
 
 """
-NEEDED = ("torch==2.13.0", "numba-cuda[cu13]; sys_platform != 'darwin'")  # one CUDA for both
+# One CUDA for both. `firstlight try` asks for the same PyTorch, or uv would fetch a second one.
+NEEDED = ("torch==2.13.0", "numba-cuda[cu13]; sys_platform != 'darwin'")
 
 FIRST_CELL = """\
 # Installs what this notebook needs where the package is missing; elsewhere it does nothing.
@@ -171,7 +172,7 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
     needed = extras(content)
     script = shlex.quote(f"{Path(name).name}.py")
     package = shlex.quote(f"./{WHEEL}[imaging]") if is_imaging(content) else f"./{WHEEL}"
-    given = " ".join(f"--with {one}" for one in (package, *needed.values()))
+    given = " ".join(f"--with {one}" for one in (NEEDED[0], package, *needed.values()))
     text = PAGE.format(
         name=name,
         script=script,

@@ -24,7 +24,9 @@ FILES = {
     f"examples/1_part/{ODD}.py": PLAIN,
     "examples/1_part/03_ask.py": PLAIN.replace("print(1)", "from gpu_doctor import case"),
     "examples/1_part/04_image.py": PLAIN.replace(
-        "print(1)", "from firstlight.imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()"
+        "print(1)",
+        "from firstlight.imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()\ncheck = str\n\n"
+        "# %%\n# Try.\nprint(check(1))",
     ),
     "examples/3_kernels/GALLERY_HEADER.rst": "Kernels\n-------\n",
     f"examples/{PUZZLES}.py": PLAIN.replace("Add\n===", "Solve\n====="),
@@ -167,6 +169,12 @@ def test_a_page_on_imaging_brings_the_extra_along(site):
     line = next(line for line in text.splitlines() if line.startswith("uv run "))
     assert shlex.split(line) == ["uv", "run", "04_image.py"]
     assert "firstlight[imaging]" in inline(offered(site)[f"{PAGES[3]}.py"])[0]
+    lines = [line for line in text.splitlines() if line.startswith("uv run ")]
+    asked, _ = inline(offered(site)[f"{PAGES[3]}.py"])
+    given = shlex.split(lines[-1])
+    assert given[-3:] == ["firstlight", "try", "04_image.py"]
+    assert f"./{WHEEL}[imaging]" in given
+    assert {one for one in asked if one.startswith("torch")} <= set(given)  # or uv fetches a second one
     notebook = first_code(offered(site)[f"{PAGES[3]}.ipynb"].read_text())
     assert f'%pip install "./{WHEEL}[imaging]"' in notebook
     assert "astropy" in notebook.partition("%pip")[0]

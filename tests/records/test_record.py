@@ -136,6 +136,7 @@ def test_one_character_of_timed_code_is_stale_and_prose_is_not() -> None:
 def test_timings_outlive_a_page_that_is_written_anew_around_them() -> None:
     around = SOURCE.replace('print("added")', 'print("summed")').replace("bench.show()", "bench.plot()")
     assert state(record_of(), around) == "drifted"
+    assert state(record_of(), SOURCE.replace("bench.show()", "bench.plot()")) == "drifted"  # only the last cell
     assert judge_record(record_of(), around, bench="sums") == ("fresh", [])
     grown = around + 'other = Bench("other")\nother.time("add", abs, -3)\n'
     assert state(record_of(), grown) == "drifted"  # and not partial: it was taken before there was another

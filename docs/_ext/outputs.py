@@ -15,6 +15,7 @@ from sphinx_design.shared import create_component
 
 from _ext.folds import folded, remembered
 from _ext.records import records_of
+from _ext.timings import machine_name
 from firstlight.display import Table
 from firstlight.records.runner import block_keys, split
 
@@ -111,7 +112,9 @@ def recorded_figure(records: list[Record], key: str) -> str:
     """Return the figure of a block in the newest record of a GPU, or else of a CPU, that has one; else nothing."""
     having = sorted((one for one in records if key in one.figures), key=lambda one: one.facts["device_kind"] == "cpu")
     for newest in having[:1]:
-        said = escape(f"Drawn in the recorded run on {newest.facts['device_name']}")  # of measurements, or a model only
+        facts, is_gpu = newest.facts, newest.facts["device_kind"] != "cpu"
+        cores = f" and the {facts['cpu_cores']} CPU cores beside it" if is_gpu and "cpu_cores" in facts else ""
+        said = escape(f"Drawn in the recorded run on {machine_name(facts)}{cores}")  # it may show only the CPU's times
         return f'<figure class="fl-figure">{newest.figures[key]}<figcaption>{said}</figcaption></figure>'
     return ""
 

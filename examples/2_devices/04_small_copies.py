@@ -227,7 +227,7 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 # everywhere.
 #
 # Somebody else measured a small copy to an older card, a V100, with the wait until it
-# had arrived:
+# had arrived. The model is our formula, with the latency of the example above:
 #
 # .. measured-by-others:: latency-v100
 #

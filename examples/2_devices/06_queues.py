@@ -361,7 +361,7 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`. With one at the end it took :timing:`queues median "GPU, read
 # at the end" @nvidia-h100-80gb-hbm3`. That's :timing:`queues speedup "GPU, read at the
 # end"/"GPU, read each step" @nvidia-h100-80gb-hbm3` as fast, for the same steps and the
-# same gain.
+# same gain. (These are medians. The figure divides the fastest runs.)
 #
 # And somebody's advice to read only every tenth? That took :timing:`queues median "GPU,
 # read each 10th step" @nvidia-h100-80gb-hbm3`, which is nearly as good as never,

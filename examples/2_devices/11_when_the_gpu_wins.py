@@ -86,8 +86,8 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 # - *Carrying.* The bytes go through the link between CPU and GPU, there and back. On a
 #   recent computer that is :term:`PCIe` 5, with :spec:`PCIe 5 x16 bandwidth` at best.
 #   But from ordinary memory the CPU has to copy them first, and that is slower. We take
-#   :spec:`pageable copy bandwidth`, a round number of what others measured
-#   (:doc:`/tutorials/2_devices/08_pinned_memory`).
+#   :spec:`pageable copy bandwidth`, a round number of what others measured on five
+#   NVIDIA cards, a T4 to an RTX 4090 (:doc:`/tutorials/2_devices/08_pinned_memory`).
 # - *Printing*. That's the work itself. The GPU has to read and write the bytes in its
 #   own memory, and to do the arithmetic. It does both at the same time, so the longer
 #   of the two counts.

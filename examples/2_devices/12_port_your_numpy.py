@@ -684,7 +684,9 @@ plt.show()
 # %%
 # And on another card? You can estimate both parts from its data sheet: divide the bytes
 # of the arrays by the rate of the journey, and the bytes of the work by the rate of its
-# memory. Here is how near that came to what others measured:
+# memory. From ordinary memory, the sheet doesn't say, so we take the round number of
+# :doc:`/tutorials/2_devices/08_pinned_memory`. Here is how near that came to what
+# others measured:
 #
 # .. measured-by-others:: link-a100 pageable-h100 add-rtx3060
 #    taper-a100

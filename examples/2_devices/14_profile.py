@@ -461,9 +461,10 @@ plt.show()
 #    * - a name of yours, as self time
 #      - NumPy, files, and Python itself
 #
-# It happens in famous programs, too. Others measured a program of 1,185 launches,
-# for which a GPU mostly waits, and a product of two large matrices and a large frame,
-# for which it doesn't:
+# It happens in famous programs, too. Others measured a program of 1,185 launches, for
+# which a GPU mostly waits. (There our model takes :spec:`kernel of a program seconds`
+# for each, because Python and its modules come on top.) And they measured a product of
+# two large matrices and a large frame, for which it doesn't:
 #
 # .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #

@@ -636,8 +636,8 @@ print(check(least_time))
 # remember
 hand, saw = by_hand["match"][0], counted["match"][0]
 print(f"""\
-1. A step takes at least bytes / bandwidth, and at least operations / rate. Here,
-   {reached}.
+1. A step takes at least bytes / bandwidth, and at least operations / rate.
+   On this {"GPU" if has_gpu else "CPU"}, {reached}.
 2. Count by hand: of {hand:,} operations, a counter saw {saw}.
 3. Far below the roof, look for a better program, or for launches. At the roof, move
    fewer bytes: {most} frames at once could bring {at_most:.1f} ×, and brought

@@ -435,7 +435,7 @@ print(f"{one_by_one(ones):,.0f}")
 # And the tree? It adds numbers of about the same size, ones to ones, sums to sums. No
 # small number ever meets a huge one, so hardly anything is rounded away. In other
 # words, counting as in an election isn't only faster, it's also more exact. Let's see
-# how much, for random numbers around zero:
+# how much, for random numbers around zero, added up on the CPU in the same orders:
 
 
 def tree_sum(x):
@@ -627,8 +627,9 @@ print(check(any_tree))
 
 print("1. Let each thread add up many numbers, each block its threads' sums in a tree,")
 print("   and a second launch the sums of the blocks. Then memory sets the time.")
-print(f"2. One by one, a million random numbers are off {gain:.0f} times as much as in")
-print("   two stages, and a float32 that counts ones stops at 2**24.")
+print("2. One by one on a CPU, a million random numbers are off")
+print(f"   {gain:.0f} times as much as in two stages, and a float32 that counts ones")
+print("   stops at 2**24.")
 print("3. A fixed order gives the same bits each time. Atomic additions don't.")
 
 # %%

@@ -439,7 +439,8 @@ plt.show()
 # what no chain of operations can, such as a loop that stops early, and if you give it
 # enough to do.
 #
-# Others have measured what fusing brings, too, for softmax on an A100:
+# Others have measured what fusing brings, too, for softmax on an A100. Our model counts
+# 8 passes through memory in five steps, and 2 in one:
 #
 # .. measured-by-others:: fused-gain-a100 softmax-steps-a100
 #

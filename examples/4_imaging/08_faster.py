@@ -415,11 +415,11 @@ plt.show()
 # On one core of the EPYC, the six changes together made the step
 # :timing:`faster-step speedup "CPU, fused Adam"/"CPU, as usual" @cpu-amd-epyc` as fast,
 # and the six passes made it :timing:`faster-step speedup "CPU, package"/"CPU, as usual"
-# @cpu-amd-epyc`. (They were timed once more for this, each by itself.) Look at how the
-# changes work together: taken alone, ``float32`` gained nothing on that computer,
-# because ``conv2d`` became *slower*. After the slices had replaced it, it nearly
-# halved the time. So start with the largest part, and measure again after each
-# change.
+# @cpu-amd-epyc`. (They were timed once more for this, each by itself. The figure's
+# ratios are of one core of the Xeon beside the H100.) Look at how the changes work
+# together: taken alone, ``float32`` gained nothing on the EPYC, because ``conv2d``
+# became *slower*. After the slices had replaced it, it nearly halved the time. So
+# start with the largest part, and measure again after each change.
 #
 # And on a GPU?
 # -------------

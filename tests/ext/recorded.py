@@ -17,7 +17,7 @@ def keep(
     name: str = "",
     date: str = "2026-05-01",
     figures: dict[int, str] | None = None,
-    **facts: str,
+    **facts: str | int,
 ) -> Path:
     """Write a record of an example, of its code of today unless another source is given."""
     source = (folder / "examples" / f"{example}.py").read_text(encoding="utf-8") if source is None else source

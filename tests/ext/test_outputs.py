@@ -125,7 +125,7 @@ def site(make_site):
     keep(site.folder, DRAWN, "nvidia-old", {1: "a drawing, in words"})
     said = {3: "1. The machine was fast.\n2. Its caches are large."}
     keep(site.folder, CLOCK, "cpu-new", said, figures={2: '<svg class="of-a-cpu"></svg>'}, date="2026-06-01")
-    keep(site.folder, CLOCK, "nvidia-old", figures={2: SVG}, date="2026-05-01")
+    keep(site.folder, CLOCK, "nvidia-old", figures={2: SVG}, date="2026-05-01", cpu_cores=16)
     site.rebuild()
     return site
 
@@ -133,7 +133,7 @@ def site(make_site):
 def test_a_recorded_figure_stands_for_this_builds_in_the_text_and_under_the_title(site):
     html = site.read(f"html/tutorials/{CLOCK}.html")
     assert html.count(SVG) == html.count(SVG.replace("mark", "top-mark")) == 1  # one name, one element
-    assert html.count("run on NVIDIA OLD") == 2  # a GPU's, though a CPU drew it anew since
+    assert len(re.findall("NVIDIA OLD and .*16 CPU cores", html)) == 2  # a GPU's, though a CPU drew it anew since
     assert html.index('id="top-mark"') < html.index("Rest.") < html.index(SVG)
     shown, _, behind = html.partition("What this build drew")
     assert 'alt="drawn by this build"' not in shown

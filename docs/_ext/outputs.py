@@ -73,7 +73,8 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
         return
     place = code.parent.index(code) - 2  # lines to remember stand before the fold of their code
     if place >= 0 and isinstance(code.parent[place], nodes.enumerated_list):
-        code.parent[place] = remembered(said[0][1])
+        box = [remembered(said[0][1]), nodes.paragraph("", f"Recorded on {ran_on(said[0][0])}.", classes=["fl-by"])]
+        code.parent[place : place + 1] = box
     tabs = create_component("tab-set", ["sd-tab-set", "fl-outputs"])
     if out is None:
         code.parent.insert(code.parent.index(code) + 1, tabs)
@@ -112,11 +113,16 @@ def recorded_figure(records: list[Record], key: str) -> str:
     """Return the figure of a block in the newest record of a GPU, or else of a CPU, that has one; else nothing."""
     having = sorted((one for one in records if key in one.figures), key=lambda one: one.facts["device_kind"] == "cpu")
     for newest in having[:1]:
-        facts, is_gpu = newest.facts, newest.facts["device_kind"] != "cpu"
-        cores = f" and the {facts['cpu_cores']} CPU cores beside it" if is_gpu and "cpu_cores" in facts else ""
-        said = escape(f"Drawn in the recorded run on {machine_name(facts)}{cores}")  # it may show only the CPU's times
+        said = escape(f"Drawn in the recorded run on {ran_on(newest)}")  # of measurements, or a model only
         return f'<figure class="fl-figure">{newest.figures[key]}<figcaption>{said}</figcaption></figure>'
     return ""
+
+
+def ran_on(record: Record) -> str:
+    """Return the machine of a record in words; beside a GPU, its CPU's cores, for some times are theirs."""
+    is_cpu = record.facts["device_kind"] == "cpu" or "cpu_cores" not in record.facts
+    beside = "" if is_cpu else f" and the {record.facts['cpu_cores']} CPU cores beside it"
+    return f"{machine_name(record.facts)}{beside}"
 
 
 def until_next(comment: nodes.comment) -> list[nodes.Element]:

@@ -157,6 +157,7 @@ def test_the_box_of_lines_to_remember_holds_the_records(site):
     assert "The machine was fast." in box
     assert "Its caches are large." in box
     assert "This build" not in box
+    assert re.match(r"\s*<p[^>]*>[^<]*CPU NEW", html[html.index("fl-box") :].partition("</ol>")[2])
 
 
 def test_each_machine_has_a_tab_the_newest_first_and_this_build_is_behind_them(site):

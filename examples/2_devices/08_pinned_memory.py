@@ -130,8 +130,8 @@ for label, (move, target, source) in ways.items():
 bench.plot()
 
 # %%
-# For small copies, those with a GPU are nearly alike. A small copy of 16 kB took
-# :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=16384"
+# For small copies, those with a GPU are nearly alike. A small copy of 16 kB to the H100
+# took :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=16384"
 # @nvidia-h100-80gb-hbm3` from ordinary memory, and :timing:`pinned-memory median "to
 # the GPU, pinned/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from pinned memory. Most of
 # that is :term:`latency`, and pinning doesn't shorten the latency. In other words,

@@ -462,8 +462,8 @@ plt.show()
 # You'll find long lists of tricks for faster training. Each of them shortens one part
 # of the journey, so it brings nothing if another part decides. Find your largest part
 # first. Each factor in the table is for the one part that the trick shortens, so expect
-# less for the whole loop. They were measured on this page's networks, unless the row
-# says otherwise:
+# less for the whole loop. We measured them on the H100's server, with this page's
+# networks, unless the row says otherwise:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1

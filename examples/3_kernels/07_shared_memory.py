@@ -402,13 +402,13 @@ def multiplying(T, R):
 #
 # .. dropdown:: Would 8 × 8 elements for each thread be better still?
 #
-#     We expected it, because then 16 numbers serve for 64 multiply-adds. But they took
-#     :timing:`shared-memory median "8 x 8 each" @nvidia-h100-80gb-hbm3`, which is no
-#     better than 4 × 4. Such a thread needs 146 registers, says the compiler. So only
-#     one block of 256 threads fits on a multiprocessor, which has room for 2,048, and
-#     when its eight warps wait, nobody is left to work. With 4 × 4 it's 72 registers,
-#     and three blocks. That may be the reason, though S. Boehm got more from 8 × 8 on
-#     his card, as the figure shows.
+#     We expected it, because then 16 numbers serve for 64 multiply-adds. But on the
+#     H100 they took :timing:`shared-memory median "8 x 8 each" @nvidia-h100-80gb-hbm3`,
+#     which is no better than 4 × 4. Such a thread needs 146 registers, says the
+#     compiler. So only one block of 256 threads fits on a multiprocessor, which has
+#     room for 2,048, and when its eight warps wait, nobody is left to work. With 4 × 4
+#     it's 72 registers, and three blocks. That may be the reason, though S. Boehm got
+#     more from 8 × 8 on his RTX A6000, as the figure shows.
 
 # folded: The two other kernels: R × R elements a thread, and the slowest, x as the row
 

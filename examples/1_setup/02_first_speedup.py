@@ -3,19 +3,18 @@ How much faster is a GPU at adding two vectors?
 ===============================================
 
 You've been told that your program would run much faster on a GPU. How much faster? An
-addition is the simplest thing to try, and somebody has tried it: `an early tutorial of
-MPoL`__, a package that makes images from radio telescopes, adds two vectors of 99
-million numbers. It reports 320 milliseconds on a CPU and 3.1 milliseconds on a GPU, and
-so promises that GPUs are "up to 100x" faster.
+addition is the simplest thing to try. `An early tutorial of MPoL`__, a package that
+makes images from radio telescopes, adds two vectors of 99 million numbers. It reports
+320 milliseconds on a CPU and 3.1 milliseconds on a GPU, and promises that GPUs are
+"up to 100x" faster.
 
-Let's do the same on your computer. **Write down a guess first: how many times as fast
-is a GPU?** At the end you'll know how fast *any* card can be at most, before you run
-anything, and which two times to divide. There's a catch in one of the numbers above.
-You'll find it.
+**Write down a guess: how many times as fast is a GPU?** By the end you'll know which
+two times to divide, and how fast *any* card can be at most. And there's a catch in one
+of the numbers above. You'll find it.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
-**Time:** 10 minutes. **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
+**Time:** 9 minutes. **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
 H100 did.
 """
 
@@ -23,8 +22,8 @@ H100 did.
 # Try it
 # ------
 #
-# First the CPU. We look at the clock, add, and look again, as MPoL's tutorial does.
-# Without a GPU, the vectors are shorter, to save you time.
+# First the CPU, as MPoL's tutorial does it: look at the clock, add, and look again.
+# (Without a GPU, the vectors are shorter, to save you time.)
 
 from time import perf_counter
 
@@ -47,12 +46,9 @@ print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 
 # %%
 # Then the GPU. It can only add what lies in its own memory, so we send it both vectors
-# before the clock starts. (The tutorial writes ``A = A.cuda()``, which needs CUDA.)
-#
-# A GPU also works on its own: Python asks for the sum, and goes on before the sum is
-# there, so a clock in Python could stop too early. That's why the GPU itself notes the
-# time at two marks, called :term:`events <event>`. ``end.synchronize()`` waits until it
-# has passed the second one.
+# before the clock starts. And it works on its own: Python asks for the sum and goes on
+# at once, so Python's clock could stop too early. That's why the GPU itself notes the
+# time at two marks, called :term:`events <event>`.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
     A = A.to(device)
@@ -63,6 +59,7 @@ if device.type == "cuda":  # a GPU from NVIDIA or AMD
     begin.record()
     C = A + B
     end.record()
+    # Wait until the GPU has passed the second mark.
     end.synchronize()
     gpu_ms = begin.elapsed_time(end)
     print(f"GPU: {gpu_ms:.2f} ms, so {cpu_ms / gpu_ms:.0f} times as fast")
@@ -70,26 +67,29 @@ if device.type == "cuda":  # a GPU from NVIDIA or AMD
 del A, B, C  # they fill more than a gigabyte
 
 # %%
-# Without a GPU, this cell prints nothing on your computer. The tab above shows what an
-# NVIDIA H100 printed. But a single try tells you little. So we repeated both additions,
-# on the H100 and on the sixteen CPU cores beside it, until the times agreed. ``A + B``
-# took :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on the CPU
-# and :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU,
-# so the GPU was :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` as fast. The single try had given a third of that.
+# The tab shows what an NVIDIA H100 did. But one try tells you little. So we repeated
+# both additions there, on the H100 and on the sixteen CPU cores beside it, until the
+# times agreed. ``A + B`` took :timing:`vector-add median "torch, new result"
+# @nvidia-h100-80gb-hbm3` on the CPU and :timing:`vector-add median "GPU, new result"
+# @nvidia-h100-80gb-hbm3` on the GPU, so the GPU was :timing:`vector-add speedup "GPU,
+# new result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast. The single try had
+# given a third of that.
 #
-# So the promise is nearly kept! We could stop here, and many people do. (The tutorial
-# calls ``torch.cuda.empty_cache()``, too, "just in case". You don't need it: PyTorch
-# uses free memory again by itself.)
+# So the promise is nearly kept! We could stop here, and many people do.
 #
 # Faster than what?
 # -----------------
 #
 # Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
-# vector for the result. If we have a vector already, we can tell PyTorch to write the
-# sum there: ``torch.add(A, B, out=C)``. It's the same addition of the same numbers.
-# **Does it matter? Guess, then run the next cells.** (The last two functions send the
-# vectors to the GPU and fetch the sum. We'll need them later.)
+# vector for the result. If we have one already, PyTorch can write the sum there:
+# ``torch.add(A, B, out=C)``. It's the same addition of the same numbers. **Does it
+# matter? Guess, then run the next cell.**
+#
+# A ``Bench`` does what you've just done by hand: it calls a function many times, waits
+# for the GPU, and keeps the :term:`median` time. NumPy joins in: it adds on one core of
+# the CPU, and PyTorch on all of them. (The last two rows are for later.)
+
+# folded: The functions that we time, with either result
 
 # Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
 least_bytes = 12 * n
@@ -136,9 +136,6 @@ for way, total in sums.items():
 print(f"{'; '.join(sums)}: the exact sum, rounded once")
 
 # %%
-# A ``Bench`` does what you've just done by hand: it calls a function many times, waits
-# for the GPU, and keeps the :term:`median` time. NumPy joins in: it adds on one core of
-# the CPU, and PyTorch on all of them.
 
 a, b = (rng.standard_normal(n, dtype=np.float32) for _ in range(2))
 out = np.zeros_like(a)
@@ -167,55 +164,23 @@ for timing in bench.timings:
 bench.show()
 
 # %%
-# It matters a lot. On the H100's computer, the same sixteen cores now took
-# :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3` in place of
-# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3`. The GPU's time
-# hardly changed. So its lead has shrunk from :timing:`vector-add speedup "GPU, new
-# result"/"torch, new result" @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup
-# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`. And if you had
-# divided NumPy's time with a new result, you'd have announced :timing:`vector-add
-# speedup "GPU, same result"/"NumPy, new result" @nvidia-h100-80gb-hbm3`! Here are the
-# times from which you may choose:
+# It matters a lot. Look at the two rows of ``torch``: on the H100's computer, the same
+# sixteen cores took :timing:`vector-add median "torch, same result"
+# @nvidia-h100-80gb-hbm3` in place of :timing:`vector-add median "torch, new result"
+# @nvidia-h100-80gb-hbm3`. The GPU's time hardly changed, so its lead has shrunk from
+# :timing:`vector-add speedup "GPU, new result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup "GPU, same result"/"torch, same
+# result" @nvidia-h100-80gb-hbm3`. And if you had divided NumPy's time with a new
+# result, you'd have announced :timing:`vector-add speedup "GPU, same result"/"NumPy,
+# new result" @nvidia-h100-80gb-hbm3`!
 #
-# .. list-table:: 99 million additions, on the H100 and on the CPU beside it
-#    :header-rows: 1
-#
-#    * - by
-#      - new result
-#      - same result
-#    * - NumPy, one core
-#      - :timing:`vector-add median "NumPy, new result" @nvidia-h100-80gb-hbm3`
-#      - :timing:`vector-add median "NumPy, same result" @nvidia-h100-80gb-hbm3`
-#    * - PyTorch, sixteen cores
-#      - :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3`
-#      - :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`
-#    * - PyTorch, H100
-#      - :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3`
-#      - :timing:`vector-add median "GPU, same result" @nvidia-h100-80gb-hbm3`
-#
-# You don't need a GPU to see it. On two cores of an AMD EPYC, adding 20 million numbers
-# took PyTorch about :timing:`vector-add median "torch, new result" @cpu-amd-epyc` with
-# a new result, and :timing:`vector-add median "torch, same result" @cpu-amd-epyc` when
-# the vector for it was there already.
-#
-# Why is a new result so slow? The operating system has to find memory for it, and clear
-# it in small pieces, called *pages*. When you delete such a large vector, the memory
-# goes back, so the next one starts all over again. On a GPU, PyTorch keeps the memory.
-#
-# .. dropdown:: Why did NumPy need less time than PyTorch for a new result?
-#
-#    On the EPYC, NumPy needed only :timing:`vector-add median "NumPy, new result"
-#    @cpu-amd-epyc`, because it asks Linux for *huge* pages, of 2 MB in place of 4 kB.
-#    That may also be why NumPy's two times in the table are so close. PyTorch does so
-#    only if you set ``THP_MEM_ALLOC_ENABLE=1``.
+# Why is a new result so slow? The operating system has to find memory for it and clear
+# it, each time anew. On a GPU, PyTorch keeps the memory for the next result.
 #
 # All of these times are correct. But only one of the ratios answers the question that
-# you had. We'll call it the :term:`speed-up`: both sides do the same work, each as well
-# as it can.
-#
-# For the H100 and its sixteen cores, that's :timing:`vector-add speedup "GPU, same
-# result"/"torch, same result" @nvidia-h100-80gb-hbm3`: the answer to this page's
-# question.
+# you had. It's called the :term:`speed-up`: both sides do the same work, each as well
+# as it can. For the H100 and its sixteen cores, that's :timing:`vector-add speedup
+# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`.
 #
 # How fast can it be?
 # -------------------
@@ -234,9 +199,9 @@ bench.show()
 #
 #     t_\text{floor} = \frac{12\ \text{bytes} \times n}{\text{bandwidth}}.
 #
-# We call this time the :term:`floor`. Here it is for three cards, from their data
-# sheets. The first two are those that MPoL's tutorial names. **Before you read on,
-# compare them with its 3.1 milliseconds.**
+# We call this time the :term:`floor`. Here it is for three cards. The first two are
+# those that MPoL's tutorial names. **Before you read on, compare them with its 3.1
+# milliseconds.**
 
 from firstlight.timing.specs import spec
 
@@ -248,24 +213,24 @@ for card, bandwidth in bandwidths.items():
     print(f"{card}: {bandwidth / 1e9:,.0f} GB/s, so at least {floor_ms:.2f} ms")
 
 # %%
-# The H100 comes out well: it moved :timing:`vector-add rate "GPU, same result"
-# @nvidia-h100-80gb-hbm3`, of the :spec:`H100 SXM bandwidth` on its data sheet. In other
-# words, no program can make this addition much faster on that card.
+# The H100 moved :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3`, of
+# the :spec:`H100 SXM bandwidth` on its data sheet. So no program can make this addition
+# much faster on that card.
 #
 # But 3.1 milliseconds is *less* than either of the tutorial's cards needs. That's
-# impossible, for any program. What happened? Its code waits for the GPU, so the clock
-# didn't stop too early. Perhaps the time came from a faster card, but we can't know.
-#
-# The 320 milliseconds are the opposite: possible, but very slow. It was one call, with
-# a new result, and you've just seen what that costs.
+# impossible, for any program. What happened? The tutorial's code waits for the GPU, so
+# the clock didn't stop too early. Perhaps the time came from a faster card, but we
+# can't know. The 320 milliseconds are the opposite: possible, but very slow. It was one
+# call, with a new result, and you've just seen what that costs.
 #
 # **Now your own card.** Take its bandwidth from the data sheet, work out its floor, and
-# compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, an RTX
-# 4090 :spec:`RTX 4090 bandwidth`, an A100 with 40 GB :spec:`A100 40GB bandwidth` and an
-# H200 :spec:`H200 bandwidth`. Or :doc:`measure yours in the browser </your_gpu>`.
+# compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, and an
+# RTX 4090 :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser
+# </your_gpu>`.
 #
-# The figure has the floors, the tutorial's two times, and ours. The hollow points are
-# two more cards, as others measured them.
+# In the figure, points are times and bars are floors. **Find the tutorial's GPU, and
+# the floors of its two cards.** (The hollow points are two more cards, as others
+# measured them.)
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -306,10 +271,14 @@ fig.set_label(
 plt.show()
 
 # %%
-# So an A100 would have been fast enough for the tutorial's time, and an RTX 3060
-# nearly. And both of them came close to floors of their own (our model, in this box):
+# It lies left of both, where neither card can be. An A100 would have been fast enough,
+# and an RTX 3060 nearly.
 #
-# .. measured-by-others:: add-a100 add-rtx3060
+# .. dropdown:: Did those two come close to floors of their own?
+#
+#    Yes, both of them. The floor is our model in this box:
+#
+#    .. measured-by-others:: add-a100 add-rtx3060
 #
 # When the GPU loses
 # ------------------
@@ -318,8 +287,8 @@ plt.show()
 # lie in the CPU's memory, and you want the sum there, too. **Does the GPU still win?
 # Guess before you read on.**
 #
-# It doesn't. To see why, look at the *transfer*. Two vectors have to cross the link
-# between CPU and GPU, and then one has to come back. An H100's link has a rate, too:
+# It doesn't. Two vectors have to cross the link between CPU and GPU, and then one has
+# to come back. This is called the *transfer*. An H100's link has a rate, too:
 
 link = spec("PCIe 5 x16", "bandwidth")
 link_ms = 1e3 * 12 * n_then / link
@@ -331,25 +300,41 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # as long again. It's like driving to another town because the bread costs a cent less
 # there.
 #
-# And that is the best that the link allows. What did the H100's computer really need?
-# Going there and back took it :timing:`vector-add median "GPU, there and back"
-# @nvidia-h100-80gb-hbm3`, many times the floor, because the link wasn't what it waited
-# for. A GPU can't read ordinary memory, so the CPU first copied all the numbers to a
-# place where the GPU can (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that).
-# And the sum that came back was a new result, with all its pages.
-#
-# How much of it was the pages? If the sum comes back into a vector that was there
-# already, going there and back takes :timing:`vector-add median "GPU, there and back,
-# same" @nvidia-h100-80gb-hbm3`. The rest was the new result's, and it's much more than
-# a new result cost the sixteen cores above. Most likely a single core saw to the pages.
-#
-# So compare new with new, and same with same. With new results, the CPU alone was
-# :timing:`vector-add speedup "torch, new result"/"GPU, there and back"
-# @nvidia-h100-80gb-hbm3` as fast as the GPU, and with the same result
+# And that is the best that the link allows. Going there and back really took the H100's
+# computer :timing:`vector-add median "GPU, there and back, same"
+# @nvidia-h100-80gb-hbm3`, even with a vector ready for the sum. So the CPU alone was
 # :timing:`vector-add speedup "torch, same result"/"GPU, there and back, same"
-# @nvidia-h100-80gb-hbm3`.
+# @nvidia-h100-80gb-hbm3` as fast as the GPU. What helps is to do more with the data
+# while they are there. If your program adds, multiplies and transforms the same vectors
+# a hundred times, you pay for the transfer once.
 #
-# What helps is to do more with the data while they are there. If your program adds,
+# *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
+# for anything takes some microseconds. For 10 thousand numbers, the H100 took
+# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3` and its CPU
+# :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`. Where does it
+# break even? :doc:`Find out for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
+#
+# .. dropdown:: Why was the way so far above its floor, and longer for a new result?
+#
+#    A GPU can't read ordinary memory, so the CPU first copied all the numbers to a
+#    place where the GPU can (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that).
+#    The link wasn't what it waited for.
+#
+#    With a new result, there and back took :timing:`vector-add median "GPU, there and
+#    back" @nvidia-h100-80gb-hbm3`, much longer than a new result cost the sixteen cores
+#    above. An operating system clears new memory in small pieces, called *pages*, and
+#    most likely a single core saw to them. Compare new with new, and the CPU alone was
+#    :timing:`vector-add speedup "torch, new result"/"GPU, there and back"
+#    @nvidia-h100-80gb-hbm3` as fast.
+#
+# .. dropdown:: Why may NumPy need less time than PyTorch for a new result?
+#
+#    On two cores of an AMD EPYC, 20 million additions with a new result took PyTorch
+#    :timing:`vector-add median "torch, new result" @cpu-amd-epyc` and NumPy, on one
+#    core, :timing:`vector-add median "NumPy, new result" @cpu-amd-epyc`. NumPy asks
+#    Linux for *huge* pages, of 2 MB in place of 4 kB. PyTorch does so only if you set
+#    ``THP_MEM_ALLOC_ENABLE=1``.
+#
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer
 # once.
 #
@@ -363,13 +348,11 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #
 # Your turn
 # ---------
-#
 # You've caught one impossible number. Now write the function that would have caught it:
 # could a card whose memory delivers ``bandwidth`` bytes a second add two vectors of
 # ``n`` numbers in ``seconds``? A number has ``itemsize`` bytes: 4 in ``float32``, and 8
 # in ``float64``. Put your answer where the dots are, and run ``firstlight try
-# 02_first_speedup.py``. It runs only what the exercise needs, and answers in about a
-# second.
+# 02_first_speedup.py``. It answers in about a second.
 
 
 def possible(n, seconds, bandwidth, itemsize=4): ...

@@ -7,21 +7,20 @@ now. Two lines later you compute ``x + y``, and PyTorch says: *Expected all tens
 be on the same device, but found at least two devices, cuda:0 and cpu!* Did the first
 line do nothing at all?
 
-It did something, but not what it seems to do. On this page you'll try such lines one by
-one, and look where your :term:`tensor` is after each of them. By the end you'll know
-which lines move a tensor and which don't, and you'll write a program that runs on a
-laptop without a GPU and on a cluster. If you are in a hurry, copy the lines below, and
-come back when one of them surprises you.
+It did something, but not what it seems to do. Let's try such lines one by one, and look
+where your :term:`tensor` is after each of them. By the end you'll know which lines move
+a tensor, and you'll write programs that run on a laptop without a GPU and on a cluster.
+If you are in a hurry, copy the lines below, and come back when one of them surprises
+you.
 
-**Time:** 12 minutes. **Needs:** any computer, and some PyTorch.
+**Time:** 10 minutes. **Needs:** any computer, and some PyTorch.
 """
 
 # %%
 # Copy this
 # ---------
 #
-# ``torch.accelerator`` needs PyTorch 2.6. With an older one, write ``device =
-# torch.device("cuda" if torch.cuda.is_available() else "cpu")``.
+# These lines do it right, on a GPU of any maker or without one.
 
 import numpy as np
 import torch
@@ -42,10 +41,9 @@ print(result.cpu().numpy())  # back to NumPy
 # Move it, and look
 # -----------------
 #
-# Let's do again what went wrong, and look at the tensor afterwards. If your computer
-# has no GPU, like the one that built this page, we use ``meta`` as the second device.
-# Its tensors have a shape but no numbers, and move by the same rules. **Where will it
-# be?**
+# Let's do again what went wrong, and look at the tensor afterwards. (Without a GPU, we
+# use ``meta`` as the second device. Its tensors have a shape but no numbers, and move
+# by the same rules.) **Where will the image be?**
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -54,9 +52,9 @@ image.to(gpu)
 print("image is on", image.device)
 
 # %%
-# It is still on ``cpu``. The line did make a tensor on the GPU, but we didn't give it a
-# name, so it was thrown away at once. You know this from strings: ``text.upper()`` does
-# not change ``text``, it *returns* another string, and if you don't keep that, nothing
+# It's still on ``cpu``. The line did make a tensor on the GPU, but we didn't give it a
+# name, so it was thrown away at once. You know this from strings: ``text.upper()``
+# doesn't change ``text``, it *returns* another string. If you don't keep that, nothing
 # has happened. So let's keep it:
 
 image_there = image.to(gpu)
@@ -64,21 +62,17 @@ print("image is on", image.device, "and image_there is on", image_there.device)
 print("get_device:", image.get_device(), "and", image_there.get_device())
 
 # %%
-# What ``.device`` tells you is a :term:`device`: a place where PyTorch can compute,
-# with the memory that belongs to it. The CPU is one, and each GPU is another, because a
-# GPU has a memory of its own.
+# ``.device`` tells you the :term:`device`: a place where PyTorch can compute, with
+# memory of its own. The CPU is one, and each GPU is another. (``get_device()``, in
+# older notebooks, returns only the number of the GPU, and -1 for the CPU.)
 #
-# In older notebooks you'll meet ``image.get_device()``. It returns only the number of
-# the GPU, and -1 on the CPU. So on a computer with a GPU you'd see cuda:0, -1 and 0
-# above. ``.device`` says the same in words.
+# There are short forms, too: ``x.cpu()`` for ``x.to("cpu")``, ``x.cuda()`` for
+# ``x.to("cuda")``, and ``x.cuda(1)`` for the second GPU. They also return the moved
+# tensor, and leave ``x`` where it was. Avoid ``.cuda()``: it fails on every computer
+# that has no NVIDIA or AMD GPU.
 #
-# You'll also meet two short forms. ``x.cpu()`` means ``x.to("cpu")``, and ``x.cuda()``
-# means ``x.to("cuda")``, or ``x.cuda(1)`` if you want the second GPU. They return the
-# moved tensor, too, and leave ``x`` where it was. Avoid ``.cuda()``: it fails on every
-# computer that has no NVIDIA or AMD GPU.
-#
-# The figure below shows the same with boxes. A name is a label on a
-# box, and ``.to`` never takes a label off.
+# Here is the same with boxes. A name is a label on a box, and ``.to`` never takes a
+# label off.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -117,9 +111,9 @@ plt.show()
 # It was there already
 # --------------------
 #
-# What does ``.to`` do if the tensor is already where you want it? Here is a small
-# program that counts to three on the CPU. After each step it keeps the total, in two
-# ways. **Write down the two lists that it prints, before you look.**
+# What does ``.to`` do if the tensor is already where you want it? This small program
+# counts to three on the CPU, and after each step it keeps the total, in two ways.
+# **Write down the two lists that it prints, before you look.**
 
 total = torch.zeros(1)
 kept, copies = [], []
@@ -141,61 +135,43 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 
 # %%
 # In other words, ``.to`` promises you a tensor in that place, and makes one only if it
-# has to. If you need a copy, ask for one: ``copy=True`` always makes it, and so does
+# has to. So you can write ``.to(device)`` wherever you like, without an ``if`` around
+# it. If you need a copy, ask for one: ``copy=True`` always makes it, and so does
 # ``total.clone()``.
 #
 # This mistake is nasty because a GPU hides it. With ``total`` on a GPU, ``.cpu()`` has
 # to copy, and you'd get ``[1, 2, 3]``. Then the program is right on the cluster, and
 # wrong on the laptop of the colleague who has no GPU.
 #
-# Why does PyTorch do it at all? Because in this way you can write ``.to(device)``
-# wherever you like, and it costs next to nothing if there is nothing to move. You don't
-# have to put an ``if`` around it.
-#
-# A *model* behaves differently, because ``model.to(device)`` moves the model itself.
-# See :doc:`/tutorials/2_devices/05_moving_a_model`. For other lines you can look up
-# whether they copy, and whether your program has to wait for the GPU:
-# :doc:`/copies_and_waits`. The price of waiting has a page of its
-# own, :doc:`/tutorials/2_devices/06_queues`.
+# A *model* is different: ``model.to(device)`` moves the model itself
+# (:doc:`/tutorials/2_devices/05_moving_a_model`). You can look up what other lines do:
+# :doc:`/copies_and_waits`.
 #
 # Choose the device once
 # ----------------------
 #
 # If you write ``"cuda"`` in twenty places, your program fails in twenty places on the
-# first computer without CUDA. So choose the device at the top of the program, and write
-# ``device`` everywhere else. Most programs that you'll read choose it like this:
+# first computer without CUDA. So choose the device at the top, and write ``device``
+# everywhere else. Most programs that you'll read choose it like this:
 
 chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 print(chosen)
 
 # %%
 # That line finds an NVIDIA GPU, or an AMD GPU, which PyTorch calls ``"cuda"`` as well.
-# On a Mac or with an Intel GPU, it takes the CPU. The lines under *Copy this* find all
-# of them. Whichever you use, *print* what was chosen. If your program falls back to the
-# CPU, you won't get an error. It will just be slow.
+# With a GPU of Apple or Intel, it takes the CPU. The lines under *Copy this* find
+# those, too, but need PyTorch 2.6. Whichever you use, *print* what was chosen. If your
+# program falls back to the CPU, you won't get an error. It will just be slow.
 #
-# With a device in your hand, you can often do without a move. ``torch.zeros(n)`` makes
-# its zeros on the CPU, and ``torch.zeros(n, device=device)`` makes them where you need
-# them. So does ``torch.zeros_like(x)``, which follows ``x``. Is that worth typing?
+# With a device in your hand, you can often do without a move. ``torch.zeros(n,
+# device=device)`` makes its zeros where you need them, and ``torch.zeros_like(x)``
+# follows ``x``. Is that worth typing?
 #
-# On an H100, 67 million ones that were made on the CPU and then moved took
+# On an H100's computer, 67 million ones that were made on the CPU and then moved took
 # :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
-# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so, counting
-# the time to make them on the CPU, it was :timing:`moving speedup "made there"/"made
-# here, moved" @nvidia-h100-80gb-hbm3` as fast.
-#
-# Which GPU, if there are several?
-# --------------------------------
-#
-# On a shared node the scheduler usually shows you only your own GPUs, so yours is
-# ``cuda:0``. To see it work, run ``nvidia-smi`` in a second terminal. With several GPUs
-# of your own you need their numbers: ``torch.device("cuda", 1)`` is the second one. If
-# you know `Dive into Deep Learning`__, you know ``try_gpu`` and ``try_all_gpus``. The
-# fold has them, for GPUs of any maker:
-#
-# __ https://d2l.ai/chapter_builders-guide/use-gpu.html
+# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`.
 
-# folded: try_gpu and try_all_gpus
+# folded: If you have several GPUs: try_gpu and try_all_gpus
 
 
 def try_gpu(i=0):
@@ -213,12 +189,8 @@ def try_all_gpus():
 print(try_gpu(), try_gpu(10), try_all_gpus())
 
 # %%
-# The book's ``try_all_gpus`` returns an *empty* list on a computer without a GPU. A
-# loop over an empty list does nothing, and you don't get an error. Ours returns the CPU
-# in that case.
-#
-# How do you write such a device as a string? Two of these four are wrong, one is
-# unusual, and one is the third GPU. **Which is which?**
+# How do you write a device as a string? Two of these four are wrong, one is unusual,
+# and one is the third GPU. **Which is which?**
 
 for name in ("cuda:2", "cuda0", "gpu", "meta"):
     try:
@@ -228,26 +200,20 @@ for name in ("cuda:2", "cuda0", "gpu", "meta"):
 
 # %%
 # GPUs are counted from 0, so ``"cuda:2"`` is the *third*, and the number needs its
-# colon. After a word that PyTorch doesn't know, such as ``"gpu"``, or
-# ``x.to("random")``, the message lists all the words that it does know. There is no
-# ``gpu=True`` either: ``torch.ones(3, gpu=True)`` is a ``TypeError``.
+# colon. (On a shared node you usually see only your own, so yours is ``cuda:0``.) If
+# PyTorch doesn't know the word, as in ``"gpu"`` or ``x.to("random")``, the message
+# lists all the words that it does know.
 #
-# Did it surprise you that ``"cuda:2"`` works, although you may have no GPU at all?
-# That's because it is only a name. You get the error when you *move* something there:
-# ``invalid device ordinal`` if you don't have three GPUs, or ``Torch not compiled with
-# CUDA enabled`` if your PyTorch has no code for NVIDIA's GPUs. :doc:`/doctor` knows
-# what to do.
-#
-# Finally, ``"cuda"`` without a number is the *current* GPU, which is the first one
-# unless you call ``torch.cuda.set_device``. A tensor there says ``cuda:0``, and for
-# Python the two names aren't equal. So to ask whether ``x`` is on such a GPU, write
-# ``x.device.type == "cuda"``.
+# Did it surprise you that ``"cuda:2"`` works, although you may have no GPU at all? It's
+# only a name. You get the error when you *move* something there: ``invalid device
+# ordinal`` if you don't have three GPUs, or ``Torch not compiled with CUDA enabled`` if
+# your PyTorch has no code for NVIDIA's GPUs. :doc:`/doctor` knows what to do.
 #
 # Two devices in one line
 # -----------------------
 #
-# Now we can understand the error from the beginning. We multiply a batch of data by
-# weights, and we forgot to move one of the two:
+# Now the error from the beginning. We multiply a batch of data by weights, and we
+# forgot to move one of the two:
 
 batch = torch.ones(4, 3)
 weights = torch.tensor([0.2, 0.3, 0.5], device=gpu)
@@ -257,21 +223,11 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# With an NVIDIA GPU, the message reads like the first of these. For a `matrix
-# product`__, it reads like the second:
-#
-# .. code-block:: text
-#
-#     Expected all tensors to be on the same device, but found at least two devices,
-#         cuda:0 and cpu!
-#     Expected all tensors to be on the same device, but got mat2 is on cuda:0,
-#         different from other tensors on cpu (when checking argument in method
-#         wrapper_CUDA_mm)
+# The message names the devices, but not your variables. (For a `matrix product`__, it
+# reads *but got mat2 is on cuda:0, different from other tensors on cpu*.) So print the
+# device of everything in that line, find the one that is elsewhere, and move it:
 #
 # __ https://github.com/yolain/ComfyUI-Easy-Use/issues/937
-#
-# It names the devices, but not your variables. So print the device of everything in
-# that line, find the one that is elsewhere, and move it:
 
 for name, tensor in {"batch": batch, "weights": weights}.items():
     print(name, "is on", tensor.device)
@@ -284,24 +240,24 @@ print("scores is on", scores.device)
 # somebody made inside a function without saying ``device=``.
 #
 # Why doesn't PyTorch simply move the tensor for you? Because a move is slow, and you
-# would never find out.
-#
-# How slow? This is what ``.to`` took on an H100, for 67 million numbers (268 MB):
+# would never find out. This is what ``.to`` took on an H100, for 67 million numbers:
 #
 # - the tensor was there already: :timing:`moving median "there already"
 #   @nvidia-h100-80gb-hbm3`;
 # - a copy within the GPU: :timing:`moving median "copy, new memory"
-#   @nvidia-h100-80gb-hbm3`, so its memory moved :timing:`moving rate "copy, new memory"
-#   @nvidia-h100-80gb-hbm3`, read and written;
+#   @nvidia-h100-80gb-hbm3`;
 # - from the CPU's memory to the GPU: :timing:`moving median "from the host"
 #   @nvidia-h100-80gb-hbm3`.
 #
-# In a loop, a hidden move of the third kind would eat all that the GPU gains.
+# In a loop, a hidden move of the third kind would eat all that the GPU gains. *Pinned*
+# memory makes it faster: :doc:`/tutorials/2_devices/08_pinned_memory`.
 #
-# There are two exceptions, and both are about single numbers. A number of Python goes
-# with every device, so ``weights * 2`` is fine. So is ``weights * torch.tensor(2.0)``,
-# because that tensor has no dimensions. It doesn't work the other way round: a tensor
-# on the CPU can't be multiplied by a single number on the GPU.
+# .. dropdown:: The exceptions: single numbers go with every device
+#
+#    A number of Python does, so ``weights * 2`` is fine. So is ``weights *
+#    torch.tensor(2.0)``, because that tensor has no dimensions. It doesn't work the
+#    other way round: a tensor on the CPU can't be multiplied by a single number on the
+#    GPU.
 
 # folded: Time the moves on your own computer
 
@@ -327,9 +283,6 @@ if has_gpu:
 bench.show()
 
 # %%
-# *Pinned* memory makes a move faster: :doc:`/tutorials/2_devices/08_pinned_memory`. The
-# next page moves a whole training: :doc:`/tutorials/2_devices/02_training_loop`.
-#
 # From NumPy and back
 # -------------------
 #
@@ -344,17 +297,13 @@ print("shared:", shared)
 print("copied:", copied)
 
 # %%
-# ``from_numpy`` doesn't copy. It makes a tensor around the array's memory, so that a
-# change of one shows in the other. ``torch.tensor`` always copies. It can also take the
-# numbers straight to the GPU, and change their type on the way. Do that, because
-# NumPy's ``float64`` numbers need twice the bytes, are slow on most GPUs, and don't
-# work at all on Apple's.
+# ``from_numpy`` makes a tensor around the array's memory, so that a change of one shows
+# in the other. ``torch.tensor`` always copies. It can also take the numbers straight to
+# the GPU, and change their type on the way. Do that, because NumPy's ``float64`` is
+# slow on most GPUs, and doesn't work at all on Apple's.
 #
-# The memory behind a tensor is called its *storage*. If you want to know whether two
-# tensors share it, compare ``x.untyped_storage().data_ptr()``, which is its address.
-#
-# The way back is ``.numpy()``. It doesn't copy either, and so it works only if the
-# tensor is on the CPU, and only if PyTorch isn't recording a gradient for it:
+# The way back is ``.numpy()``. It doesn't copy either, so it works only if the tensor
+# is on the CPU, and only if PyTorch isn't recording a gradient for it:
 
 weights = torch.ones(3, requires_grad=True)
 try:
@@ -364,31 +313,11 @@ except RuntimeError as error:
 print(weights.detach().cpu().numpy())
 
 # %%
-# ``.detach().cpu().numpy()`` is the form that works from everywhere: let go of the
-# gradient, come to the CPU, become an array. But remember the list ``[3, 3, 3]``. If
-# the tensor was on the CPU already, then ``.detach()`` and ``.cpu()`` and ``.numpy()``
-# all return something around the same memory.
-#
-# Finally, if your notebook is some years old, these lines still run, but nobody writes
-# them any more:
-#
-# .. list-table:: Lines of older notebooks, and what to write today
-#    :header-rows: 1
-#
-#    * - you find
-#      - write
-#    * - ``torch.FloatTensor([1, 2]).cuda()``
-#      - ``torch.tensor([1.0, 2.0], device=device)``
-#    * - ``torch.LongTensor(labels)``
-#      - ``torch.tensor(labels, dtype=torch.int64)``
-#    * - ``x.storage()``, a ``torch.cuda.FloatStorage`` if ``x`` is on a GPU
-#      - ``x.device``, or ``x.untyped_storage().device``
-#    * - ``if x.get_device() >= 0``
-#      - ``if x.device.type != "cpu"``
-#
-# Does a move change a number? Only if it changes the type:
+# ``.detach().cpu().numpy()`` works from everywhere: let go of the gradient, come to the
+# CPU, become an array. But remember the list ``[3, 3, 3]``. If the tensor was on the
+# CPU already, then all three return something around the same memory.
 
-# folded: There and back again, on an odd size
+# folded: Does a move change a number? There and back again, on an odd size
 
 rng = np.random.default_rng(seed=1)
 exact = rng.standard_normal(1_000_003)
@@ -403,6 +332,36 @@ assert torch.equal(tilted.to(device, copy=True).cpu(), tilted)
 print("transpose, there and back: equal, bit for bit")
 
 # %%
+# If your notebook is some years old
+# ----------------------------------
+#
+# Skip this if it isn't. The *storage* of a tensor is the memory behind it. Two tensors
+# share it if ``x.untyped_storage().data_ptr()``, its address, is the same.
+#
+# .. list-table:: Lines of older notebooks, and what to write today
+#    :header-rows: 1
+#
+#    * - you find
+#      - write
+#    * - ``torch.FloatTensor([1, 2]).cuda()``
+#      - ``torch.tensor([1.0, 2.0], device=device)``
+#    * - ``torch.LongTensor(labels)``
+#      - ``torch.tensor(labels, dtype=torch.int64)``
+#    * - ``torch.ones(3, gpu=True)``, a ``TypeError``
+#      - ``torch.ones(3, device=device)``
+#    * - ``x.storage()``, a ``torch.cuda.FloatStorage`` if ``x`` is on a GPU
+#      - ``x.device``, or ``x.untyped_storage().device``
+#    * - ``if x.get_device() >= 0``
+#      - ``if x.device.type != "cpu"``
+#    * - ``if x.device == "cuda"``: this is the *current* GPU, the first one unless you
+#        call ``torch.cuda.set_device``, but a tensor there says ``cuda:0``
+#      - ``if x.device.type == "cuda"``
+#    * - ``try_all_gpus`` of `Dive into Deep Learning`__, *empty* without a GPU, so that
+#        a loop over it does nothing, without an error
+#      - the one above, which has the CPU then
+#
+# __ https://d2l.ai/chapter_builders-guide/use-gpu.html
+#
 # Your turn
 # ---------
 #
@@ -411,8 +370,8 @@ print("transpose, there and back: equal, bit for bit")
 # ``float64`` that stays as it is when ``x`` changes. The tensor may have a gradient, or
 # a type that NumPy doesn't know, such as ``bfloat16``.
 #
-# Put your answer where the dots are, and run ``firstlight try 01_moving.py``. It runs
-# only what the exercise needs, and answers in about a second.
+# Put your answer where the dots are, and run ``firstlight try 01_moving.py``. It
+# answers in about a second.
 
 
 def snapshot(x): ...

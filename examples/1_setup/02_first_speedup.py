@@ -223,11 +223,6 @@ for card, bandwidth in bandwidths.items():
 # can't know. The 320 milliseconds are the opposite: possible, but very slow. It was one
 # call, with a new result, and you've just seen what that costs.
 #
-# **Now your own card.** Take its bandwidth from the data sheet, work out its floor, and
-# compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, and an
-# RTX 4090 :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser
-# </your_gpu>`.
-#
 # In the figure, points are times and bars are floors. **Find the tutorial's GPU, and
 # the floors of its two cards.** (The hollow points are two more cards, as others
 # measured them.)
@@ -280,6 +275,11 @@ plt.show()
 #
 #    .. measured-by-others:: add-a100 add-rtx3060
 #
+# **Now your own card.** Take its bandwidth from the data sheet, work out its floor, and
+# compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, and an
+# RTX 4090 :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser
+# </your_gpu>`.
+#
 # When the GPU loses
 # ------------------
 #
@@ -314,7 +314,7 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`. Where does it
 # break even? :doc:`Find out for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
 #
-# .. dropdown:: Why was the way so far above its floor, and longer for a new result?
+# .. dropdown:: Why was the way so far above its floor? And when is NumPy quicker?
 #
 #    A GPU can't read ordinary memory, so the CPU first copied all the numbers to a
 #    place where the GPU can (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that).
@@ -327,27 +327,15 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #    :timing:`vector-add speedup "torch, new result"/"GPU, there and back"
 #    @nvidia-h100-80gb-hbm3` as fast.
 #
-# .. dropdown:: Why may NumPy need less time than PyTorch for a new result?
-#
 #    On two cores of an AMD EPYC, 20 million additions with a new result took PyTorch
 #    :timing:`vector-add median "torch, new result" @cpu-amd-epyc` and NumPy, on one
 #    core, :timing:`vector-add median "NumPy, new result" @cpu-amd-epyc`. NumPy asks
 #    Linux for *huge* pages, of 2 MB in place of 4 kB. PyTorch does so only if you set
 #    ``THP_MEM_ALLOC_ENABLE=1``.
 #
-# multiplies and transforms the same vectors a hundred times, you pay for the transfer
-# once.
-#
-# *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
-# for anything takes some microseconds. For 10 thousand numbers, the H100 took
-# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3` and its CPU
-# :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`; for 100 thousand,
-# :timing:`wins-add median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3` and
-# :timing:`wins-add median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`. The break-even is
-# in between (:doc:`find yours </tutorials/2_devices/11_when_the_gpu_wins>`).
-#
 # Your turn
 # ---------
+#
 # You've caught one impossible number. Now write the function that would have caught it:
 # could a card whose memory delivers ``bandwidth`` bytes a second add two vectors of
 # ``n`` numbers in ``seconds``? A number has ``itemsize`` bytes: 4 in ``float32``, and 8

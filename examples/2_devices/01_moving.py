@@ -144,8 +144,8 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # wrong on the laptop of the colleague who has no GPU.
 #
 # A *model* is different: ``model.to(device)`` moves the model itself
-# (:doc:`/tutorials/2_devices/05_moving_a_model`). You can look up what other lines do:
-# :doc:`/copies_and_waits`.
+# (:doc:`/tutorials/2_devices/05_moving_a_model`). You can look up what other lines do,
+# such as ``print``: :doc:`/copies_and_waits`.
 #
 # Choose the device once
 # ----------------------
@@ -163,9 +163,9 @@ print(chosen)
 # those, too, but need PyTorch 2.6. Whichever you use, *print* what was chosen. If your
 # program falls back to the CPU, you won't get an error. It will just be slow.
 #
-# With a device in your hand, you can often do without a move. ``torch.zeros(n,
-# device=device)`` makes its zeros where you need them, and ``torch.zeros_like(x)``
-# follows ``x``. Is that worth typing?
+# With a device in your hand, you can often do without a move. ``torch.zeros(n)`` makes
+# its zeros on the CPU, and ``torch.zeros(n, device=device)`` where you need them.
+# (``torch.zeros_like(x)`` follows ``x``.) Is that worth typing?
 #
 # On an H100's computer, 67 million ones that were made on the CPU and then moved took
 # :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,

@@ -69,8 +69,9 @@ def in_words(
                 told = before if MISSING in words else told
                 parts += [words] * (MISSING not in words)
             text = "\n".join(parts)
-            text = PLACE.sub(r"*\1*", BOX.sub(lambda box: in_markdown(box[1]), linked(text)))
-            cell["source"] = [FOLD.sub(fold, TABLE.sub(table, text))]
+            text = FOLD.sub(fold, TABLE.sub(table, PLACE.sub(r"*\1*", linked(text))))
+            # Boxes last: what they become has no indent, and would end the fold that they are in.
+            cell["source"] = [BOX.sub(lambda box: in_markdown(box[1]), text)]
         else:
             cell["source"] = [MARK.sub(lambda mark: "# " if mark["title"] else "", "".join(cell["source"]))]
     return json.dumps(content)
@@ -87,7 +88,7 @@ def table(found: re.Match[str]) -> str:
     rows = [[cell_text(cell) for cell in row.children] for row in publish_doctree(found[0]).findall(nodes.row)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     title = [f"**{found[1].strip()}**", ""] if found[1].strip() else []
-    return "\n".join([*title, lines[0], "|---" * len(rows[0]) + "|", *lines[1:], ""])
+    return "\n".join([*title, lines[0], "|---" * len(rows[0]) + "|", *lines[1:], "", ""])
 
 
 def fold(found: re.Match[str]) -> str:

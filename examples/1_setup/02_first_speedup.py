@@ -82,12 +82,12 @@ del A, B, C  # they fill more than a gigabyte
 #
 # Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
 # vector for the result. If we have one already, PyTorch can write the sum there:
-# ``torch.add(A, B, out=C)``. It's the same addition of the same numbers. **Does it
-# matter? Guess, then run the next cell.**
+# ``torch.add(A, B, out=C)``. It's the same addition of the same numbers.
 #
 # A ``Bench`` does what you've just done by hand: it calls a function many times, waits
 # for the GPU, and keeps the :term:`median` time. NumPy joins in: it adds on one core of
-# the CPU, and PyTorch on all of them. (The last two rows are for later.)
+# the CPU, and PyTorch on all of them. **Does it matter where the sum goes? Guess, then
+# run the cell.** (Its last two rows are for later.)
 
 # folded: The functions that we time, with either result
 
@@ -266,12 +266,12 @@ fig.set_label(
 plt.show()
 
 # %%
-# It lies left of both, where neither card can be. An A100 would have been fast enough,
-# and an RTX 3060 nearly.
+# The tutorial's GPU lies left of both floors, where neither card can be. An A100 would
+# have been fast enough, and an RTX 3060 nearly.
 #
 # .. dropdown:: Did those two come close to floors of their own?
 #
-#    Yes, both of them. The floor is our model in this box:
+#    Yes, both of them. What our model says is the floor:
 #
 #    .. measured-by-others:: add-a100 add-rtx3060
 #

@@ -189,8 +189,8 @@ def try_all_gpus():
 print(try_gpu(), try_gpu(10), try_all_gpus())
 
 # %%
-# How do you write a device as a string? Two of these four are wrong, one is unusual,
-# and one is the third GPU. **Which is which?**
+# Sometimes you have to name a device yourself, in a string. Two of these four are
+# wrong, one you've met above, and one is the third GPU. **Which is which?**
 
 for name in ("cuda:2", "cuda0", "gpu", "meta"):
     try:
@@ -207,7 +207,7 @@ for name in ("cuda:2", "cuda0", "gpu", "meta"):
 # Did it surprise you that ``"cuda:2"`` works, although you may have no GPU at all? It's
 # only a name. You get the error when you *move* something there: ``invalid device
 # ordinal`` if you don't have three GPUs, or ``Torch not compiled with CUDA enabled`` if
-# your PyTorch has no code for NVIDIA's GPUs. :doc:`/doctor` knows what to do.
+# your PyTorch can't use any (:doc:`/doctor`).
 #
 # Two devices in one line
 # -----------------------
@@ -249,8 +249,8 @@ print("scores is on", scores.device)
 # - from the CPU's memory to the GPU: :timing:`moving median "from the host"
 #   @nvidia-h100-80gb-hbm3`.
 #
-# In a loop, a hidden move of the third kind would eat all that the GPU gains. *Pinned*
-# memory makes it faster: :doc:`/tutorials/2_devices/08_pinned_memory`.
+# In a loop, a hidden move from the CPU would eat all that the GPU gains. (*Pinned*
+# memory makes it faster: :doc:`/tutorials/2_devices/08_pinned_memory`)
 #
 # .. dropdown:: The exceptions: single numbers go with every device
 #
@@ -353,12 +353,16 @@ print("transpose, there and back: equal, bit for bit")
 #      - ``x.device``, or ``x.untyped_storage().device``
 #    * - ``if x.get_device() >= 0``
 #      - ``if x.device.type != "cpu"``
-#    * - ``if x.device == "cuda"``: this is the *current* GPU, the first one unless you
-#        call ``torch.cuda.set_device``, but a tensor there says ``cuda:0``
+#    * - ``if x.device == "cuda"``
 #      - ``if x.device.type == "cuda"``
-#    * - ``try_all_gpus`` of `Dive into Deep Learning`__, *empty* without a GPU, so that
-#        a loop over it does nothing, without an error
-#      - the one above, which has the CPU then
+#
+# Why not the last one? ``"cuda"`` alone is the *current* GPU, the first one unless you
+# call ``torch.cuda.set_device``. A tensor there says ``cuda:0``, and for Python the two
+# names aren't equal.
+#
+# If you know `Dive into Deep Learning`__: its ``try_all_gpus`` returns an *empty* list
+# on a computer without a GPU, so a loop over it does nothing, and you don't get an
+# error. Ours, in the fold above, returns the CPU.
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 #

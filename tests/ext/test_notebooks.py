@@ -44,8 +44,14 @@ def test_a_fold_keeps_the_addresses_of_its_links_and_what_others_measured() -> N
     assert "[a long\nguide](https://one.example/) and [a short one](https://two.example/)" in text
     assert "*three steps*" in text
     assert "measured-by-others" not in text
-    assert "| " in text
+    assert "| " in text[: text.index("</details>")]
     assert "__" not in text
+
+
+def test_what_follows_a_table_is_no_row_of_it() -> None:
+    page = ".. list-table:: Two\n   :header-rows: 1\n\n   * - a\n     - b\n   * - 1\n     - 2\n\nText."
+    (text,) = words(("markdown", page))
+    assert text.endswith("| 1 | 2 |\n\nText.")
 
 
 @pytest.mark.parametrize(

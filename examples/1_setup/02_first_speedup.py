@@ -67,9 +67,9 @@ if device.type == "cuda":  # a GPU from NVIDIA or AMD
 del A, B, C  # they fill more than a gigabyte
 
 # %%
-# The tab shows what an NVIDIA H100 did. But one try tells you little. So we repeated
-# both additions there, on the H100 and on the sixteen CPU cores beside it, until the
-# times agreed. ``A + B`` took :timing:`vector-add median "torch, new result"
+# If you don't have such a GPU, nothing is printed. The tab shows what an NVIDIA H100
+# did. But one try tells you little. So we repeated both additions, on the H100 and on
+# the sixteen CPU cores beside it, until the times agreed. ``A + B`` took :timing:`vector-add median "torch, new result"
 # @nvidia-h100-80gb-hbm3` on the CPU and :timing:`vector-add median "GPU, new result"
 # @nvidia-h100-80gb-hbm3` on the GPU, so the GPU was :timing:`vector-add speedup "GPU,
 # new result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast. The single try had
@@ -314,7 +314,7 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`. Where does it
 # break even? :doc:`Find out for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
 #
-# .. dropdown:: Why was the way so far above its floor? And when is NumPy quicker?
+# .. dropdown:: Why was the way so far above its floor? And is NumPy quicker?
 #
 #    A GPU can't read ordinary memory, so the CPU first copied all the numbers to a
 #    place where the GPU can (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that).
@@ -330,7 +330,8 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #    On two cores of an AMD EPYC, 20 million additions with a new result took PyTorch
 #    :timing:`vector-add median "torch, new result" @cpu-amd-epyc` and NumPy, on one
 #    core, :timing:`vector-add median "NumPy, new result" @cpu-amd-epyc`. NumPy asks
-#    Linux for *huge* pages, of 2 MB in place of 4 kB. PyTorch does so only if you set
+#    Linux for *huge* pages, of 2 MB in place of 4 kB. That may also be why NumPy's two
+#    times on the H100's computer are so close. PyTorch does so only if you set
 #    ``THP_MEM_ALLOC_ENABLE=1``.
 #
 # Your turn

@@ -170,8 +170,18 @@ print(chosen)
 # On an H100's computer, 67 million ones that were made on the CPU and then moved took
 # :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
 # they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`.
+#
+# Which GPU, if there are several?
+# --------------------------------
+#
+# Then you need their numbers. `Dive into Deep Learning`__ has ``try_gpu`` and
+# ``try_all_gpus`` for that. If there is no GPU, the book's list is *empty*, so a loop
+# over it does nothing, and you don't get an error. Ours has the CPU then, and finds
+# GPUs of any maker.
+#
+# __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 
-# folded: If you have several GPUs: try_gpu and try_all_gpus
+# folded: try_gpu and try_all_gpus
 
 
 def try_gpu(i=0):
@@ -189,8 +199,8 @@ def try_all_gpus():
 print(try_gpu(), try_gpu(10), try_all_gpus())
 
 # %%
-# Sometimes you have to name a device yourself, in a string. Two of these four are
-# wrong, one you've met above, and one is the third GPU. **Which is which?**
+# How do you write a device as a string? Two of these four are wrong, one you've met
+# above, and one is the third GPU. **Which is which?**
 
 for name in ("cuda:2", "cuda0", "gpu", "meta"):
     try:
@@ -359,12 +369,6 @@ print("transpose, there and back: equal, bit for bit")
 # Why not the last one? ``"cuda"`` alone is the *current* GPU, the first one unless you
 # call ``torch.cuda.set_device``. A tensor there says ``cuda:0``, and for Python the two
 # names aren't equal.
-#
-# If you know `Dive into Deep Learning`__: its ``try_all_gpus`` returns an *empty* list
-# on a computer without a GPU, so a loop over it does nothing, and you don't get an
-# error. Ours, in the fold above, returns the CPU.
-#
-# __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 #
 # Your turn
 # ---------

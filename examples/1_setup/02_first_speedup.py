@@ -69,11 +69,11 @@ del A, B, C  # they fill more than a gigabyte
 # %%
 # If you don't have such a GPU, nothing is printed. The tab shows what an NVIDIA H100
 # did. But one try tells you little. So we repeated both additions, on the H100 and on
-# the sixteen CPU cores beside it, until the times agreed. ``A + B`` took :timing:`vector-add median "torch, new result"
-# @nvidia-h100-80gb-hbm3` on the CPU and :timing:`vector-add median "GPU, new result"
-# @nvidia-h100-80gb-hbm3` on the GPU, so the GPU was :timing:`vector-add speedup "GPU,
-# new result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast. The single try had
-# given a third of that.
+# the sixteen CPU cores beside it, until the times agreed. ``A + B`` took
+# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on the CPU and
+# :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU, so
+# the GPU was :timing:`vector-add speedup "GPU, new result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` as fast. The single try had given a third of that.
 #
 # So the promise is nearly kept! We could stop here, and many people do.
 #

@@ -64,7 +64,7 @@ print("get_device:", image.get_device(), "and", image_there.get_device())
 # %%
 # ``.device`` tells you the :term:`device`: a place where PyTorch can compute, with
 # memory of its own. The CPU is one, and each GPU is another. (``get_device()``, in
-# older notebooks, returns only the number of the GPU, and -1 for the CPU.)
+# older notebooks, returns only the number of the GPU, and -1 if there is none.)
 #
 # There are short forms, too: ``x.cpu()`` for ``x.to("cpu")``, ``x.cuda()`` for
 # ``x.to("cuda")``, and ``x.cuda(1)`` for the second GPU. They also return the moved
@@ -174,10 +174,10 @@ print(chosen)
 # Which GPU, if there are several?
 # --------------------------------
 #
-# Then you need their numbers. `Dive into Deep Learning`__ has ``try_gpu`` and
-# ``try_all_gpus`` for that. If there is no GPU, the book's list is *empty*, so a loop
-# over it does nothing, and you don't get an error. Ours has the CPU then, and finds
-# GPUs of any maker.
+# Then you need their numbers. You may know ``try_gpu`` and ``try_all_gpus`` from `Dive
+# into Deep Learning`__. Without a GPU, the book's list is *empty*, so a loop over it
+# does nothing, and you don't get an error. Ours has the CPU then, and finds GPUs of any
+# maker.
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 
@@ -312,8 +312,9 @@ print("copied:", copied)
 # the GPU, and change their type on the way. Do that, because NumPy's ``float64`` is
 # slow on most GPUs, and doesn't work at all on Apple's.
 #
-# The way back is ``.numpy()``. It doesn't copy either, so it works only if the tensor
-# is on the CPU, and only if PyTorch isn't recording a gradient for it:
+# The way back is ``.numpy()``. It doesn't copy either, so a tensor on the GPU answers
+# ``can't convert cuda:0 device type tensor to numpy``: bring it home with ``.cpu()``
+# first. And PyTorch must not be recording a gradient for it:
 
 weights = torch.ones(3, requires_grad=True)
 try:
@@ -323,9 +324,11 @@ except RuntimeError as error:
 print(weights.detach().cpu().numpy())
 
 # %%
-# ``.detach().cpu().numpy()`` works from everywhere: let go of the gradient, come to the
-# CPU, become an array. But remember the list ``[3, 3, 3]``. If the tensor was on the
-# CPU already, then all three return something around the same memory.
+# ``.detach().cpu().numpy()`` works on every device: let go of the gradient, come to the
+# CPU, become an array. (A type that NumPy lacks, such as ``bfloat16``, has to become
+# another one first. For one number, write ``x.item()``.) But remember the list ``[3, 3,
+# 3]``. If the tensor was on the CPU already, then all three return something around the
+# same memory.
 
 # folded: Does a move change a number? There and back again, on an odd size
 

@@ -165,6 +165,7 @@ def course_network() -> nn.Sequential:
 
 
 KINDS = "The kinds of device that PyTorch knows"
+IMAGE = "/tutorials/4_imaging/01_first_light"
 FIND, FIRST, COUNT = (
     f"/tutorials/1_setup/{page}" for page in ("01_find_your_gpu", "02_first_speedup", "04_count_your_cpu")
 )
@@ -172,7 +173,7 @@ MOVING, QUEUES, WRONG = (f"/tutorials/2_devices/{page}" for page in ("01_moving"
 DEVICES, KERNELS = "/tutorials/2_devices", "/tutorials/3_kernels"
 TRANSFERS, MEMORY, WINS = (f"{DEVICES}/{page}" for page in ("04_small_copies", "10_memory", "11_when_the_gpu_wins"))
 PRECISION, NETWORK = f"{DEVICES}/13_precision", f"{DEVICES}/17_training_a_cnn"
-MODELS = f"{DEVICES}/05_moving_a_model"
+MODELS, TRAINING = f"{DEVICES}/05_moving_a_model", f"{DEVICES}/02_training_loop"
 PRODUCT, COALESCING = f"{KERNELS}/02_matrix_vector", f"{KERNELS}/05_coalescing"
 COMPILER = f"{KERNELS}/10_what_the_compiler_did"
 
@@ -205,7 +206,7 @@ def cpu_add() -> tuple[str, str]:
     )
 
 
-@claim(IMAGING, 'So the GPU is "up to 100x" faster.', "The host-device transfers, at the limit of PCIe", TRANSFERS)
+@claim(IMAGING, 'So the GPU is "up to 100x" faster.', "The host-device transfers, at the limit of PCIe", FIRST)
 def hundred_times() -> tuple[str, str]:
     least = 3 * 4 * ADDED / max(spec(card, "bandwidth") for card in ("GTX 1080", "GTX 1660 Ti"))
     there_and_back = 3 * 4 * ADDED / spec("PCIe 3 x16", "bandwidth")
@@ -244,7 +245,7 @@ def toolkit() -> tuple[str, str]:
     )
 
 
-@claim(IMAGING, "`model.train()` sets the training mode.", "The model's output in both modes", "/vocabulary")
+@claim(IMAGING, "`model.train()` sets the training mode.", "The model's output in both modes", TRAINING)
 def training_mode() -> tuple[str, str]:
     from firstlight.imaging import GridCoords, GriddedNet
 
@@ -257,7 +258,7 @@ def training_mode() -> tuple[str, str]:
     )
 
 
-@claim(IMAGING, "You have now trained a neural network.", "Count layers that take data as input", "/vocabulary")
+@claim(IMAGING, "You have now trained a neural network.", "Count layers that take data as input", "/where_from")
 def network() -> tuple[str, str]:
     from firstlight.imaging import GridCoords, GriddedNet
 
@@ -270,7 +271,7 @@ def network() -> tuple[str, str]:
     )
 
 
-@claim(IMAGING, "`nll_gridded` is a negative log-likelihood.", "Pure noise of known size against it", "/vocabulary")
+@claim(IMAGING, "`nll_gridded` is a negative log-likelihood.", "Pure noise of known size against it", IMAGE)
 def likelihood() -> tuple[str, str]:
     from firstlight.imaging.model.losses import nll
 
@@ -343,7 +344,7 @@ def fits() -> tuple[str, str]:
     return verdict(learned and bool(smaller)), f"A step changed its weights. Pictures of 16 × 16 do not fit: {smaller}."
 
 
-@claim(NOTEBOOK, "Batch sizes show what share of the time goes into moving data.", "Count pictures and steps", NETWORK)
+@claim(NOTEBOOK, "Batch sizes show what share of the time goes into moving data.", "Count pictures and steps", TRAINING)
 def batch_size() -> tuple[str, str]:
     sizes = (4, 64, 1024)
     batches = [[min(size, 50_000 - first) for first in range(0, 50_000, size)] for size in sizes]
@@ -556,7 +557,7 @@ def storage() -> tuple[str, str]:
     return verdict(not told, "true, but"), f"PyTorch says: {said}. `untyped_storage()` is the one to use."
 
 
-@claim(COURSE, "A product of N rows gets N times as fast.", "The time that its bytes take, however many threads", COUNT)
+@claim(COURSE, "A product of N rows gets N times as fast.", "The time of its bytes, however many threads", PRODUCT)
 def n_times() -> tuple[str, str]:
     most = 1.25e-3 / (MATRIX / spec("GTX 1650 GDDR6", "bandwidth"))
     return (
@@ -651,7 +652,7 @@ def same_device() -> tuple[str, str]:
     return verdict(bool(said), "not so", "true, but"), f"It is an exception, which a program can catch. {said}."
 
 
-@claim(TEXTBOOK, "The code works even if there is no GPU.", "Its trainer, with no GPU listed", MODELS)
+@claim(TEXTBOOK, "The code works even if there is no GPU.", "Its trainer, with no GPU listed", TRAINING)
 def indentation() -> tuple[str, str]:
     class Trainer:
         """The textbook sets the model in any case; the notes only where there are GPUs."""

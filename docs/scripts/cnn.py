@@ -66,7 +66,7 @@ for batch in (16, 64, 256):
         torch.manual_seed(0)
         loader = DataLoader(train_set, batch, shuffle=True)
         model = CNN()
-        model(pictures[:1])  # the lazy layer makes its weights when it sees a picture; only then they can move
+        model(pictures[:1])  # the lazy layer makes its weights when it sees a picture, and train() needs them
         model.to(device)
         train(model, loader, device, epochs=1)  # the first epoch also warms up
         losses, seconds = train(model, loader, device)

@@ -5,14 +5,14 @@ Shared memory: how do you stop asking for the same number?
 You want the product of two matrices on a GPU. You write the :term:`kernel` that
 everybody writes first: one thread for each element of the result, with a loop over a
 row of :math:`A` and a column of :math:`B`. It's right. Then you call the library, as
-PyTorch does, and that's many times as fast on the same card.
+PyTorch does, and on the same card that's many times as fast.
 
-**Write down a guess: what does your kernel spend its time on?** On this page you'll
-climb the first step of the ladder that leads up to the library. It's the one that
-you'll need for kernels of your own, because it makes a whole block of threads share
-what one of them has fetched.
+**Write down two guesses: how many times as fast, and what does your kernel spend its
+time on?** On this page you'll climb from the first kernel towards the library, one step
+at a time. At the end you can write the step that you'll need for kernels of your own:
+it makes a whole block of threads share what one of them has fetched.
 
-**Time:** 14 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 13 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -20,42 +20,49 @@ what one of them has fetched.
 # The ladder
 # ----------
 #
-# All of these multiply two matrices of 4,096 × 4,096 ``float32`` numbers. The first
-# four are Python, compiled by Numba. The library is cuBLAS, called by PyTorch. A rate
-# counts a multiplication and an addition as two operations.
+# Here is one product, of two matrices of 4,096 × 4,096 ``float32`` numbers, five times
+# on the same H100. The first four are kernels of this page, written in Python and
+# compiled by Numba. The library is cuBLAS, called by PyTorch.
 #
-# .. list-table:: The same product, on an H100
+# .. list-table:: One product, five times, on an H100
 #    :header-rows: 1
-#    :widths: 40 18 22 20
+#    :widths: 34 16 16 17 17
 #
 #    * - kernel
 #      - time
-#      - rate
-#      - of the library
-#    * - one thread for each element, as you'd write it first
+#      - speed of the library
+#      - from memory
+#      - from the tile
+#    * - 1: as you'd write it first
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
-#      - :timing:`shared-memory rate "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "first try"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - the same, with a ``while`` loop in place of ``for``
+#      - 2
+#      - none
+#    * - 2: ``while`` in place of ``for``
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
-#      - :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - the same with a *tile*, the subject of this page
+#      - 2
+#      - none
+#    * - 3: with a *tile*
 #      - :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`
-#      - :timing:`shared-memory rate "tile" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "tile"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - tiles, and 4 × 4 elements for each thread
+#      - 1/16
+#      - 2
+#    * - 4: tiles, and 4 × 4 elements for each thread
 #      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
-#      - :timing:`shared-memory rate "4 x 4 each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - the library
+#      - 1/32
+#      - 1/2
+#    * - 5: the library
 #      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
-#      - :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`
 #      - 100 %
+#      - not counted
+#      - not counted
 #
-# (The figure of this page calls the middle three *column along x*, *tile* and *4 x 4
-# each*. It begins with a mistake, *row along x*, in which neighbouring threads read
-# numbers that lie a whole row apart.) Let's begin with the slowest of the table.
+# The last two columns say how many numbers a thread asks for whenever it multiplies
+# two: from memory, and from a *tile*, which you'll meet soon. From line 2 to 3, the
+# first of them falls, and from 3 to 4 the second. So you can read the ladder as a story
+# of asking less often. **But which step doesn't fit?** Let's begin with line 1.
 
 import numpy as np
 
@@ -84,33 +91,15 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
-# product, each is loaded 4,096 times. Each thread asks for two numbers to do a single
-# multiply-add, and thousands of others ask for the same ones. So is that where the time
+# product, each is loaded 4,096 times. So a thread asks for two numbers to multiply them
+# once, and thousands of others ask for the same ones. Surely that's where the time
 # goes?
 #
 # First, it's something else
 # --------------------------
 #
-# Let's work out how fast the loads would allow us to be. In each clock cycle, a
-# multiprocessor of an H100 can start multiply-adds for four warps. But in the same
-# cycle its nearest cache hands out only 32 numbers, one for each thread of *one* warp.
-# A multiply-add needs two for each thread. That takes the cache two cycles, in which
-# eight warps could have had their turn. So we should get an eighth of the :spec:`H100
-# SXM fp32` on the data sheet. **Divide, and look at the first line of the table.**
-#
-# An eighth would be 8.4, and it reached only :timing:`shared-memory rate "first try"
-# @nvidia-h100-80gb-hbm3`. So it isn't the number of loads that holds it back.
-#
-# What else is there? :doc:`Ask the compiler
-# </tutorials/3_kernels/10_what_the_compiler_did>`. It made 36 instructions for each
-# step of the loop. Two of them load, and one is the multiply-add. Nearly all the others
-# work out where ``a[row, k]`` lies, and ask whether ``k`` is negative, because in
-# Python ``a[row, -1]`` would be the last number of the row. A multiprocessor starts an
-# instruction for four warps in a cycle, whatever it does. So if one in 36 is a
-# multiply-add, a 36th of the card's rate is left at most. **Divide once more.**
-#
-# That's 1.9, and we got seven tenths of it. But you can help the compiler. If you
-# count with ``while``, it sees that ``k`` begins at 0 and only grows:
+# Look at line 2 of the ladder. Its kernel asks for exactly as many numbers. Only the
+# loop counts in another way:
 
 
 @cuda.jit
@@ -125,16 +114,23 @@ def column_along_x(a, b, c):
 
 
 # %%
-# That's 7.5 instructions for each step. On the H100 it took :timing:`shared-memory
-# median "column along x" @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory
-# median "first try" @nvidia-h100-80gb-hbm3`. Counting in another way made it
-# :timing:`shared-memory speedup "column along x"/"first try" @nvidia-h100-80gb-hbm3` as
-# fast, and the loads are still the same!
+# On the H100 it took :timing:`shared-memory median "column along x"
+# @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory median "first try"
+# @nvidia-h100-80gb-hbm3`. That's :timing:`shared-memory speedup "column along x"/"first
+# try" @nvidia-h100-80gb-hbm3` as fast, and the loads are the same! This is the step
+# that doesn't fit.
 #
-# With :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`, it's still
-# well below the eighth that the loads would allow. A thread that has asked for a number
-# waits until it comes, and the further away it lies, the longer that takes. So *now*
-# the loads are worth a thought. We want fewer of them, and from nearby.
+# :doc:`Ask the compiler </tutorials/3_kernels/10_what_the_compiler_did>` what happened.
+# With ``for``, it made 36 instructions for each step of the loop. Two of them load, and
+# one multiplies and adds. Nearly all the others work out where ``a[row, k]`` lies, and
+# ask whether ``k`` is negative, because in Python ``a[row, -1]`` would be the last
+# number of the row. With ``while`` the compiler sees that ``k`` begins at 0 and only
+# grows, and 7.5 instructions are left.
+#
+# So the first kernel was busy with instructions that compute nothing. In the second
+# one, many of the rest are loads. And a thread that has asked for a number waits until
+# it comes. The further away it lies, the longer that takes. So *now* the loads are
+# worth a thought: we want fewer of them, and from nearby.
 #
 # One page on the blackboard
 # --------------------------
@@ -237,8 +233,8 @@ def tiled(T):
 #   sum. Even if my own place in :math:`C` is beyond the edge, I don't leave, because
 #   the others need what I pin up.
 #
-# (And the ``range``? In the loop over ``T`` it does no harm. ``T`` is known when the
-# kernel is compiled, so the compiler writes out all the steps, and knows every ``k``.)
+# (The loop over ``T`` may be a ``for``. ``T`` is known when the kernel is compiled, so
+# the compiler writes out all the steps, and knows every ``k``.)
 #
 # What does it save? Let's count again, with tiles of 8 × 8:
 
@@ -260,12 +256,13 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # With ``T = 32``, the H100 took :timing:`shared-memory median "tile"
 # @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory median "column along x"
 # @nvidia-h100-80gb-hbm3`. That's :timing:`shared-memory speedup "tile"/"column along x"
-# @nvidia-h100-80gb-hbm3` as fast, though it loads only a 32nd of the numbers.
+# @nvidia-h100-80gb-hbm3` as fast, though it asks memory for only a 32nd of the numbers.
 #
-# Why not more? Because the plain kernel wasn't as bad as its count: the :doc:`caches
-# </tutorials/3_kernels/06_caches>` kept many of the numbers by themselves. And the tile
-# has come to a limit of its own, as you'll see below. So a tile isn't always worth it.
-# If every number is used only once, as in an addition, the blackboard is a detour.
+# Why isn't it more? For one thing, the kernel without a tile wasn't as bad as its
+# count, because the :doc:`caches </tutorials/3_kernels/06_caches>` kept many of the
+# numbers by themselves. And now the tile is in the way, as you'll see after the next
+# section. (A tile isn't always worth it, either. If every number is used only once, as
+# in an addition, the blackboard is a detour.)
 #
 # Break it: the edge
 # ------------------
@@ -273,9 +270,36 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # Matrices in real life don't end where a tile ends. Two mistakes about the number of
 # rounds are so common that you find them in manuals. One takes ``a.shape[1] // T``
 # rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
-# along a row of :math:`C`. Let's try both with four products, in which *m* × *k*
-# numbers meet *k* × *n*. The columns below are 8 × 8 × 8, 8 × 32 × 8, 8 × 33 × 8 and
-# 5 × 11 × 9. **Which of them will find the mistakes?**
+# along a row of :math:`C`. We let all three kernels multiply *m* × *k* numbers by *k* ×
+# *n*, for four choices of *m* × *k* × *n*. **Which of these will find the mistakes?**
+#
+# .. list-table:: With tiles of 8 × 8
+#    :header-rows: 1
+#
+#    * - rounds
+#      - 8 × 8 × 8
+#      - 8 × 32 × 8
+#      - 8 × 33 × 8
+#      - 5 × 11 × 9
+#    * - as above
+#      - right
+#      - right
+#      - right
+#      - right
+#    * - ``a.shape[1] // T``
+#      - right
+#      - right
+#      - wrong
+#      - wrong
+#    * - ``cuda.gridDim.x``
+#      - right
+#      - wrong
+#      - wrong
+#      - right
+#
+# In the first column everybody is right, because everything is a multiple of the tile.
+# Only the third finds both mistakes. **Test a tile with an odd k that's much longer
+# than n.**
 
 # folded: Kernels with the wrong number of rounds
 
@@ -315,6 +339,8 @@ def tiled_until(T, end):
 
 # %%
 
+# folded: How the three were tried
+
 
 def error_of(kernel, m, k, n):
     random = np.random.default_rng(seed=k)
@@ -338,22 +364,24 @@ for way, tiles in ways.items():
     print(f"{way:>10}:{told}")
 
 # %%
-# In the first column everybody is right, because everything is a multiple of the tile.
-# Only the third finds both mistakes. **Test a tile with an odd k that's much longer
-# than n.**
+# The same once more
+# ------------------
 #
-# The next steps
-# --------------
+# The library is still far ahead, so what does the tile wait for? Multiply a row of one
+# tile by a column of the other, and you read two numbers for each product. Shared
+# memory hands out 32 numbers in a clock cycle, one for each thread of *one* warp. So
+# two numbers take two cycles, in which a multiprocessor could have started a
+# multiply-add for eight warps, four in each cycle. An eighth of the :spec:`H100 SXM
+# fp32` on the data sheet is left. **Divide, before you go on.**
 #
-# The library is still far ahead. With a tile, each multiply-add takes two numbers from
-# shared memory in place of the cache, and shared memory hands out no more of them:
-# again 32 in a cycle. So the limit of an eighth is the same as above. But now nobody
-# has to wait for numbers from far away, and our tile comes near the limit, with
-# :timing:`shared-memory rate "tile" @nvidia-h100-80gb-hbm3`.
+# That's 8.4, and our tile reached :timing:`shared-memory rate "tile"
+# @nvidia-h100-80gb-hbm3`. (A multiplication and an addition count as two operations.)
+# It's nearly as good as such a tile can be.
 #
 # The remedy is the same once more: fetch a number, and use it many times. If a thread
 # computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
-# keeps them in its *registers*, which are even nearer.
+# keeps them in its *registers*, which are even nearer. That's half a number each time,
+# in place of two.
 
 # folded: How each thread fetches its numbers for the tiles
 
@@ -389,13 +417,11 @@ def multiplying(T, R):
 
 # %%
 # On the H100 that step brought :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` the speed of a tile.
-#
-# From there on it's weeks of work. The library reached :timing:`shared-memory rate
-# "torch" @nvidia-h100-80gb-hbm3`, about three quarters of what the data sheet promises.
-# (In the table below, a percentage beside a rate is a part of the best product that
-# PyTorch reached on the same card in the same run. That's why the library is near 100 %
-# there. *TF32* is far above, because it uses the tensor cores, with fewer digits.)
+# @nvidia-h100-80gb-hbm3` the speed of a tile, and you're at
+# :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
+# library. From there on it's weeks of work. The library itself reached
+# :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`, about three quarters of
+# what the data sheet promises.
 #
 # For a plain product, call the library. Write a tile when your kernel isn't in any
 # library, and reads the same numbers many times.
@@ -542,17 +568,19 @@ if not simulated():
 
 # %%
 
+# folded: All times, and the same on your own GPU, in this browser
 bench.show()
 
 # %%
-# In the figure of the opening, the circles are S. Boehm's, who climbed `his own
-# ladder`__ in CUDA C++, on an RTX A6000, with larger tiles. If you want to go on from
-# here, go on with him: his last step is at 94 %.
+# Others have climbed it, too. The circles are S. Boehm's, who wrote `the story of his
+# own ladder`__ in CUDA C++, on an RTX A6000, with larger tiles. *Column along x* is our
+# line 2. *Row along x* is the same kernel with its grid turned, so that neighbouring
+# threads read numbers that lie a whole row apart. If you want to go on from here, go on
+# with him: his last step is at 94 %.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 2
 
 BOEHM = {  # operations a second, for 4092 x 4092, on an RTX A6000
     "row along x": 309.0e9,
@@ -588,14 +616,17 @@ fig.set_label(
 plt.show()
 
 # %%
-# Somebody else climbed it on an A100. There a multiprocessor does 64 multiply-adds in a
-# clock cycle, and gets 32 numbers from shared memory. So a plain tile should leave a
-# quarter of the card's rate, and with 8 × 8 elements a thread nothing should be lost:
+# .. dropdown:: Does the count hold on another card?
 #
-# .. measured-by-others:: tile-a100 eight-a100
+#     Somebody else climbed it on an A100. There a multiprocessor does 64 multiply-adds
+#     in a clock cycle, and gets 32 numbers from shared memory. So a plain tile should
+#     leave a quarter of the card's rate, and with 8 × 8 elements a thread nothing
+#     should be lost:
 #
-# (The plain tile got a little more than our count allows, and we don't know how. With 8
-# × 8 elements, a sixth was lost after all.)
+#     .. measured-by-others:: tile-a100 eight-a100
+#
+#     The plain tile got a little more than our count allows, and we don't know how.
+#     With 8 × 8 elements, a sixth was lost after all.
 #
 # .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #
@@ -615,27 +646,25 @@ plt.show()
 # Your turn
 # ---------
 #
-# On :doc:`the page on coalescing </tutorials/3_kernels/05_coalescing>`, one of the two
-# had to go wrong: to transpose an image, either the reads or the writes go down the
-# columns. With a tile, both can go along rows.
+# You fit a model to your data by least squares, and for that you need :math:`A^T B`.
+# Both matrices have a row for each measurement, and there are many of them. Of course
+# you could transpose :math:`A` first. But a kernel with tiles can do without, if you
+# choose well who fetches what.
 #
-# Don't expect too much of it. On the H100, the better of those two took
-# :timing:`coalescing median "kernel, read columns" @nvidia-h100-80gb-hbm3`, and with
-# tiles it was :timing:`coalescing median "kernel, through tiles"
-# @nvidia-h100-80gb-hbm3`. But it's the best exercise for tiles that there is.
+# Write ``at_b(a, b, c)``, so that ``c`` becomes ``a.T @ b``, for blocks of 8 × 8
+# threads. Begin with a copy of ``product``, with ``T = 8``. The sum now runs down the
+# rows of both matrices, and only the tile of :math:`A` is another one. In the picture
+# it goes down :math:`A`, as it does in :math:`B`.
 #
-# Write ``transpose(image, out)``, for blocks of 16 × 16 threads:
-# ``transpose[blocks_for((columns, rows), (16, 16)), (16, 16)](image, out)``, with
-# ``out.shape == image.shape[::-1]``.
-#
-# Read a tile of the image along its rows, and wait. Then let the block write *its* tile
-# of ``out``, which is the one with the two block numbers swapped. Think about the
-# edges, because the guard for writing isn't the guard for reading. Put your kernel
-# where the dots are, and run ``firstlight try 07_shared_memory.py``.
+# Here is the catch. If each thread fetches the number of :math:`A` that belongs to its
+# own row of :math:`C`, neighbours read numbers that lie a whole row apart. So let the
+# neighbours in ``x`` fetch neighbours of a row, and find out where in the tile each
+# number has to be read afterwards. Put your kernel where the dots are, and run
+# ``firstlight try 07_shared_memory.py``. The check counts your loads.
 
 
 @cuda.jit
-def transpose(image, out): ...
+def at_b(a, b, c): ...
 
 
 # %%
@@ -643,43 +672,43 @@ def transpose(image, out): ...
 # folded: What check does: it traces your kernel on awkward shapes
 
 
-def find_problem(kernel, rows, columns):
-    image = np.random.default_rng(rows).uniform(1, 2, (rows, columns))
-    image = image.astype(np.float32)
-    out, grid = (
-        np.zeros((columns, rows), np.float32),
-        (-(-columns // 16), -(-rows // 16)),
-    )
+def find_problem(kernel, k, m, n):
+    random = np.random.default_rng(k)
+    a, b = (random.uniform(1, 2, (k, side)).astype(np.float32) for side in (m, n))
+    c = np.zeros((m, n), np.float32)
     try:
-        seen = trace(kernel, grid, (16, 16), image, out, limit=200_000)
+        seen = trace(kernel, blocks_for((n, m), (8, 8)), (8, 8), a, b, c, limit=10**6)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     if seen.out_of_bounds:
-        return (
-            f"{seen.out_of_bounds[0]}. Is there a guard for reading, one for writing?"
-        )
+        return f"{seen.out_of_bounds[0]}. Is there a guard for each load?"
     if seen.problems:
-        return f"{seen.problems[0]}. Is there a barrier between writing and reading?"
-    if not np.array_equal(out, image.T):
-        y, x = np.argwhere(out != image.T)[0]
-        return f"out[{y}, {x}] is {out[y, x]:.4f}, and should be {image[x, y]:.4f}."
-    counted = {**seen.sectors_per_load, **seen.sectors_per_store}
-    for name, count in counted.items():
-        if rows % 8 == columns % 8 == 0 and count > 4:
-            return f"{name} is touched with {count:.0f} sectors at a time, not with 4."
+        return f"{seen.problems[0]}. Are there two barriers in each round?"
+    wrong = np.abs(c - a.T.astype(np.float64) @ b) > 1e-6 * 4 * k
+    if wrong.any():
+        y, x = np.argwhere(wrong)[0]
+        should = float(a[:, y].astype(np.float64) @ b[:, x])
+        return f"c[{y}, {x}] is {c[y, x]:.4f}, and should be {should:.4f}."
+    loads, allowed = seen.counts("load", "global").sum(), 2 * k * m * n // 8
+    if k % 8 == m % 8 == n % 8 == 0:
+        if loads > allowed:
+            return f"it loads {loads:,} numbers, and with tiles it takes {allowed:,}."
+        for name, count in seen.sectors_per_load.items():
+            if count > 4:
+                return f"{name} is read in {count:.0f} sectors at a time, not in 4."
     return ""
 
 
 def check(kernel):
-    for rows, columns in ((32, 32), (16, 48), (21, 37), (35, 18), (1, 1)):
-        if problem := find_problem(kernel, rows, columns):
-            return f"Not yet. {rows} rows, {columns} columns: {problem}"
-    return "Right: both along rows, on every shape."
+    for k, m, n in ((8, 8, 8), (24, 16, 8), (33, 8, 8), (11, 5, 9), (3, 17, 10)):
+        if problem := find_problem(kernel, k, m, n):
+            return f"Not yet. {k} measurements, {m} and {n} columns: {problem}"
+    return "Right: each number is fetched once for eight threads, along the rows."
 
 
 # %%
 
-print(check(transpose))
+print(check(at_b))
 
 # %%
 # Two :doc:`puzzles </tutorials/3_kernels/14_puzzles>` go further: ``tile`` and
@@ -707,16 +736,24 @@ print(f"""\
 
 
 @cuda.jit
-def transpose_solution(image, out):
-    tile = cuda.shared.array((16, 17), np.float32)
+def at_b_solution(a, b, c):
+    a_tile = cuda.shared.array((8, 8), np.float32)
+    b_tile = cuda.shared.array((8, 8), np.float32)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    x, y = cuda.grid(2)
-    if y < image.shape[0] and x < image.shape[1]:
-        tile[ty, tx] = image[y, x]
-    cuda.syncthreads()
-    x, y = 16 * cuda.blockIdx.y + tx, 16 * cuda.blockIdx.x + ty
-    if y < out.shape[0] and x < out.shape[1]:
-        out[y, x] = tile[tx, ty]
+    column, row = cuda.grid(2)
+    fetched = 8 * cuda.blockIdx.y + tx  # the column of A, for whoever needs it
+    total = np.float32(0)
+    for first in range(0, a.shape[0], 8):
+        inside = first + ty < a.shape[0] and fetched < a.shape[1]
+        a_tile[ty, tx] = a[first + ty, fetched] if inside else np.float32(0)
+        inside = first + ty < b.shape[0] and column < b.shape[1]
+        b_tile[ty, tx] = b[first + ty, column] if inside else np.float32(0)
+        cuda.syncthreads()
+        for k in range(8):
+            total += a_tile[k, ty] * b_tile[k, tx]
+        cuda.syncthreads()
+    if row < c.shape[0] and column < c.shape[1]:
+        c[row, column] = total
 
 
-print(f"Our solution: {check(transpose_solution)}")
+print(f"Our solution: {check(at_b_solution)}")

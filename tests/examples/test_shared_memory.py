@@ -14,86 +14,61 @@ PAGE = "3_kernels/07_shared_memory.py"
 # -- The exercise ------------------------------------------------------------------------------------------------------
 
 
-@cuda.jit
-def without_a_tile(image, out):
-    x, y = cuda.grid(2)
-    if y < image.shape[0] and x < image.shape[1]:
-        out[x, y] = image[y, x]
-
-
-@cuda.jit
-def without_a_barrier(image, out):
-    tile = cuda.shared.array((16, 16), np.float32)
+def with_tiles(fetch, use="a_tile[k, ty]", end="a.shape[0]", first="cuda.syncthreads()", last="cuda.syncthreads()"):
+    """A kernel that multiplies in tiles, like the solution, with some of its lines to choose."""
+    source = f"""
+def at_b(a, b, c):
+    a_tile = cuda.shared.array((8, 8), np.float32)
+    b_tile = cuda.shared.array((8, 8), np.float32)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    x, y = cuda.grid(2)
-    if y < image.shape[0] and x < image.shape[1]:
-        tile[ty, tx] = image[y, x]
-    x, y = 16 * cuda.blockIdx.y + tx, 16 * cuda.blockIdx.x + ty
-    if y < out.shape[0] and x < out.shape[1]:
-        out[y, x] = tile[tx, ty]
+    column, row = cuda.grid(2)
+    mine = 8 * cuda.blockIdx.y + tx
+    total = np.float32(0)
+    for at in range(0, {end}, 8):
+        {fetch}
+        inside = at + ty < b.shape[0] and column < b.shape[1]
+        b_tile[ty, tx] = b[at + ty, column] if inside else np.float32(0)
+        {first}
+        for k in range(8):
+            total += {use} * b_tile[k, tx]
+        {last}
+    if row < c.shape[0] and column < c.shape[1]:
+        c[row, column] = total
+"""
+    namespace = {"cuda": cuda, "np": np}
+    exec(compile(source, "at_b", "exec"), namespace)
+    return cuda.jit(namespace["at_b"])
+
+
+ALONG_ROWS = "a_tile[ty, tx] = a[at + ty, mine] if at + ty < a.shape[0] and mine < a.shape[1] else np.float32(0)"
+TURNED = ALONG_ROWS.replace("[ty, tx]", "[tx, ty]")
+DOWN_COLUMNS = "a_tile[ty, tx] = a[at + tx, row] if at + tx < a.shape[0] and row < a.shape[1] else np.float32(0)"
 
 
 @cuda.jit
-def with_one_guard(image, out):
-    tile = cuda.shared.array((16, 16), np.float32)
-    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    x, y = cuda.grid(2)
-    inside = y < image.shape[0] and x < image.shape[1]
-    if inside:
-        tile[ty, tx] = image[y, x]
-    cuda.syncthreads()
-    if inside:
-        out[16 * cuda.blockIdx.x + ty, 16 * cuda.blockIdx.y + tx] = tile[tx, ty]
-
-
-@cuda.jit
-def turned_in_its_tile_only(image, out):
-    tile = cuda.shared.array((16, 16), np.float32)
-    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    x, y = cuda.grid(2)
-    if y < image.shape[0] and x < image.shape[1]:
-        tile[ty, tx] = image[y, x]
-    cuda.syncthreads()
-    if y < out.shape[0] and x < out.shape[1]:
-        out[y, x] = tile[tx, ty]
-
-
-@cuda.jit
-def written_down_columns(image, out):
-    tile = cuda.shared.array((16, 16), np.float32)
-    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    x, y = cuda.grid(2)
-    if y < image.shape[0] and x < image.shape[1]:
-        tile[ty, tx] = image[y, x]
-    cuda.syncthreads()
-    if y < image.shape[0] and x < image.shape[1]:
-        out[x, y] = tile[ty, tx]
-
-
-@cuda.jit
-def filled_turned(image, out):
-    tile = cuda.shared.array((16, 16), np.float32)
-    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    x, y = cuda.grid(2)
-    if y < image.shape[0] and x < image.shape[1]:
-        tile[tx, ty] = image[y, x]
-    cuda.syncthreads()
-    x, y = 16 * cuda.blockIdx.y + tx, 16 * cuda.blockIdx.x + ty
-    if y < out.shape[0] and x < out.shape[1]:
-        out[y, x] = tile[ty, tx]
+def without_a_tile(a, b, c):
+    column, row = cuda.grid(2)
+    if row < c.shape[0] and column < c.shape[1]:
+        total = np.float32(0)
+        for k in range(a.shape[0]):
+            total += a[k, row] * b[k, column]
+        c[row, column] = total
 
 
 WRONG = {
-    "no tile": (without_a_tile, "sectors"),
-    "no barrier": (without_a_barrier, "barrier"),
-    "one guard": (with_one_guard, "guard|barrier|should be"),
-    "not elsewhere": (turned_in_its_tile_only, "should be|guard|barrier"),
-    "a tile for nothing": (written_down_columns, "sectors"),
-    "the start": ("transpose", "should be"),
+    "no tile": (without_a_tile, "loads"),
+    "no first barrier": (with_tiles(ALONG_ROWS, first="pass"), "barriers"),
+    "no second barrier": (with_tiles(ALONG_ROWS, last="pass"), "barriers"),
+    "no guard": (with_tiles("a_tile[ty, tx] = a[at + ty, mine]"), "guard"),
+    "down the columns": (with_tiles(DOWN_COLUMNS, "a_tile[ty, k]"), "sectors"),
+    "read as in the product": (with_tiles(ALONG_ROWS, "a_tile[ty, k]"), "should be"),
+    "rounds, rounded down": (with_tiles(ALONG_ROWS, end="a.shape[0] // 8 * 8"), "should be"),
+    "a round for each block": (with_tiles(ALONG_ROWS, end="cuda.gridDim.x * 8"), "should be"),
+    "the start": ("at_b", "should be"),
 }
 
 
-test_answers = judged(["transpose_solution", filled_turned], WRONG)
+test_answers = judged(["at_b_solution", with_tiles(ALONG_ROWS), with_tiles(TURNED, "a_tile[ty, k]")], WRONG)
 
 
 # -- What the page claims ----------------------------------------------------------------------------------------------
@@ -115,6 +90,8 @@ def test_counts_are_those_of_the_text(page) -> None:
     multiply_adds = 32 * 8 * 32
     from_shared = [one.counts("load", "shared").sum() / multiply_adds for one in (page["shared_by_eight"], four)]
     assert from_shared == [2, 8 / 16]
+    # the ladder's third column
+    assert [2 / page["climbed"][name].covers[0] for name in ("tile", "4 x 4 each")] == [1 / 16, 1 / 32]
 
 
 def test_every_wrong_way_is_right_somewhere_and_found(page) -> None:
@@ -128,11 +105,25 @@ def test_every_wrong_way_is_right_somewhere_and_found(page) -> None:
     }
 
 
-def test_a_padded_tile_frees_the_banks(page) -> None:
-    image, out = np.ones((32, 32), np.float32), np.zeros((32, 32), np.float32)
+def transpose_in_tiles(width):
+    @cuda.jit
+    def transpose(image, out):
+        tile = cuda.shared.array((16, width), np.float32)
+        x, y = cuda.grid(2)
+        tile[cuda.threadIdx.y, cuda.threadIdx.x] = image[y, x]
+        cuda.syncthreads()
+        y, x = 16 * cuda.blockIdx.x + cuda.threadIdx.y, 16 * cuda.blockIdx.y + cuda.threadIdx.x
+        out[y, x] = tile[cuda.threadIdx.x, cuda.threadIdx.y]
+
+    return transpose
+
+
+def test_a_padded_tile_frees_the_banks() -> None:
+    image, out = np.random.default_rng(1).random((32, 32), np.float32), np.zeros((32, 32), np.float32)
     ways = []
-    for kernel in (page["transpose_solution"], filled_turned):
+    for kernel in (transpose_in_tiles(17), transpose_in_tiles(16)):
         conflicts = trace(kernel, (2, 2), (16, 16), image, out).bank_conflicts
+        assert np.array_equal(out, image.T)
         ways.append(max(each.ways for each in conflicts))
     assert ways[0] <= 2 < ways[1]
 

@@ -86,10 +86,16 @@ def column(record: Record, state: str, reasons: list[str], bench: str) -> Column
 
 
 class Timings(SphinxDirective):
-    """``.. timings:: vector-add`` with ``:show:`` for the table or ``:plot:`` for the figure."""
+    """``.. timings:: vector-add`` with ``:show:`` for the table or ``:plot:`` for the figure.
+
+    A page's text may draw some rows of one record: ``:machine: nvidia-l4`` and ``:rows: one label; another``.
+    """
 
     required_arguments = 1
-    option_spec: ClassVar[dict[str, Any]] = {"show": directives.flag, "plot": directives.flag}
+    option_spec: ClassVar[dict[str, Any]] = {
+        **dict.fromkeys(("show", "plot"), directives.flag),
+        **dict.fromkeys(("machine", "rows"), directives.unchanged_required),
+    }
 
     def run(self) -> list[nodes.Node]:
         """Return what this build and the records say."""
@@ -103,6 +109,8 @@ class Timings(SphinxDirective):
         fresh = [col for col in recorded if col.state != "stale"]
         here = [flagged(col, fresh) for col in (this_build(measured),) if col and col.timings]
         columns = recorded if fresh else here + recorded
+        if "rows" in self.options:
+            columns = [self.chosen(col) for col in fresh if col.anchor == self.options.get("machine")]
         if "plot" in self.options:
             return [nodes.raw("", svg(columns, bench), format="html")] if columns else []
         script = project_root(self.env) / "examples" / f"{example}.py"
@@ -114,6 +122,13 @@ class Timings(SphinxDirective):
             return [html]
         behind = nodes.raw("", rows_html(here, f"{bench}, this build", machines), format="html")
         return [html, *folded([behind], "What this build measured", "fl-screen")]
+
+    def chosen(self, col: Column) -> Column:
+        """Return a column with only the rows that the page asks for."""
+        labels = self.options["rows"].split("; ")
+        if unknown := set(labels) - {timing.label for timing in col.timings}:
+            raise self.error(f"{col.title} has no row {min(unknown)!r}: name some of its rows, with '; ' between them")
+        return replace(col, timings=tuple(timing for timing in col.timings if timing.label in labels))
 
 
 def flagged(here: Column, fresh: list[Column]) -> Column:

@@ -5,36 +5,55 @@ import sys
 import textwrap
 import time
 
-import numpy as np
 import pytest
 import torch
 from pages import EXAMPLES, judged
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
 from torch.utils.flop_counter import FlopCounterMode
 
 PAGE = "2_devices/17_training_a_cnn.py"
 
 
-def as_a_share(load, compute, calls, c):
-    return np.float64(1 / ((load + calls * c) / (load + compute)))
+class ByHand:
+    """A loader without PyTorch's."""
+
+    def __init__(self, dataset, batch, reach=0, same=False):
+        self.dataset, self.batch, self.reach = dataset, batch, reach
+        self.order = torch.randperm(len(dataset)) if same else None
+
+    def __len__(self):
+        return len(self.dataset) // self.batch
+
+    def __iter__(self):
+        order = torch.randperm(len(self.dataset)) if self.order is None else self.order
+        for first in range(0, len(self) * self.batch, self.batch):
+            x, y = self.dataset[order[first : first + self.batch].numpy()]
+            yield x, y.roll(self.reach)
+
+
+def in_batches(dataset, batch, order=RandomSampler, drop_last=True, **options):
+    rows = BatchSampler(order(dataset, **options), batch, drop_last=drop_last)
+    return DataLoader(dataset, batch_size=None, sampler=rows)
 
 
 WRONG = {
-    "the network alone": (lambda load, compute, calls, c: compute / (calls * c), "loads"),
-    "the CPU does not load": (lambda load, compute, calls, c: compute / (load + calls * c), "in both times"),
-    "the launches are free": (lambda load, compute, calls, c: (load + compute) / max(load, 5e-4), "small part"),
-    "loading hides launching": (lambda load, compute, n, c: (load + compute) / max(load, n * c), "small part"),
-    "the GPU never loses": (lambda load, compute, n, c: max(1.0, (load + compute) / (load + n * c)), "lose"),
-    "the wrong way round": (lambda load, compute, calls, c: (load + calls * c) / (load + compute), "launches"),
-    "one launch": (lambda load, compute, calls, c: (load + compute) / (load + c), "launches"),
-    "the time": (lambda load, compute, calls, c: load + calls * c, "launches"),
-    "an array": (lambda *_: np.ones(2), "not one number"),
-    "the start": ("at_most", "None"),
+    "item by item": (lambda data, batch: DataLoader(data, batch, shuffle=True, drop_last=True), "asks the data set"),
+    "in order": (lambda data, batch: in_batches(data, batch, SequentialSampler), "same order"),
+    "shuffled once": (lambda data, batch: ByHand(data, batch, same=True), "same order"),
+    "loaded beforehand": (lambda data, batch: list(in_batches(data, batch)), "same order"),
+    "the rest, too": (lambda data, batch: in_batches(data, batch, drop_last=False), "len(loader)"),
+    "drawn with replacement": (lambda data, batch: in_batches(data, batch, replacement=True), "different pictures"),
+    "others' labels": (lambda data, batch: ByHand(data, batch, reach=1), "labels"),
+    "one batch": (lambda data, batch: [data[list(range(batch))]] * (len(data) // batch), "different pictures"),
+    "one epoch alone": (lambda data, batch: iter(in_batches(data, batch)), "0 different pictures"),
+    "no length": (lambda data, batch: (each for each in in_batches(data, batch)), "no len()"),
+    "the start": ("in_one_go", "NoneType"),
 }
 
 
-test_answers = judged(["at_most_solution", as_a_share], WRONG)
+test_answers = judged(["in_one_go_solution", in_batches, ByHand], WRONG)
 
 
 # -- The networks ------------------------------------------------------------------------------------------------------

@@ -54,6 +54,13 @@ def test_what_follows_a_table_is_no_row_of_it() -> None:
     assert text.endswith("| 1 | 2 |\n\nText.")
 
 
+def test_a_figure_of_a_record_is_on_the_site_alone() -> None:
+    (text,) = words(("markdown", "Its times:\n\n.. timings:: sums\n   :plot:\n   :rows: a; b\n\nThey grow."))
+    assert text.startswith("Its times:\n\n(")
+    assert text.endswith(")\n\nThey grow.")
+    assert ":plot:" not in text
+
+
 @pytest.mark.parametrize(
     ("cell", "want"),
     [

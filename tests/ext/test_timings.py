@@ -25,6 +25,14 @@ bench.show()
 # The figure.
 
 bench.plot()
+
+# %%
+# One row alone:
+#
+# .. timings:: two-sums
+#    :plot:
+#    :machine: gpu-one
+#    :rows: only here
 '''
 HOSTILE = '<script>alert("x")</script>'
 
@@ -74,7 +82,7 @@ def changed(site) -> int:
 def test_page_has_this_build_and_the_machine(site) -> None:
     html = page(site)
     assert html.count('<div class="fl-timings"') == 1
-    assert html.count('<figure class="fl-figure"') == 1
+    assert html.count('<figure class="fl-figure"') == 2
     shown, _, behind = html.partition("What this build measured")
     assert "This build" not in shown
     assert "This build" in behind
@@ -93,6 +101,21 @@ def test_older_code_is_struck_through_and_not_drawn(site) -> None:
     figure = re.search(r'<figure class="fl-figure".*?</figure>', page(site), re.DOTALL)[0]
     assert "GPU-OLD" not in figure
     assert "GPU-ONE" in figure
+
+
+def test_a_page_draws_some_rows_of_one_machine(site) -> None:
+    _, figure = re.findall(r'<figure class="fl-figure".*?</figure>', page(site), re.DOTALL)
+    assert "only here on GPU-ONE" in figure
+    assert "short" not in figure
+    assert "EVIL" not in figure
+
+
+def test_a_row_that_no_record_has_fails_the_build(site) -> None:
+    site.write("examples/1_x/01_sums.py", EXAMPLE.replace(":rows: only here", ":rows: only here; nowhere"))
+    assert site.build("html").failed
+    assert "GPU-ONE has no row 'nowhere'" in site.log
+    site.write("examples/1_x/01_sums.py", EXAMPLE)
+    site.rebuild()
 
 
 def test_hostile_names_are_text(site) -> None:

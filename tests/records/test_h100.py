@@ -159,6 +159,10 @@ def test_a_network_is_launches_until_its_batch_is_large(median) -> None:
         [2.75, 2.05, 1.85], abs=0.1
     )
     assert load / real == pytest.approx(2, abs=0.2)
+    assert load > many
+    assert step("large, GPU/cuda:0/n=1") > eight
+    copied = median("2_devices/08_pinned_memory", "pinned-memory/to the GPU, pageable/cuda:0/n=4194304")
+    assert copied < min(load, real) / 5
     assert step("lesson, GPU/cuda:0/n=1") / launch == pytest.approx(4 / 3, abs=0.1)
     assert step("large, autocast/cuda:0/n=256") > many > step("large, channels_last/cuda:0/n=256")
     rows = read(RECORDS / "2_devices/17_training_a_cnn.json").timings

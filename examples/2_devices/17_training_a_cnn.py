@@ -153,8 +153,9 @@ def two_parts(loader, step):
     return load, (perf_counter() - start) / len(loader)
 
 
-# %% We try it on the medium network. In place of photographs we draw spiral galaxies,
-# which turn to the left or to the right.
+# %%
+# We try it on the medium network. In place of photographs we draw spiral galaxies. They
+# turn to the left or to the right.
 
 # folded: The three networks, and a step of training
 from contextlib import nullcontext
@@ -312,7 +313,7 @@ for place, wrong in errors.items():
 
 # %%
 
-# folded: What is timed
+# folded: What was timed, and all times of the three networks
 
 sizes = {"small": (1, 8, 256), "lesson": (1, 8, 256), "large": (1, 8)}
 bench = Bench("training-a-cnn", budget=6 if has_gpu else 2.5)
@@ -338,9 +339,7 @@ for name, (convolutions, flat, shape) in nets.items():
             step = make_step(cnn(convolutions, flat).to(device))
             bench.time(f"{name}, GPU", step, x.to(device), y.to(device), n=b)
 
-# %%
-
-# folded: On an NVIDIA or AMD card: the large network, larger batches, two tricks
+# on an NVIDIA or AMD card: the large network, larger batches, two tricks
 if device.type == "cuda":
     tricks = {
         "GPU": (torch.contiguous_format, as_is),
@@ -356,9 +355,6 @@ if device.type == "cuda":
             pictures = x[:b].to(device, memory_format=order)
             bench.time(f"large, {trick}", step, pictures, y[:b].to(device), n=b)
 
-# %%
-
-# folded: All times of the three networks
 bench.show()
 
 # %%
@@ -417,17 +413,28 @@ fig.set_label(
 )
 plt.show()
 
-# %% You should find a bit less than three. The real H100 took :timing:`training-a-cnn
+# %%
+# You should find a bit less than three. The real H100 took :timing:`training-a-cnn
 # median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step, and with the
 # loading it came out a little below two. It also launches, so it can't get all the way
 # to the limit. (The orange parts are a guess of the launches, and the figure's title
-# counts them. The fold below says how.) Look at the third bar, too: if you load the
-# batch in one go, nearly all that's left is launching.
+# counts them. The fold below says how.) Moving the batch to the GPU comes on top. We
+# haven't counted it, because it's the smallest part here: a copy of 4 MB to the same
+# H100 took :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=4194304"
+# @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
 #
-# Each batch also has to be moved to the GPU, and we haven't counted that. These 256
-# pictures have 3 MB. From ordinary memory, a copy of 4 MB to the same H100 took
-# :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=4194304"
-# @nvidia-h100-80gb-hbm3`, so it's the smallest part here.
+# So, will a GPU train *your* network faster? Take your two times, and look for yourself
+# in this list:
+#
+# - *Loading takes as long as computing, or longer.* Whatever you buy, your loop becomes
+#   at most twice as fast. Mend the loading first. The third bar of the figure shows the
+#   same batch, loaded in one go.
+# - *A batch computes in a few milliseconds.* Don't expect much. Our three networks took
+#   from :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
+#   to :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on
+#   the H100 for a single picture, and nearly all of that is the queue.
+# - *A batch computes in hundreds of milliseconds, and loads in a few.* You're in the
+#   last row of the first table. Rent one.
 #
 # .. dropdown:: How long do the launches take? A guess from your CPU
 #

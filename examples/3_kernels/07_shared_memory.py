@@ -30,7 +30,7 @@ it makes a whole block of threads share what one of them has fetched.
 #
 #    * - kernel
 #      - time
-#      - speed of the library
+#      - of the library
 #      - from memory
 #      - from the tile
 #    * - 1: as you'd write it first
@@ -59,8 +59,9 @@ it makes a whole block of threads share what one of them has fetched.
 #      - not counted
 #      - not counted
 #
-# The last two columns say how many numbers a thread asks for whenever it multiplies
-# two: from memory, and from a *tile*, which you'll meet soon. From line 2 to 3, the
+# The third column compares the speed. The last two say how many numbers a thread asks
+# for, whenever it multiplies two: from memory, and from a *tile*, which you'll meet
+# soon. From line 2 to 3, the
 # first of them falls, and from 3 to 4 the second. So you can read the ladder as a story
 # of asking less often. **But which step doesn't fit?** Let's begin with line 1.
 
@@ -367,11 +368,11 @@ for way, tiles in ways.items():
 # The same once more
 # ------------------
 #
-# The library is still far ahead, so what does the tile wait for? Multiply a row of one
-# tile by a column of the other, and you read two numbers for each product. Shared
-# memory hands out 32 numbers in a clock cycle, one for each thread of *one* warp. So
-# two numbers take two cycles, in which a multiprocessor could have started a
-# multiply-add for eight warps, four in each cycle. An eighth of the :spec:`H100 SXM
+# The library is still far ahead, so what does the tile wait for? Look at the last
+# column of the ladder: for each product, a thread reads two numbers from its tile. In
+# one clock cycle, shared memory hands out 32 numbers, one for each thread of a warp. So
+# a warp waits two cycles for its two numbers. In two cycles, a multiprocessor could
+# have started a multiply-add for *eight* warps. So an eighth of the :spec:`H100 SXM
 # fp32` on the data sheet is left. **Divide, before you go on.**
 #
 # That's 8.4, and our tile reached :timing:`shared-memory rate "tile"
@@ -394,7 +395,9 @@ def fetch(matrix, row, column, tiles, i):
 
 
 # %%
-# Here is the inner loop, for ``R`` × ``R`` elements a thread:
+# Here is the inner loop, for ``R`` × ``R`` elements a thread. It takes ``R`` numbers of
+# B out of the tiles and keeps them. Then it takes the numbers of A, one after the
+# other, and multiplies each by all that it has kept:
 
 
 def multiplying(T, R):
@@ -421,7 +424,8 @@ def multiplying(T, R):
 # :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
 # library. From there on it's weeks of work. The library itself reached
 # :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`, about three quarters of
-# what the data sheet promises.
+# what the data sheet promises. (It can also use the tensor cores, with fewer digits.
+# Then it took :timing:`shared-memory median "torch, TF32" @nvidia-h100-80gb-hbm3`.)
 #
 # For a plain product, call the library. Write a tile when your kernel isn't in any
 # library, and reads the same numbers many times.
@@ -653,8 +657,8 @@ plt.show()
 #
 # Write ``at_b(a, b, c)``, so that ``c`` becomes ``a.T @ b``, for blocks of 8 × 8
 # threads. Begin with a copy of ``product``, with ``T = 8``. The sum now runs down the
-# rows of both matrices, and only the tile of :math:`A` is another one. In the picture
-# it goes down :math:`A`, as it does in :math:`B`.
+# rows of both matrices, and only the tiles of :math:`A` are others: they go down the
+# matrix, as those of :math:`B` do in the picture.
 #
 # Here is the catch. If each thread fetches the number of :math:`A` that belongs to its
 # own row of :math:`C`, neighbours read numbers that lie a whole row apart. So let the

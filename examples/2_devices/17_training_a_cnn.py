@@ -14,7 +14,7 @@ At the end of this page you'll be able to say what *any* GPU can do for your loo
 most, from two times that you measure on your own CPU, and which part of your loop to
 mend first.
 
-**Time:** 12 minutes. **Needs:** any computer, and scikit-learn for its digits.
+**Time:** 13 minutes. **Needs:** any computer, and scikit-learn for its digits.
 """
 
 # %%
@@ -426,14 +426,14 @@ plt.show()
 # So, will a GPU train *your* network faster? Take your two times, and look for yourself
 # in this list:
 #
-# - *Loading takes as long as computing, or longer.* Whatever you buy, your loop becomes
-#   at most twice as fast. Mend the loading first. The third bar of the figure shows the
-#   same batch, loaded in one go.
+# - *Loading takes as long as computing, or longer.* Whatever you buy, the time of your
+#   loop doesn't even fall to a half. Mend the loading first. The third bar of the figure
+#   shows the same batch, loaded in one go.
 # - *A batch computes in a few milliseconds.* Don't expect much. Our three networks took
 #   from :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
 #   to :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on
 #   the H100 for a single picture, and nearly all of that is the queue.
-# - *A batch computes in hundreds of milliseconds, and loads in a few.* You're in the
+# - *A batch computes far longer than that, and far longer than it loads.* You're in the
 #   last row of the first table. Rent one.
 #
 # .. dropdown:: How long do the launches take? A guess from your CPU

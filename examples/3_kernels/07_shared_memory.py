@@ -12,7 +12,7 @@ time on?** On this page you'll climb from the first kernel towards the library, 
 at a time. At the end you can write the step that you'll need for kernels of your own:
 it makes a whole block of threads share what one of them has fetched.
 
-**Time:** 13 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 14 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 

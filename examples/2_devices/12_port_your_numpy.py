@@ -17,33 +17,12 @@ to PyTorch on the CPU, and we tell what an H100 did.
 """
 
 # %%
-# CuPy, JAX or PyTorch?
-# ---------------------
-#
-# If you only want your NumPy to run on an NVIDIA or AMD GPU, try `CuPy`__ first.
-# Nearly all names *and* meanings stay, the median included:
-#
-# .. code-block:: python
-#
-#    import cupy as cp
-#
-#    there = cp.asarray(pictures)  # from NumPy to the GPU
-#    back = cp.asnumpy(cp.std(there - cp.median(there, axis=0), axis=0))
-#
-# `JAX`__ keeps NumPy's meanings, too, and adds gradients and a compiler. But its arrays
-# can't be changed, and it computes in ``float32`` unless you ask for more. We take
-# *PyTorch*, which has gradients, runs on every maker's GPU and on any CPU, and gives
-# some of NumPy's names another meaning. How to find what you can gain, and how to check
-# it, is the same for all three.
-#
-# __ https://docs.cupy.dev/en/stable/user_guide/difference.html
-# __ https://docs.jax.dev/en/latest/101/arrays.html
-#
 # Copy this
 # ---------
 #
-# First a function as you have it, then the same one in PyTorch, and a check that they
-# agree. Write the check before you look at any time.
+# Here is a function as you have it, then the same one in PyTorch, and a check that they
+# agree. Write the check before you look at any time. (If all you want is your NumPy on
+# an NVIDIA or AMD GPU, look first into the fold below.)
 
 import numpy as np
 import torch
@@ -75,11 +54,32 @@ np.testing.assert_allclose(run_on_gpu(spread_torch, shots), spread(shots), rtol=
 print("the same as NumPy")
 
 # %%
+# .. dropdown:: CuPy, JAX or PyTorch?
+#
+#     `CuPy`__ keeps nearly all names *and* meanings of NumPy, the median included. If
+#     you need neither gradients nor other makers' GPUs, it's less work:
+#
+#     .. code-block:: python
+#
+#        import cupy as cp
+#
+#        there = cp.asarray(pictures)  # from NumPy to the GPU
+#        back = cp.asnumpy(cp.std(there - cp.median(there, axis=0), axis=0))
+#
+#     `JAX`__ keeps NumPy's meanings, too, and adds gradients and a compiler. But its
+#     arrays can't be changed, and it computes in ``float32`` unless you ask for more.
+#     We take *PyTorch*, which has gradients, runs on every maker's GPU and on any CPU,
+#     and gives some of NumPy's names another meaning. How to find what you can gain,
+#     and how to check it, is the same for all three.
+#
+#     __ https://docs.cupy.dev/en/stable/user_guide/difference.html
+#     __ https://docs.jax.dev/en/latest/101/arrays.html
+#
 # Try it
 # ------
 #
-# Why the two comments? Let's ask both libraries about the same four numbers. **Only one
-# of these five lines gives the same in PyTorch. Which?**
+# Why the two comments in the code? Let's ask both libraries about the same four
+# numbers. **Only one of these five lines gives the same in PyTorch. Which?**
 
 small = np.array([1, 2, 3, 10], dtype=np.float32)
 there = torch.from_numpy(small)
@@ -559,11 +559,10 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #      - :timing:`port-numpy speedup "whole, ported"/"whole, NumPy"
 #        @nvidia-h100-80gb-hbm3`
 #
-# For the whole we had predicted fifteen, from one median, before a line of the port
-# was written. It came out a little lower, and nearly right for the wrong reasons:
-# *clean* gained much more than the one median, and *level* much less. The median of a
-# whole picture is other work than the median of sixteen numbers. (Even in NumPy, the
-# whole took longer than its parts did one by one, so trust the last row.) But look at
+# For the whole we had predicted fifteen, from one median, before a line of the port was
+# written. It came out a little lower. (*Clean* gained much more than the one median,
+# and *level* much less, because the median of a whole picture is other work than the
+# median of sixteen numbers. So we were nearly right for the wrong reasons.) But look at
 # what is left. More than half of the whole is now reading, photometry and transfers. A
 # faster GPU could hardly help.
 #
@@ -639,12 +638,11 @@ print(f"the whole, in NumPy with swaps: {whole_old / better:.1f} times as fast")
 # %%
 # On the H100's computer, the swaps made the whole :timing:`port-numpy speedup "whole,
 # by swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast, still in NumPy and on one
-# core. So ask whether there's a better way *before* you move. In the figure at the top,
-# that's the triangle. The square is PyTorch on all cores. The curve is Amdahl's law:
-# the faster the four steps, the nearer the whole comes to its limit.
+# core. So ask whether there's a better way *before* you move. In the figure, that's the
+# triangle. The square is PyTorch on all cores. The curve is Amdahl's law: the faster
+# the four steps, the nearer the whole comes to its limit.
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 1
 work, s = old - stays, np.geomspace(0.2, 1000, 200)
 where = "on this GPU" if has_gpu else "on the same CPU"
 port, swaps = sum(measured.values()) - stays, work - (whole_old - better)
@@ -682,14 +680,16 @@ fig.set_label(
 plt.show()
 
 # %%
-# And on another card? You can estimate both parts from its data sheet: divide the bytes
-# of the arrays by the rate of the journey, and the bytes of the work by the rate of its
-# memory. From ordinary memory, the sheet doesn't say, so we take the round number of
-# :doc:`/tutorials/2_devices/08_pinned_memory`. Here is how near that came to what
-# others measured:
+# .. dropdown:: And on another card?
 #
-# .. measured-by-others:: link-a100 pageable-h100 add-rtx3060
-#    taper-a100
+#     You can estimate both parts from its data sheet: divide the bytes of the arrays by
+#     the rate of the journey, and the bytes of the work by the rate of its memory. From
+#     ordinary memory, the sheet doesn't say, so we take the round number of
+#     :doc:`/tutorials/2_devices/08_pinned_memory`. Here is how near that came to what
+#     others measured:
+#
+#     .. measured-by-others:: link-a100 pageable-h100 add-rtx3060
+#        taper-a100
 #
 # When it gets slower
 # -------------------

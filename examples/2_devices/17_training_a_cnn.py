@@ -427,7 +427,7 @@ plt.show()
 # in this list:
 #
 # - *Loading takes as long as computing, or longer.* Whatever you buy, the time of your
-#   loop doesn't even fall to a half. Mend the loading first. The third bar of the figure
+#   loop doesn't even fall to a half. Mend the loading first. The figure's third bar
 #   shows the same batch, loaded in one go.
 # - *A batch computes in a few milliseconds.* Don't expect much. Our three networks took
 #   from :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`

@@ -34,38 +34,32 @@ mend first.
 # .. list-table:: One step, on the H100 and on the 16 cores beside it
 #    :header-rows: 1
 #
-#    * - network
-#      - pictures
+#    * - network, pictures
 #      - 16 cores
 #      - H100
-#      - as fast
-#    * - small
-#      - 1
+#      - gain
+#    * - small, 1
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=1"/"small, CPU/cpu/n=1"
 #        @nvidia-h100-80gb-hbm3`
-#    * - medium
-#      - 8
+#    * - medium, 8
 #      - :timing:`training-a-cnn median "lesson, CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn speedup "lesson, GPU/cuda:0/n=8"/"lesson, CPU/cpu/n=8"
 #        @nvidia-h100-80gb-hbm3`
-#    * - medium
-#      - 256
+#    * - medium, 256
 #      - :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256"
 #        @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn speedup "lesson, GPU/cuda:0/n=256"/"lesson,
 #        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
-#    * - large
-#      - 8
+#    * - large, 8
 #      - :timing:`training-a-cnn median "large, CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
 #        @nvidia-h100-80gb-hbm3`
-#    * - large
-#      - 256
+#    * - large, 256
 #      - :timing:`training-a-cnn median "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=256"
 #        @nvidia-h100-80gb-hbm3`

@@ -26,29 +26,29 @@ it makes a whole block of threads share what one of them has fetched.
 #
 # .. list-table:: One product, five times, on an H100
 #    :header-rows: 1
-#    :widths: 34 16 16 17 17
+#    :widths: 32 17 17 17 17
 #
 #    * - kernel
 #      - time
 #      - of the library
 #      - from memory
-#      - from the tile
-#    * - 1: as you'd write it first
+#      - from tile
+#    * - 1: the first try
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "first try"/"torch" @nvidia-h100-80gb-hbm3`
 #      - 2
-#      - none
+#      - 0
 #    * - 2: ``while`` in place of ``for``
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
 #      - 2
-#      - none
+#      - 0
 #    * - 3: with a *tile*
 #      - :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "tile"/"torch" @nvidia-h100-80gb-hbm3`
 #      - 1/16
 #      - 2
-#    * - 4: tiles, and 4 × 4 elements for each thread
+#    * - 4: with tiles, 4 × 4 each
 #      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
 #      - 1/32
@@ -56,14 +56,14 @@ it makes a whole block of threads share what one of them has fetched.
 #    * - 5: the library
 #      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
 #      - 100 %
-#      - not counted
-#      - not counted
+#      - ?
+#      - ?
 #
 # The third column compares the speed. The last two say how many numbers a thread asks
 # for, whenever it multiplies two: from memory, and from a *tile*, which you'll meet
-# soon. From line 2 to 3, the
-# first of them falls, and from 3 to 4 the second. So you can read the ladder as a story
-# of asking less often. **But which step doesn't fit?** Let's begin with line 1.
+# soon. From line 2 to 3, the first of them falls. From 3 to 4, where each thread works
+# out 4 × 4 elements, the second one does. So you can read the ladder as a story of
+# asking less often. **But which step doesn't fit?** Let's begin with line 1.
 
 import numpy as np
 
@@ -371,9 +371,9 @@ for way, tiles in ways.items():
 # The library is still far ahead, so what does the tile wait for? Look at the last
 # column of the ladder: for each product, a thread reads two numbers from its tile. In
 # one clock cycle, shared memory hands out 32 numbers, one for each thread of a warp. So
-# a warp waits two cycles for its two numbers. In two cycles, a multiprocessor could
-# have started a multiply-add for *eight* warps. So an eighth of the :spec:`H100 SXM
-# fp32` on the data sheet is left. **Divide, before you go on.**
+# a warp waits two cycles for its two numbers. Meanwhile a multiprocessor could have
+# started a multiply-add for *eight* warps, four in each cycle. So an eighth of the
+# :spec:`H100 SXM fp32` on the data sheet is left. **Divide, before you go on.**
 #
 # That's 8.4, and our tile reached :timing:`shared-memory rate "tile"
 # @nvidia-h100-80gb-hbm3`. (A multiplication and an addition count as two operations.)

@@ -12,7 +12,7 @@ read on: if most of your program now runs in a ninetieth of the time, how much f
 the whole?** By the end you'll be able to predict that, and to move a program step by
 step, so that each step is still right.
 
-**Time:** 12 minutes. **Needs:** any computer, and some NumPy. Without a GPU, you move
+**Time:** 13 minutes. **Needs:** any computer, and some NumPy. Without a GPU, you move
 to PyTorch on the CPU, and we tell what an H100 did.
 """
 

@@ -9,10 +9,10 @@ a GPU. Which lines do you have to change, and how much time will it save?
 as fast an H100, one of the largest GPUs there are, trains a small network, compared
 with two cores of a CPU.
 
-At the end of this page you'll be able to take your own script to a GPU, stop it and go
-on later, and see whether it gained anything.
+At the end of this page you'll be able to take your own script to a GPU, see whether it
+gained anything, and stop it and go on later.
 
-**Time:** 13 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
+**Time:** 12 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
 """
 
@@ -42,15 +42,12 @@ pictures of digits.
 # *in place*, but a batch doesn't: ``x.to(device)`` alone would leave ``x`` where it is.
 # Keep what it returns.
 #
-# ``YourModel``, ``loader`` and ``criterion`` are yours. The rest of this page is a
-# whole script around these lines.
-#
 # A whole script
 # --------------
 #
-# We need something to learn: 1,797 pictures of handwritten digits, 8 × 8 pixels each.
-# A *data set* hands out one picture with its label when it is asked for, say, number
-# 17. A *loader* asks for many, in a random order, and stacks them into a *batch*.
+# Let's put a script around these lines. We need something to learn: 1,797 pictures of
+# handwritten digits, 8 × 8 pixels each. A *loader* draws pictures with their labels
+# from a *data set* in a random order, and stacks them into a *batch*.
 
 import time
 
@@ -99,12 +96,10 @@ def new_model():
 
 # %%
 # How many numbers leave the convolutions? You could work it out: 32 maps of 2 × 2, so
-# 128. ``LazyLinear`` waits for the first picture and finds out by itself. In other
-# words, it has no weights until then. So *build, move, show it a picture*, and make the
-# optimizer last: PyTorch's documentation gives this order. On CUDA an optimizer that
-# was made before the move usually works, too, and on some devices it fails silently.
+# 128. ``LazyLinear`` finds out by itself, from the first picture. It has no weights
+# until then, so the order is: build, move, show it a picture, make the optimizer.
 #
-# Now the loop. It has the two new lines:
+# In ``new_model`` the weights move. In the loop, each batch does:
 
 
 def train(model, loader, optimizer, epochs=5):
@@ -129,15 +124,12 @@ def score(model, loader):
 
 
 # %%
-# *The loss stays on the device.* ``loss.item()`` in each step, or a ``print``, would
-# make your program wait for the GPU each time (:doc:`/tutorials/2_devices/06_queues`).
+# The loss stays on the device, because ``loss.item()`` or a ``print`` in each step
+# would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
+# ``model.train()`` and ``model.eval()`` tell layers such as dropout whether you are
+# training. ``eval()`` doesn't switch the gradients off, so ``no_grad`` does.
 #
-# ``model.train()`` *and* ``model.eval()`` set a flag that some layers read: dropout
-# leaves numbers out only in training, and batch normalization uses a running mean
-# otherwise. Our network has neither, and yours probably has one. ``eval()`` doesn't
-# switch the gradients off, so ``no_grad`` does.
-#
-# Let's run it. From now on, ``start`` makes all that a run needs, in the right order:
+# Let's run it. ``start`` makes all that a run needs, in the right order:
 
 
 def start(batch):
@@ -156,7 +148,13 @@ print(f"loss {losses[0]:.2f} at first, {losses[-1]:.2f} at the end")
 print(f"{score(run[0], tests):.0%} right of {len(test_set)} digits it has not seen")
 
 # %%
-# Your labels may come out of a file as ``float32`` or ``int32``. Then you'll meet this:
+
+# folded: If your labels are float32 or int32, you'll meet this error
+
+# A label is an index, because it picks one of the ten scores. So it has to be an
+# integer, and PyTorch takes only two kinds: int64, which it calls Long, and the small
+# uint8, or Byte. A CPU's error names the two, an H100's only what it got.
+# Write labels.long().
 
 scores = run[0](pictures[:4].to(device))
 try:
@@ -165,35 +163,12 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# A label is an index, because it picks one of the ten scores. So it has to be an
-# integer, and PyTorch takes only two kinds: ``int64``, which it calls ``Long``, and the
-# small ``uint8``, or ``Byte``. Even ``int32`` is refused. A CPU's error names the two.
-# An H100's says only what it got. Write ``labels.long()``.
-#
-# With your own pictures, only the two data sets change. For CIFAR10, 60,000 small
-# photographs in colour, these lines stand in for the digits. They fetch 170 MB, so we
-# don't run them:
-#
-# .. code-block:: python
-#
-#    from torchvision import datasets, transforms
-#
-#    prepare = transforms.Compose([
-#        transforms.ToTensor(),  # bytes to numbers from 0 to 1, the colours first
-#        transforms.Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),  # from -1 to 1
-#    ])
-#    train_set = datasets.CIFAR10("data", train=True, download=True, transform=prepare)
-#    test_set = datasets.CIFAR10("data", train=False, transform=prepare)
-#
-# A picture has three colours now, and 2,048 numbers leave the convolutions.
-# ``new_model`` and ``LazyLinear`` find out both by themselves.
-#
 # Did it help?
 # ------------
 #
 # Here is what two real machines did. One has two cores of an AMD EPYC, about what Colab
-# gives you without a GPU. The other one has an H100. We timed a step of the network
-# above, and of one with 9 million weights (ours has 31,294), on batches that had been
+# gives you without a GPU, and the other one has an H100. We timed a step of our
+# network, which has 31,294 weights, and of one with 9 million, on batches that had been
 # moved already:
 #
 # .. list-table:: One step of training
@@ -202,33 +177,23 @@ except RuntimeError as error:
 #    * - network, pictures
 #      - two cores
 #      - H100
-#      - against its own 16 cores, the H100 was
 #    * - small, 1
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
 #        @nvidia-h100-80gb-hbm3`
-#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=1"/"small,
-#        CPU/cpu/n=1" @nvidia-h100-80gb-hbm3` as fast
 #    * - small, 256
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=256" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=256"
 #        @nvidia-h100-80gb-hbm3`
-#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small,
-#        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast
 #    * - large, 8
 #      - :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3`
-#      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large,
-#        CPU/cpu/n=8" @nvidia-h100-80gb-hbm3` as fast
 #
-# Divide, and compare with your guess. With a single picture, the H100 *lost*, to the
-# two cores and to its own 16. Perhaps it was busy with the arithmetic? Then its time
-# should grow with the number of pictures.
-#
-# But with 256 pictures, it took only a little longer than with one.
-#
-# So it can't have been the arithmetic.
+# Divide, and compare with your guess. With a single picture, the H100 *lost*. Was it
+# busy with the arithmetic? Then its time should grow with the number of pictures. But
+# with 256 pictures, it took only a little longer than with one. So it can't have been
+# the arithmetic.
 #
 # Think of a cook who makes any dish in a second, but gets each order on a slip of paper
 # that a waiter has to write. A step of our network is about 35 operations, one after
@@ -236,13 +201,13 @@ except RuntimeError as error:
 # start. We call that a :term:`launch`. It takes longer than the work itself, so most of
 # the time the cook stands and waits. A larger batch makes each dish larger, for the
 # same number of slips. So the two ways to gain from a GPU are *a larger batch* and *a
-# larger network*.
+# larger network*, and the table shows both.
 #
-# The table shows both. In your own script, look first whether the GPU is what you wait
-# for: time ``for x, y in loader: pass`` against a full epoch. If it takes nearly as
-# long, give the loader helpers (``num_workers=4``). ``nvidia-smi`` in a second terminal
-# shows how busy the GPU is; if its memory runs out, halve the batch
-# (:doc:`/tutorials/2_devices/10_memory`).
+# Two cores are an easy opponent. Against the 16 that stand beside it, the H100 was
+# :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small, CPU/cpu/n=256"
+# @nvidia-h100-80gb-hbm3` as fast with 256 pictures, and
+# :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
+# @nvidia-h100-80gb-hbm3` as fast with the large network.
 #
 # **Guess first:** what will batches of 16, 64 and 256 do here? All three see each
 # picture five times.
@@ -265,16 +230,14 @@ faster = rows[0][2] / rows[-1][2]
 print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16.")
 
 # %%
-# On a CPU, each step has its price, too, because Python and PyTorch prepare every
-# operation. On a GPU the launches come on top, so a larger batch gains more. Compare
-# the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took longer
-# than those of the two cores, and with 256 they had caught up.
+# Compare the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took
+# longer than those of the two cores, and with 256 they had caught up. A larger batch
+# helps a CPU as well, because Python has to prepare each operation there, too.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. Compare the time to *the same score*, not the time of an epoch
+# learned less. With batches of 256, the loss has hardly begun to fall. So compare the
+# time to *the same score*, not the time of an epoch
 # (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
-#
-# The losses show the same. With batches of 256, the curve has hardly begun to fall:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -292,39 +255,13 @@ fig.set_label(f"Three falling curves of the loss. At the end it is {ends} in a b
 plt.show()
 
 # %%
-# To watch the curve while it grows, write it for TensorBoard (``pip install
-# tensorboard``), every hundred steps or so, because ``add_scalar`` waits for the GPU
-# like ``.item()``. Then look at it with ``tensorboard --logdir runs``, or in a notebook
-# with ``%load_ext tensorboard`` and ``%tensorboard --logdir runs``:
-#
-# .. code-block:: python
-#
-#    from torch.utils.tensorboard import SummaryWriter
-#
-#    writer = SummaryWriter("runs/batch-64")  # a folder for each run
-#    writer.add_scalar("Train/Loss", loss, step)  # in the loop
-#
-# Two switches may save more time, each with a page of its own. A loader with
-# ``pin_memory=True`` lets the GPU fetch a batch while your program goes on
-# (:doc:`/tutorials/2_devices/08_pinned_memory`), and ``torch.autocast`` computes with
-# 16 bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`).
-#
-# On the H100, pinned memory made a copy of 4 MB :timing:`pinned-memory speedup "to the
-# GPU, pinned/cuda:0/n=4194304"/"to the GPU, pageable/cuda:0/n=4194304"
-# @nvidia-h100-80gb-hbm3` as fast, and 16 bits made the product of two large matrices
-# :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32"
-# @nvidia-h100-80gb-hbm3` as fast.
-#
-# We left both off, because neither makes a launch any shorter. ``autocast`` even adds
-# some, and the cook is waiting for slips already.
-#
 # Stop, and go on
 # ---------------
 #
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
 # *and* what the optimizer has gathered, because Adam remembers two averages for each
-# weight. A file with all of it is called a *checkpoint*. In Colab, write it to your
-# Drive: the disk goes with the session.
+# weight. A file with all of it is called a *checkpoint*. Write one after each epoch, in
+# Colab to your Drive, because its disk goes with the session:
 
 
 def save(file, epoch, model, optimizer):
@@ -341,9 +278,8 @@ def load(file, model, optimizer):
 
 
 # %%
-# ``map_location`` lets you train on the GPU and go on at home. You don't know when the
-# job will be killed, so save *in the loop*, after each epoch. Ours is killed after
-# three. Then we load the file into a new network, and go on:
+
+# folded: Try it: a run is killed after three epochs, and goes on from its file
 
 import tempfile
 from pathlib import Path
@@ -363,8 +299,10 @@ print(f"loss {before[0]:.2f} at first, {before[-1]:.2f} after {epoch} epochs")
 print(f"loaded: {after[0]:.2f} at first, {after[-1]:.2f} after 5")
 
 # %%
-# The loss goes on where it stopped. Now let something go wrong: we make a new network,
-# but keep the optimizer that we had.
+# ``map_location`` lets you train on the GPU and go on at home. In the fold, the loss
+# goes on where it had stopped.
+#
+# Now let something go wrong. We make a new network, but keep the optimizer that we had:
 
 again = start(batch=64)
 stuck = train(again[0], loader, optimizer)  # the *old* optimizer
@@ -377,12 +315,9 @@ print(f"its own:       loss {moved[0]:.2f} at first, {moved[-1]:.2f} at the end"
 # weights that it was made from, here those of a network that you no longer use. It's an
 # easy mistake in a notebook, where old variables live on. So whenever you make a model,
 # make its optimizer in the next line.
-#
-# A trainer's two hooks
-# ---------------------
-#
-# A trainer, such as d2l's or Lightning's, is a loop that calls you back, once for the
-# model and once for each batch. So the two new lines have names there:
+
+# folded: The same loop in a trainer, such as d2l's or Lightning's
+# non_blocking=True gains little here, because this loader doesn't pin its memory.
 
 
 class Trainer:
@@ -412,12 +347,6 @@ trainer.fit(new_model(), loader, epochs=3)
 print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 
 # %%
-# Again nothing asks whether there is a GPU, so there's only one program to test.
-# (``non_blocking=True`` gains little here, because this loader doesn't pin its memory.)
-# What else a model can leave behind is the subject of
-# :doc:`/tutorials/2_devices/05_moving_a_model`. And :doc:`/where_from` has short
-# training scripts to download.
-#
 # Your turn
 # ---------
 #
@@ -545,6 +474,77 @@ print("""\
 3. Keep the losses on the device, and save the model and its optimizer together.""")
 
 # %%
+# When you need it
+# ----------------
+#
+# That was the page. The rest is for the day when you need it.
+#
+# **Your own pictures.** Only the two data sets change. For CIFAR10, 60,000 small
+# photographs in colour, these lines stand in for the digits. They fetch 170 MB, so we
+# don't run them:
+#
+# .. code-block:: python
+#
+#    from torchvision import datasets, transforms
+#
+#    prepare = transforms.Compose([
+#        transforms.ToTensor(),  # bytes to numbers from 0 to 1, the colours first
+#        transforms.Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),  # from -1 to 1
+#    ])
+#    train_set = datasets.CIFAR10("data", train=True, download=True, transform=prepare)
+#    test_set = datasets.CIFAR10("data", train=False, transform=prepare)
+#
+# A picture has three colours now, and 2,048 numbers leave the convolutions.
+# ``new_model`` and ``LazyLinear`` find out both.
+#
+# **Your own labels** have to be integers of the kind ``int64``, so write
+# ``labels.long()``. Even ``int32`` is refused.
+#
+# **A loss curve that grows while you watch.** Write it for TensorBoard (``pip install
+# tensorboard``), every hundred steps or so, because ``add_scalar`` waits for the GPU
+# like ``.item()``. Then look at it with ``tensorboard --logdir runs``, or in a notebook
+# with ``%load_ext tensorboard`` and ``%tensorboard --logdir runs``:
+#
+# .. code-block:: python
+#
+#    from torch.utils.tensorboard import SummaryWriter
+#
+#    writer = SummaryWriter("runs/batch-64")  # a folder for each run
+#    writer.add_scalar("Train/Loss", loss, step)  # in the loop
+#
+# **More speed.** First see whether it's the GPU that you wait for. If ``for x, y in
+# loader: pass`` takes nearly as long as an epoch, give the loader helpers
+# (``num_workers=4``). If the GPU's memory runs out, halve the batch
+# (:doc:`/tutorials/2_devices/10_memory`). Then there are two switches. With
+# ``pin_memory=True`` in the loader, the GPU fetches a batch while your program goes on
+# (:doc:`/tutorials/2_devices/08_pinned_memory`), and ``torch.autocast`` computes with
+# 16 bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`).
+#
+# On the H100, pinned memory made a copy of 4 MB :timing:`pinned-memory speedup "to the
+# GPU, pinned/cuda:0/n=4194304"/"to the GPU, pageable/cuda:0/n=4194304"
+# @nvidia-h100-80gb-hbm3` as fast, and 16 bits made the product of two large matrices
+# :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32"
+# @nvidia-h100-80gb-hbm3` as fast.
+#
+# We left both off, because neither makes a launch any shorter, and ``autocast`` even
+# adds some.
+#
+# **A trainer**, such as d2l's or Lightning's, is a loop that calls you back, once for
+# the model and once for each batch. So the two new lines have names there, and in the
+# fold before *Your turn* such a trainer runs:
+#
+# .. code-block:: python
+#
+#    def prepare_model(self, model):
+#        self.model = model.to(self.device)
+#
+#    def prepare_batch(self, batch):
+#        return [part.to(self.device) for part in batch]
+#
+# **More to copy.** :doc:`/where_from` has short training scripts to download. What else
+# a model can leave behind is the subject of
+# :doc:`/tutorials/2_devices/05_moving_a_model`.
+#
 # Solution
 # --------
 

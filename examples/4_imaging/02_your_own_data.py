@@ -4,11 +4,10 @@ What about your own data?
 
 You have a measurement set from ALMA, calibrated, and until now you've made images with
 ``tclean``. How do you get an image out of it here, and how do you know whether to
-believe it? The first question takes one line. For the second, we'll go through a real
-observation that you can download. By the end you'll be able to read the report that
-comes with each image, and to recognize three faults that spoil one.
+believe it? The first takes one line. For the second, we'll read the report on a real
+galaxy, spoil its data in three ways, and see what you can do about each.
 
-**Time:** 12 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
+**Time:** 10 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
 shows what the real file gave. Without a network, the script simulates a sky like it.
 """
 
@@ -21,10 +20,32 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #     pip install python-casacore  # reads measurement sets
 #     firstlight image my.ms --of 0 --out images
 #
-# That's all for a first image, once our package is there (:doc:`/install`). You don't
-# need a GPU: ``image`` uses one only from 512 × 512 pixels on, and most images are
-# smaller. Cell, image size, mask, threshold and number of iterations are chosen from
-# the data. If you don't agree, here is what you know from ``tclean``:
+# That's all, once our package is there (:doc:`/install`). You don't need a GPU:
+# ``image`` uses one only from 512 × 512 pixels on, and most images are smaller. If the
+# set is large, ``split`` your target out and average its channels first, as you would
+# for ``tclean``.
+#
+# Look at ``images/my.png`` first. It shows the dirty image, the image, what is left
+# over, and the restored map. CARTA and DS9 open the FITS files, and ``importfits``
+# takes them back to CASA:
+#
+# .. list-table:: What you get, and what ``tclean`` calls it
+#    :header-rows: 1
+#
+#    * - file
+#      - in ``tclean``
+#      - what it holds
+#    * - ``my.restored.fits``
+#      - ``.image``
+#      - Jy/beam, residuals added: **publish this one**
+#    * - ``my.model.fits``
+#      - ``.model``
+#      - Jy/pixel, as it was fitted
+#    * - ``my.image.fits``
+#      - nothing; it's *not* the ``.image``
+#      - Jy/pixel, without residuals: what this page shows. Its sum is the flux
+#
+# Cell, size, mask and threshold are chosen from the data. If you don't agree, say so:
 #
 # .. list-table:: The same things by two names
 #    :header-rows: 1
@@ -38,105 +59,68 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #    * - ``spw="1,3"``
 #      - ``--spw 1,3``
 #      - all
-#    * - ``datacolumn="data"``
-#      - ``--column DATA``
-#      - ``CORRECTED_DATA``, or else ``DATA``
-#    * - ``uvrange=">50klambda"``
-#      - ``--shortest 50e3``
-#      - all
-#    * - ``vis=["a.ms", "b.ms"]``
-#      - ``a.ms b.ms``, of one pointing
-#      - one set
 #    * - ``imsize`` times ``cell``
 #      - ``--field 9``, in arcsec
 #      - as wide as the source needs
-#    * - ``cell="0.05arcsec"``
-#      - ``--cell-size 0.05``
-#      - a third of the finest fringe, or less
-#    * - ``robust=0``
-#      - ``--robust 0``, of the restored map; the fit uses each weight as it is
-#      - 0.5
 #    * - ``mask="my.mask"``
 #      - ``--mask my.mask.fits``, by ``exportfits``
 #      - found, as ``auto-multithresh`` does
 #    * - ``threshold``, ``niter``
 #      - nothing to choose
 #      - until noise is left over
-#    * - ``pbcor=True``
-#      - ``--dish 12``, in metres
-#      - no correction
+#    * - ``robust=0``
+#      - ``--robust 0``, of the restored map
+#      - 0.5; the fit uses each weight as it is
+#    * - ``specmode="cube"``
+#      - ``--channels 4`` for the fifth, and so on, or
+#        :doc:`/tutorials/4_imaging/09_many_channels`
+#      - one image of all, as with ``"mfs"``
 #    * - ``gaincal`` and ``applycal``, in a loop
 #      - ``--self-calibrate``
 #      - no calibration
-#    * - ``specmode="cube"``
-#      - a loop over ``--channels``, or :doc:`/tutorials/4_imaging/09_many_channels`
-#      - one image of all
 #
-# All channels make one image, as with ``specmode="mfs"``. With ``--channels 4``, only
-# the fifth does, because we count from 0. Flagged data are left out, and the two
-# parallel hands are averaged. You find three FITS files that you'll want:
+# .. dropdown:: Five more, and what to do without casacore
 #
-# .. list-table:: What you get, and what ``tclean`` calls it
-#    :header-rows: 1
+#    ``datacolumn="data"`` is ``--column DATA``. By default the command takes
+#    ``CORRECTED_DATA``, or else ``DATA``. ``uvrange=">50klambda"`` is ``--shortest
+#    50e3``, ``cell="0.05arcsec"`` is ``--cell-size 0.05`` (by default a third of the
+#    finest fringe, or less), and ``pbcor=True`` is ``--dish 12``, in metres. Several
+#    sets of one pointing stand one after the other: ``a.ms b.ms``.
 #
-#    * - file
-#      - what it holds
-#      - unit
-#      - in ``tclean``
-#    * - ``my.restored.fits``
-#      - smoothed with the beam, residuals added: **publish this one**
-#      - Jy/beam
-#      - ``.image``
-#    * - ``my.model.fits``
-#      - the pixels that were fitted, for ``startmodel`` after ``importfits``
-#      - Jy/pixel
-#      - ``.model``
-#    * - ``my.image.fits``
-#      - what this page shows, without residuals; the report's flux is its sum
-#      - Jy/pixel
-#      - nothing; it's *not* the ``.image``
+#    Without casacore, run ``exportuvfits`` in CASA (with ``field="0"``,
+#    ``multisource=False`` and ``padwithflags=True``) and give the command that file, or
+#    use our :download:`casa_export.py </_snippets/casa_export.py>`, which writes an npz
+#    for each spectral window.
 #
-# Without casacore, run ``exportuvfits`` in CASA (with ``field="0"``,
-# ``multisource=False`` and ``padwithflags=True``) and give the command that file, or
-# use our :download:`casa_export.py </_snippets/casa_export.py>`, which writes an npz
-# for each spectral window.
-#
-# Get a file that everybody can have
-# ----------------------------------
+# Try it on a galaxy
+# ------------------
 #
 # ALMA looked at SPT0346-52, a galaxy whose light has travelled for more than twelve
 # billion years. **Write down a guess: how many galaxies does the picture show, and
 # would you publish its flux?**
 #
-# The data come with visilens, a program by Justin Spilker and colleagues that finds out
-# where the mass of a gravitational lens is. Its third example tells what they are: the
-# continuum at 2 mm, from an observation whose aim was a line of CO. If you use them,
-# `visilens says what to cite`__.
+# The data are the continuum at 2 mm. They come with visilens, a program by Justin
+# Spilker and colleagues that finds out where the mass of a gravitational lens is. If
+# you use them, `visilens says what to cite`__.
 #
 # __ https://github.com/jspilker/visilens#attribution
 
+# folded: Download the file once, or simulate one where there is no network
 # sphinx_gallery_thumbnail_number = 1
-import tempfile
+
+import hashlib
 from pathlib import Path
 
 import numpy as np
 from astropy.utils.data import download_file
 
-COMMIT = "fd725e8f5885e5d047706ffc82763a7aaff9c4b9"
-FILE = (
-    "https://raw.githubusercontent.com/jspilker/visilens/"
-    f"{COMMIT}/examples/SPT0346-52_cont.bin"
-)
-
-# %%
-
-# folded: Download it once, check it, and simulate one where there is no network
-
-import hashlib
-
 from firstlight.imaging.simulate import Ring, alma_antennas, channels, observe
 from firstlight.imaging.simulate import sky_image, uv_track, with_noise
 
+FILE = (
+    "https://raw.githubusercontent.com/jspilker/visilens/"
+    "fd725e8f5885e5d047706ffc82763a7aaff9c4b9/examples/SPT0346-52_cont.bin"
+)
 SHA256 = "6d4927bb763f88d7308ab468d5a462e0bc0a2fe994393ad93e34b970984e88f2"
 BLOBS = ((8.5, 0.1, 0.25, 0.9), (3.5, 0.1, 1.15, -0.5), (3, 0.25, 0.0, -1.0))
 
@@ -170,9 +154,11 @@ except OSError:
     print("No network here: what follows is a simulated lens, and not SPT0346-52.")
 
 # %%
-# Now ``columns`` holds seven rows of numbers: u, v, the real and the imaginary part of
-# each :term:`visibility`, its noise, and the numbers of its two antennas. That's all we
-# need. Let's write them into an npz file, as you would do with numbers of your own:
+# It isn't a measurement set. It has seven columns of numbers: u, v, the real and the
+# imaginary part of each :term:`visibility`, its noise, and its two antennas. So we
+# write an npz file, as you could with numbers of your own:
+
+import tempfile
 
 u, v, real, imag, sigma, first, second = columns
 folder = tempfile.TemporaryDirectory()  # removed at the end
@@ -188,32 +174,21 @@ np.savez(
 print(f"{u.size:,} visibilities, baselines up to {np.hypot(u, v).max() / 1e3:.0f} kλ")
 
 # %%
-# One command
-# -----------
-#
-# In a terminal, it's the same line again. (An image needs no frequency, but a FITS file
-# does, and an npz doesn't say it.)
-#
-# .. code-block:: bash
-#
-#     firstlight image spt0346.npz --frequency 140e9 --out images
-#
-# The same in Python, in a field of 9 arcsec:
+# In a terminal it's the same command again, with the frequency, which the file doesn't
+# say: ``firstlight image spt0346.npz --frequency 140e9 --out images``. In Python, in a
+# field of 9 arcsec:
 
 import textwrap
 import time
 
-from firstlight import best_device
 from firstlight.imaging import image, read_visibilities
 
-how = {"field": 9, "device": best_device()}
 seen = read_visibilities(mine)
 began = time.perf_counter()
-found = image(seen, draws=4, **how)
-seconds = time.perf_counter() - began
+found = image(seen, field=9, draws=4)
+print(f"image() took {time.perf_counter() - began:.0f} s")
 for line in str(found).splitlines():
     print(textwrap.fill(line, 80, subsequent_indent="    "))
-print(f"image() took {seconds:.0f} s")
 
 # %%
 
@@ -260,52 +235,32 @@ draw(
 # ----------------------
 #
 # A pretty picture proves nothing. Read the report instead. Its first lines say what was
-# chosen: the field, the *mask* (the part of it that may be bright), and how smooth the
-# image is. With about "0.6 Bregman iterations" it was sharpened by a bit more than half
-# a step, and then what was left over was noise. (You'll do such steps by hand in
-# :doc:`/tutorials/4_imaging/14_inside_image`.) The other lines answer four questions:
+# chosen, and :doc:`/tutorials/4_imaging/14_inside_image` explains them. The rest
+# answers four questions:
 #
-# 1. **Does the image explain the data?** Then the reduced :math:`\chi^2` is 1. Here
-#    it's 1.03, because the weights promise slightly less noise than there is.
-# 2. **Is anything left over?** The :term:`residuals <residual>` on the right should be
-#    noise, so their rms should be 1, in the source and beside it. In the source it's
-#    that. Beside it they are some ten percent louder, more than the weights explain.
-#    (Antennas that are a little off can do that. It's too little for a verdict, but the
-#    error of the flux is that of the noise alone.) The largest is at 4 σ, which noise
-#    reaches in so many pixels. Above 5 σ, be suspicious.
-# 3. **Is the flux what the shortest baselines see?** They see the whole source at once,
-#    and need no image. They say 14.7 ± 0.5 mJy, and the image has 15.2 mJy. If they
-#    see more, the image misses something, and the line says how much.
-# 4. **What's the verdict?** If the last line names no fault, the fit has *converged*.
-#    "Limited by calibration" means that something other than noise spoils the image,
-#    and then you get no error bar. We'll provoke that one soon.
-
-print("verdict:", found.quality.verdict)
-assert found.quality.verdict == "converged"
-assert abs(found.flux - found.quality.short_flux) < 3 * found.quality.short_error
-assert 0.0145 < found.flux < 0.0160
-
-# %%
-# Before you trust the error bars, here's what they can't promise. We simulated a sky
-# with three blobs, observed it with the same noise, and imaged it in the same way. Now
-# we know the truth, so we can count the pixels that are within two of their errors of
-# it. If the errors were complete, that would be 86 % of them, because we took the
-# errors from only four draws of the noise (and 95 % with many draws):
-
-sky, known = simulated(seed=2)
-again = image(known, draws=4, **how)
-truth = sky_image(sky, again.coords.cell_size, again.coords.npix)
-off = np.abs(again.sky - truth)[again.mask] / again.error[again.mask].clip(1e-5)
-within = np.mean(off < 2)
-print(f"{within:.0%} of the pixels are within two errors of the truth")
-print(f"flux {1e3 * again.flux:.2f} ± {1e3 * again.flux_error:.2f} mJy, true 15.00")
-
-# %%
-# The errors know of the noise, and nothing of what no baseline measured: edges sharper
-# than the beam, or a glow more extended than the shortest baseline can see. So trust
-# the flux of a compact source, and don't trust a single pixel. Would we publish this
-# one? Yes, as 15.2 ± 0.3 mJy, and with a word on the flux scale, which ALMA promises to
-# a few percent only: no residual shows when it's off.
+# .. list-table:: What the report says, and what you want it to say
+#    :header-rows: 1
+#
+#    * - question
+#      - you want
+#      - here
+#    * - Does the image explain the data?
+#      - a reduced :math:`\chi^2` of 1
+#      - 1.03, because there is slightly more noise than the weights promise
+#    * - Is anything left over?
+#      - :term:`residuals <residual>` with an rms of 1, and none above 5 σ
+#      - 1.0 in the source, 1.1 beside it, 4 σ at most
+#    * - Is it all the flux?
+#      - what the shortest baselines see, since they need no image
+#      - 15.2 mJy, and they see 14.7 ± 0.5
+#    * - What's the verdict?
+#      - no line more: then the fit has *converged*
+#      - no line more
+#
+# So would you publish the flux? Yes, as 15.2 ± 0.3 mJy, and with a word on the flux
+# scale. ALMA promises it to a few percent only, and no residual shows when it's off.
+# Don't trust a single pixel as far as its error says. That error knows of noise, but
+# nothing of what no baseline measured, such as edges sharper than the beam.
 #
 # What can spoil it?
 # ------------------
@@ -319,6 +274,10 @@ print(f"flux {1e3 * again.flux:.2f} ± {1e3 * again.flux_error:.2f} mJy, true 15
 #
 # **Before you look: which numbers of the report will give each of them away?**
 
+# %%
+
+# folded: Turn the antennas' phases, and find the middle of an image
+
 from dataclasses import replace
 
 
@@ -330,60 +289,62 @@ def turned(vis, degrees, seed=1):
     return replace(vis, data=vis.data * np.exp(1j * phase))
 
 
-damaged = {
-    "sign": replace(seen, data=seen.data.conj()),
-    "weights": replace(seen, weight=4 * seen.weight),
-    "antennas": turned(seen, degrees=40),
-}
-images = {"as it is": image(seen, draws=0, **how)}
-images |= {fault: image(vis, draws=0, **how) for fault, vis in damaged.items()}
-
-
 def middle(one):
     """Return how far east the source is, in arcsec, weighted by brightness."""
     east, _ = one.coords.sky_coordinates()
     return (east * one.sky)[one.mask].sum() / one.sky[one.mask].sum()
 
 
+# %%
+
+damaged = {
+    "as it is": seen,
+    "sign": replace(seen, data=seen.data.conj()),
+    "weights": replace(seen, weight=4 * seen.weight),
+    "antennas": turned(seen, degrees=40),
+}
+images = {fault: image(vis, field=9, draws=0) for fault, vis in damaged.items()}
+
 for fault, one in images.items():
     quality = one.quality
-    print(
-        f"{fault:9} {1e3 * one.flux:.1f} mJy, {middle(one):+.2f}″ east, "
-        f"chi² {quality.chi2:.2f}, up to {quality.largest:.1f} σ: {quality.verdict}"
-    )
+    print(f"{fault:9} {middle(one):+.2f}″ east, chi² {quality.chi2:.2f}, ", end="")
+    print(f"up to {quality.largest:.1f} σ: {quality.verdict}")
 
 # %%
-# (Why 15.4 mJy, and above 15.2? Pixels can't be negative, so noise adds a little flux.
-# ``image`` subtracts that, if it may simulate noise. ``draws=0`` leaves it out, to be
-# faster.)
-#
-# With weights that are four times too large, :math:`\chi^2` is four times too large. A
-# wrong phase of the antennas shows in :math:`\chi^2` and in the residuals. The verdict
-# is the same for both, but the report tells them apart, as we'll see in a moment. And
-# the wrong sign? It shows *nowhere*. All numbers are as good as
-# before, only the sky is turned by 180°, so that what was in the east is in the west.
+# With weights that are four times too large, :math:`\chi^2` is four times too large.
+# Wrong phases show in :math:`\chi^2` and in the residuals. And the wrong sign? It shows
+# *nowhere*. All numbers are as good as before, only the sky is turned by 180°, so that
+# what was in the east is in the west.
 #
 # No fit can find this out, because it's a matter of convention. You have to know
-# something about the sky. Here we do. visilens has the lens half an arcsecond *east* of
+# something about the sky. Here we do: visilens has the lens half an arcsecond *east* of
 # the centre, and so the file needed the minus. Do this once for each program that
-# writes your numbers, with a source that you know. (With a measurement set or a UVFITS
-# file, you needn't change anything: each has one convention, and we know it.)
+# writes your numbers, with a source that you know. With a measurement set or a UVFITS
+# file you needn't, because each has one convention, and we know it.
 
 # folded: The same as assertions, so that the page can't say anything else
 
+verdicts = {fault: one.quality.verdict for fault, one in images.items()}
+assert found.quality.verdict == verdicts["as it is"] == verdicts["sign"] == "converged"
+assert verdicts["weights"] == verdicts["antennas"] == "limited by calibration"
+assert abs(found.flux - found.quality.short_flux) < 3 * found.quality.short_error
+assert 0.0145 < found.flux < 0.0160
 east = middle(images["as it is"])
 assert 0.2 < east < 0.8
 assert abs(east + middle(images["sign"])) < 0.1
 assert abs(images["sign"].quality.chi2 - images["as it is"].quality.chi2) < 0.01
 assert abs(images["weights"].quality.chi2 / images["as it is"].quality.chi2 - 4) < 0.1
-assert images["antennas"].quality.verdict == "limited by calibration"
+if name == "SPT0346-52":
+    assert f"{1e3 * found.flux:.1f} {found.quality.chi2:.2f}" == "15.2 1.03"
+    assert 3.5 < found.quality.largest < 4.5
 
 # %%
-# What can you do about a bad calibration?
-# ----------------------------------------
+# The verdict is "limited by calibration". What now?
+# --------------------------------------------------
 #
-# The reports say more than "limited by calibration". Each has worked out whether other
-# gains of the antennas would make the image fit the data:
+# Then something other than noise spoils the image, and you get no error bar. The report
+# says more. It has worked out whether other gains of the antennas would make the image
+# fit the data:
 
 for fault in "weights", "antennas":
     print(f"{fault}:")
@@ -391,10 +352,6 @@ for fault in "weights", "antennas":
         print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    "))
 
 # %%
-# No gains explain the first. And its residuals are as large everywhere as
-# :math:`\chi^2` says, so it's the weights. For the second, phases do most of it, and
-# the worst antennas are named. (47° is more than the 40° that we planted, because the
-# report counts from the mean of all antennas.)
 
 # measured figure
 
@@ -409,51 +366,44 @@ draw(
 )
 
 # %%
-# So the image, imperfect as it is, knows something about the antennas, and
-# ``--self-calibrate`` uses it to correct them. It writes the gains into
-# ``my.gains.npz`` and draws them in ``my.gains.png``.
-# :doc:`/tutorials/4_imaging/03_real_sky` does it with real data, and their largest
-# residual falls to a quarter.
+# So go through these in turn:
 #
-# Sometimes that isn't enough. We imaged another file of ALMA's, the disk around the
-# young star HD 142527 (from the tests of `gpuvmem`__). :math:`\chi^2` stays above 7,
-# and the image misses a tenth of what the shortest baselines see. What can you do then?
-#
-# - Look where the largest residual is. Here it was at an end of the crescent, just
-#   outside the mask. With a mask of our own, a circle of 1.9 arcsec, it fell to half,
-#   and the flux rose from 5.92 to 6.05 Jy. (In Python, a mask is a function:
-#   ``image(vis, mask=lambda east, north: np.hypot(east + 0.2, north) < 1.9)``.)
-# - Look beyond the field. In a file of the gravitational lens J0414+0534, from the
-#   VLBA, the image had more flux than the shortest baselines see, and no gains
-#   explained it. The report gives one reason: the field is 0.08 arcsec wide, and a
-#   second image of the quasar lies 0.43 arcsec away.
-# - Calibrate amplitudes as well, but only if the report asks for it. They can move your
-#   flux scale (here by 10 %), and the report says by how much.
-# - Give the flux without an error bar, beside that of the shortest baselines.
-# - Don't believe faint pieces. They may be artefacts of the bright ones.
-# - Show the restored map, with contours from 5 times its rms, as ``my.png`` does.
-# - Hold it beside ``tclean``'s, as :doc:`/tutorials/4_imaging/13_rml_and_clean` does.
+# 1. **It blames the weights.** No gains explain the first file, and its residuals look
+#    like noise. In a measurement set, the command mends such weights by itself. In an
+#    npz without times, as ours is, divide them by the number that it says.
+# 2. **It blames the phases**, and names the worst antennas, as for the second file.
+#    Add ``--self-calibrate``. :doc:`/tutorials/4_imaging/03_real_sky` does it with real
+#    data, and their largest residual falls to a quarter. Calibrate amplitudes, too,
+#    only if the report asks for it: they can move your flux scale.
+# 3. **No gains explain it.** Look where the largest residual is. In a file of the disk
+#    HD 142527, from the tests of `gpuvmem`__, it was just outside the mask. With a
+#    ``--mask`` of our own, a circle, it fell to half, and the flux rose from 5.92 to
+#    6.05 Jy. Or there is a source beyond the field, as the second image of the lens
+#    J0414+0534 was in a file of the VLBA.
+# 4. **It's still limited.** Show the restored map with contours from 5 times its rms,
+#    as ``my.png`` does, and don't believe faint pieces. Give the flux without an error
+#    bar, beside that of the shortest baselines, and hold the map beside ``tclean``'s
+#    (:doc:`/tutorials/4_imaging/13_rml_and_clean`).
 #
 # __ https://github.com/miguelcarcamov/gpuvmem
 #
-# An npz of your own
-# ------------------
+# Our gains are written to ``my.gains.npz``, which ``applycal`` can't read. If you need
+# them in CASA, say for the windows of a line, give ``gaincal`` our model. ``tclean``
+# puts it into the column ``MODEL_DATA``, if it makes no iteration of its own:
 #
-# If your data aren't in a measurement set or a UVFITS file, do as we did above. An npz
-# needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``, or ``data_re`` and
-# ``data_im`` in its place. Baselines are in wavelengths, but with the latter two often
-# in thousands of them. Where both are possible, the command asks you for ``--unit``.
-# Add ``antennas`` and ``time``, and the command checks your weights, too. (Ours above
-# has no ``time``.) If you fill it by hand from a measurement set, remember the minus:
-# CASA counts phases the other way.
+# .. code-block:: python
+#
+#    importfits(fitsimage="images/my.model.fits", imagename="my.model")
+#    tclean(vis="my.ms", imagename="check", field="0", imsize=100, cell="0.09arcsec",
+#           startmodel="my.model", niter=0, savemodel="modelcolumn")
+#    gaincal(vis="my.ms", caltable="my.phase", field="0", calmode="p", solint="60s")
 #
 # Where this stops being true
 # ---------------------------
 #
 # ``image`` is for one small field in total intensity: no mosaics, no polarization.
 # Sources far from the centre come out too faint, because antennas see them less well
-# (``--dish 12`` corrects for that). If your flux scale is wrong by ten percent, so is
-# your flux, and no residual shows it. And if the calibration is so bad that the first
+# (``--dish 12`` corrects for that). And if the calibration is so bad that the first
 # image is nonsense, self-calibration can't save it:
 # :doc:`/tutorials/4_imaging/03_real_sky` begins with such data.
 #
@@ -537,6 +487,34 @@ print("1. Read the report before the picture: chi², residuals, short baselines.
 print("2. A wrong sign shows in no number. Try it once on a source that you know.")
 print("3. Limited by calibration? Self-calibrate, and don't give an error bar.")
 folder.cleanup()
+
+# %%
+# When you need it
+# ----------------
+#
+# **An npz of your own.** If your data aren't in a measurement set or a UVFITS file, do
+# as we did above. An npz needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``,
+# or ``data_re`` and ``data_im`` in its place. Baselines are in wavelengths, but with
+# the latter two often in thousands of them. Where both are possible, the command asks
+# you for ``--unit``. Add ``antennas`` and ``time``, and it checks your weights, too. If
+# you fill the file by hand from a measurement set, remember the minus: CASA counts
+# phases the other way.
+#
+# **How good are the errors?** In the fold, we observe a sky that we know with the same
+# noise, and count the pixels that are within two of their errors of the truth. If the
+# errors were complete, that would be 86 % of them, because we took the errors from only
+# four draws of the noise (and 95 % with many). It's fewer.
+
+# folded: The pixels within two errors of a sky that we know
+
+sky, known = simulated(seed=2)
+again = image(known, field=9, draws=4)
+truth = sky_image(sky, again.coords.cell_size, again.coords.npix)
+off = np.abs(again.sky - truth)[again.mask] / again.error[again.mask].clip(1e-5)
+within = np.mean(off < 2)
+print(f"{within:.0%} of the pixels are within two errors of the truth")
+print(f"flux {1e3 * again.flux:.2f} ± {1e3 * again.flux_error:.2f} mJy, true 15.00")
+assert within < 0.86
 
 # %%
 # Solution

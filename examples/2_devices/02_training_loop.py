@@ -171,21 +171,21 @@ except RuntimeError as error:
 # network, which has 31,294 weights, and of one with 9 million, on batches that had been
 # moved already:
 #
-# .. list-table:: One step of training
+# .. list-table:: What one step of training took
 #    :header-rows: 1
 #
-#    * - network, pictures
+#    * - a step with
 #      - two cores
 #      - H100
-#    * - small, 1
+#    * - the small network, 1 picture
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
 #        @nvidia-h100-80gb-hbm3`
-#    * - small, 256
+#    * - the small network, 256 pictures
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=256" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=256"
 #        @nvidia-h100-80gb-hbm3`
-#    * - large, 8
+#    * - the large network, 8 pictures
 #      - :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3`
@@ -474,8 +474,8 @@ print("""\
 3. Keep the losses on the device, and save the model and its optimizer together.""")
 
 # %%
-# When you need it
-# ----------------
+# When you need it: CIFAR10, TensorBoard, a trainer
+# -------------------------------------------------
 #
 # That was the page. The rest is for the day when you need it.
 #

@@ -20,10 +20,11 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #     pip install python-casacore  # reads measurement sets
 #     firstlight image my.ms --of 0 --out images
 #
-# That's all, once our package is there (:doc:`/install`). You don't need a GPU:
-# ``image`` uses one only from 512 × 512 pixels on, and most images are smaller. If the
-# set is large, ``split`` your target out and average its channels first, as you would
-# for ``tclean``.
+# That's all, once our package is there (:doc:`/install`). It doesn't clean, but fits all
+# pixels at once, as in :doc:`/tutorials/4_imaging/01_first_light`. You don't need a
+# GPU: ``image`` uses one only from 512 × 512 pixels on, and most images are smaller. If
+# the set is large, ``split`` your target out and average its channels first, as you
+# would for ``tclean``.
 #
 # Look at ``images/my.png`` first. It shows the dirty image, the image, what is left
 # over, and the restored map. CARTA and DS9 open the FITS files, and ``importfits``
@@ -65,7 +66,7 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #    * - ``mask="my.mask"``
 #      - ``--mask my.mask.fits``, by ``exportfits``
 #      - found, as ``auto-multithresh`` does
-#    * - ``threshold``, ``niter``
+#    * - ``deconvolver``, ``niter``, ``threshold``
 #      - nothing to choose
 #      - until noise is left over
 #    * - ``robust=0``
@@ -389,7 +390,7 @@ draw(
 #
 # Our gains are written to ``my.gains.npz``, which ``applycal`` can't read. If you need
 # them in CASA, say for the windows of a line, give ``gaincal`` our model. ``tclean``
-# puts it into the column ``MODEL_DATA``, if it makes no iteration of its own:
+# puts it into the column ``MODEL_DATA``, if you let it make no iterations:
 #
 # .. code-block:: python
 #
@@ -489,16 +490,15 @@ print("3. Limited by calibration? Self-calibrate, and don't give an error bar.")
 folder.cleanup()
 
 # %%
-# When you need it
-# ----------------
+# When you need it: an npz of your own
+# ------------------------------------
 #
-# **An npz of your own.** If your data aren't in a measurement set or a UVFITS file, do
-# as we did above. An npz needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``,
-# or ``data_re`` and ``data_im`` in its place. Baselines are in wavelengths, but with
-# the latter two often in thousands of them. Where both are possible, the command asks
-# you for ``--unit``. Add ``antennas`` and ``time``, and it checks your weights, too. If
-# you fill the file by hand from a measurement set, remember the minus: CASA counts
-# phases the other way.
+# If your data aren't in a measurement set or a UVFITS file, do as we did above. An npz
+# needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``, or ``data_re`` and
+# ``data_im`` in its place. Baselines are in wavelengths, but with the latter two often
+# in thousands of them. Where both are possible, the command asks you for ``--unit``.
+# Add ``antennas`` and ``time``, and it checks your weights, too. If you fill the file
+# by hand from a measurement set, remember the minus: CASA counts phases the other way.
 #
 # **How good are the errors?** In the fold, we observe a sky that we know with the same
 # noise, and count the pixels that are within two of their errors of the truth. If the

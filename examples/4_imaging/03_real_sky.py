@@ -346,7 +346,8 @@ plt.show()
 # This also writes the gains to ``my.gains.npz`` and draws them in ``my.gains.png``.
 # CASA's ``applycal`` can't read that file, so you can't carry the gains over to the
 # windows of a spectral line yet. If you need that, run ``gaincal`` in CASA, with our
-# ``my.model.fits`` as the model (``importfits``, then ``ft``).
+# ``my.model.fits`` as the model (:doc:`/tutorials/4_imaging/02_your_own_data` has the
+# three lines).
 #
 # Does it agree with what others make of the same data? Before you look at the table,
 # guess by how much two programs differ for one disk.

@@ -20,8 +20,8 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #     pip install python-casacore  # reads measurement sets
 #     firstlight image my.ms --of 0 --out images
 #
-# That's all, once our package is there (:doc:`/install`). It doesn't clean, but fits all
-# pixels at once, as in :doc:`/tutorials/4_imaging/01_first_light`. You don't need a
+# That's all, once our package is there (:doc:`/install`). It doesn't clean, but fits
+# all pixels at once, as in :doc:`/tutorials/4_imaging/01_first_light`. You don't need a
 # GPU: ``image`` uses one only from 512 × 512 pixels on, and most images are smaller. If
 # the set is large, ``split`` your target out and average its channels first, as you
 # would for ``tclean``.

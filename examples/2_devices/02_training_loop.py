@@ -12,7 +12,7 @@ with two cores of a CPU.
 At the end of this page you'll be able to take your own script to a GPU, see whether it
 gained anything, and stop it and go on later.
 
-**Time:** 12 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
+**Time:** 11 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
 """
 

@@ -497,8 +497,8 @@ print("""\
 # A picture has three colours now, and 2,048 numbers leave the convolutions.
 # ``new_model`` and ``LazyLinear`` find out both.
 #
-# **Your own labels** have to be integers of the kind ``int64``, so write
-# ``labels.long()``. Even ``int32`` is refused.
+# **Your own labels** have to be integers, because a label is an index. ``int32`` is
+# refused, so write ``labels.long()``, which makes ``int64`` of them.
 #
 # **A loss curve that grows while you watch.** Write it for TensorBoard (``pip install
 # tensorboard``), every hundred steps or so, because ``add_scalar`` waits for the GPU

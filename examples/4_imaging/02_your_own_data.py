@@ -187,9 +187,10 @@ from firstlight.imaging import image, read_visibilities
 seen = read_visibilities(mine)
 began = time.perf_counter()
 found = image(seen, field=9, draws=4)
-print(f"image() took {time.perf_counter() - began:.0f} s")
+seconds = time.perf_counter() - began
 for line in str(found).splitlines():
     print(textwrap.fill(line, 80, subsequent_indent="    "))
+print(f"image() took {seconds:.0f} s")
 
 # %%
 

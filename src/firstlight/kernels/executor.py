@@ -40,6 +40,9 @@ class Wait:
     orders: bool = True  # memory: not so shuffles and votes of a warp
 
 
+#: The arrays that instructions made, with the calls that they belong to; a shared array belongs to none.
+OwnedArrays = dict[int, tuple[FrameType | None, TracedArray]]
+
 #: What a thread knows of others, by block: of each thread the epochs that came before.
 Clock = dict[int, np.ndarray]
 
@@ -62,7 +65,7 @@ class Thread:
     index: Dim3
     block: Dim3
     executions: dict[tuple[int, int], int] = field(default_factory=dict)  # of each instruction and call
-    local_arrays: dict[tuple[int, int], Any] = field(default_factory=dict)
+    local_arrays: OwnedArrays = field(default_factory=dict)
     epoch: int = 0
     clock: int = 0  # in the executor's clocks
     acquired: Clock = field(default_factory=dict)  # from atomic operations; its next fence makes it known
@@ -95,7 +98,7 @@ class Executor:
         self.out_of_bounds: dict[tuple[int, int], OutOfBounds] = {}
         self.divergent_barriers: dict[object, DivergentBarrier] = {}
         self.current: Thread
-        self.shared_arrays: dict[tuple[int, int], Any] = {}
+        self.shared_arrays: OwnedArrays = {}
         self.codes: set[int] = set()  # of the kernel and its device functions
         self._told: dict[object, Clock] = {}  # by atomic operations, at a place, to one block or to all
         self._calls: dict[object, int] = {(): 0}
@@ -164,9 +167,8 @@ class Executor:
             self.out_of_bounds[key] = replace(old, times=old.times + 1)
             return
         thread, source = self.current, self.instructions[key[1]]
-        self.out_of_bounds[key] = OutOfBounds(
-            traced.name, index, traced.shape, KINDS[kind], thread.index, thread.block, source
-        )
+        example = traced.name, index, traced.shape, KINDS[kind], thread.index
+        self.out_of_bounds[key] = OutOfBounds(*example, source=source, block=thread.block)
 
     # -- Running -------------------------------------------------------------------------------------------------------
 
@@ -358,7 +360,8 @@ class Executor:
         returned = "went past it" if other.line > wait.line else "has returned"
         why = "does not exist" if not other.greenlet else returned if other.done else elsewhere
         waits, lacks = (tuple(thread.index for thread in threads) for threads in (group, missing))
-        self.divergent_barriers[wait.stack] = DivergentBarrier(wait.source, waits, lacks, why, group[0].block)
+        barrier = DivergentBarrier(waits, lacks, why, source=wait.source, block=group[0].block)
+        self.divergent_barriers[wait.stack] = barrier
 
 
 def _is_missed(thread: Thread, group: list[Thread]) -> bool:

@@ -82,15 +82,22 @@ class SourceLine:
         return f"line {self.line}" + (f": {self.text}" if self.text else f" of {self.function}")
 
 
+@dataclass(frozen=True, kw_only=True)
 class _Finding:
-    """Something to report of one line of the source."""
+    """Something to report of one line of the source: an example in one block, and how often it occurs."""
 
     source: SourceLine
+    block: Dim3
+    times: int = 1
 
     @property
     def line(self) -> int:
         """The number of the line in its file."""
         return self.source.line
+
+    @property
+    def _more(self) -> str:
+        return f" (and {self.times - 1} more there)" if self.times > 1 else ""
 
 
 @dataclass(frozen=True)
@@ -114,17 +121,13 @@ class OutOfBounds(_Finding):
     shape: tuple[int, ...]
     kind: str
     thread: Dim3
-    block: Dim3
-    source: SourceLine
-    times: int = 1
 
     def __str__(self) -> str:
         negative = any(-n <= i < 0 for i, n in zip(self.index, self.shape, strict=False))
-        more = f" (and {self.times - 1} more there)" if self.times > 1 else ""
         return (
             f"thread {self.thread} of block {self.block}: {self.kind} of "
             f"{element_name(self.array, self.index)}, where the shape is {self.shape}"
-            f"{', and Numba counts from its end' if negative else ''}; {self.source}{more}"
+            f"{', and Numba counts from its end' if negative else ''}; {self.source}{self._more}"
         )
 
 
@@ -149,12 +152,9 @@ class DivergentBarrier(_Finding):
     (16, 16, 4)
     """
 
-    source: SourceLine
     waiting: tuple[Dim3, ...]
     missing: tuple[Dim3, ...]
     why: str
-    block: Dim3
-    times: int = 1  # in other blocks, or in later iterations
 
     def __str__(self) -> str:
         more = f" (and {self.times - 1} more such waits)" if self.times > 1 else ""
@@ -259,15 +259,11 @@ class Uninitialized(_Finding):
     array: str
     index: tuple[int, ...]
     thread: Dim3
-    block: Dim3
-    source: SourceLine
-    times: int = 1
 
     def __str__(self) -> str:
-        more = f" (and {self.times - 1} more there)" if self.times > 1 else ""
         return (
             f"thread {self.thread} of block {self.block}: load of {element_name(self.array, self.index)}, which nobody "
-            f"has written; {self.source}{more}"
+            f"has written; {self.source}{self._more}"
         )
 
 
@@ -292,9 +288,6 @@ class BankConflict(_Finding):
     index: tuple[int, ...]
     ways: int  # words of the busiest bank
     threads: tuple[Dim3, ...]  # that access them
-    block: Dim3
-    source: SourceLine
-    times: int = 1
 
     def __str__(self) -> str:
         more = f", {self.times} times" if self.times > 1 else ""

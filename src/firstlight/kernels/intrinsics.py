@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import FrameType, FunctionType, ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -89,15 +89,14 @@ class TracedCuda:
         executor, frame = self._executor, sys._getframe(1)
         instruction = executor.instruction(frame)
         if space == "shared":
-            arrays, key, owner = executor.shared_arrays, (instruction, 0), None
+            arrays, owner = executor.shared_arrays, None
         else:  # a call's own
-            arrays, key, owner = executor.current.local_arrays, (instruction, _depth(frame)), frame
-        if key not in arrays or arrays[key][0] is not owner:
+            arrays, owner = executor.current.local_arrays, frame
+        if instruction not in arrays or arrays[instruction][0] is not owner:
             data = self._memory(space, shape, np.dtype(dtype))
             name = _assigned_name(executor.instructions[instruction].text) or space
-            arrays[key] = owner, executor.trace_array(data, name, space, instruction)
-        traced: TracedArray = arrays[key][1]
-        return traced
+            arrays[instruction] = owner, executor.trace_array(data, name, space, instruction)
+        return arrays[instruction][1]
 
     def _memory(self, space: str, shape: Any, dtype: np.dtype) -> np.ndarray:
         """Return new memory, or of the launch's shared memory as many elements as there are if the shape is 0."""
@@ -197,15 +196,6 @@ _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
     "inc": lambda old, value: 0 if old >= value else old + 1,
     "dec": lambda old, value: value if old == 0 or old > value else old - 1,
 }
-
-
-def _depth(frame: FrameType) -> int:
-    """Return how many calls of its own function a frame is inside of: each has local arrays of its own."""
-    depth, caller = 0, frame.f_back
-    while caller:
-        depth += caller.f_code is frame.f_code
-        caller = caller.f_back
-    return depth
 
 
 def _ufunc(ufunc: np.ufunc) -> Callable[..., Any]:

@@ -214,10 +214,11 @@ class Trace:
             for read in reads:
                 key = read["array"], read["instruction"]
                 old, source = found.get(key), self.instructions[read["instruction"]]
-                index, who = array.index(int(read["offset"])), self.index_of(read["thread"])
-                found[key] = (
-                    replace(old, times=old.times + 1) if old else Uninitialized(array.name, index, *who, source)
-                )
+                if old:
+                    found[key] = replace(old, times=old.times + 1)
+                    continue
+                index, (thread, block) = array.index(int(read["offset"])), self.index_of(read["thread"])
+                found[key] = Uninitialized(array.name, index, thread, source=source, block=block)
         return list(found.values())
 
     @cached_property
@@ -243,7 +244,7 @@ class Trace:
             threads = tuple(self.index_of(request[lane]["thread"])[0] for lane in lanes.values())
             block, times = self.index_of(first["thread"])[1], old.times + 1 if old else 1
             index = array.index(first["offset"])
-            found[key] = BankConflict(array.name, index, len(lanes), threads, block, source, times)
+            found[key] = BankConflict(array.name, index, len(lanes), threads, source=source, block=block, times=times)
         return list(found.values())
 
     @property

@@ -1,16 +1,28 @@
-"""A record of a tiny example, and what it was made from."""
+"""A record of a tiny example, and what it was made from; and the records of the repository."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from firstlight.devices import Card
-from firstlight.records.record import Record, facts_of, installed, to_json
+from firstlight.records.record import Record, facts_of, installed, read, to_json
 from firstlight.timing.result import Timing
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9][0-9]_*.py"))
 RECORDS = sorted((ROOT / "records").glob("*/*/*.json"))
+H100 = "nvidia-h100-80gb-hbm3"
+
+
+def recorded(page: str, machine: str = H100) -> Record:
+    """Return what a machine measured and printed of a page."""
+    return read(ROOT / "records" / machine / f"{page.removesuffix('.py')}.json")
+
+
+def medians(page: str, machine: str = H100) -> dict[str, float]:
+    """Return the medians of a page by their labels."""
+    return {timing.label: timing.median for timing in recorded(page, machine).timings.values()}
+
 
 CPU = Card("AMD EPYC", "cpu", cores=2, cache_bytes=2**25, libraries=installed())
 GPU = Card(

@@ -4,13 +4,12 @@ import re
 
 import numpy as np
 import pytest
-from pages import EXAMPLES, doubles_and_spills, judged
+from pages import doubles_and_spills, judged
+from samples import recorded
 
 from firstlight.kernels import cuda, trace
-from firstlight.records.record import read
 
 PAGE = "3_kernels/11_bytes_in_flight.py"
-RECORDS = EXAMPLES.parent / "records"
 
 
 # -- The law on a CPU --------------------------------------------------------------------------------------------------
@@ -75,7 +74,7 @@ def test_the_gpus_walker_walks_as_the_cpus(page) -> None:
 
 
 def test_the_h100_did_what_the_text_says_of_it() -> None:
-    timings = read(RECORDS / "nvidia-h100-80gb-hbm3/3_kernels/11_bytes_in_flight.json").timings
+    timings = recorded(PAGE).timings
     rate = {
         row.label: row.byte_rate / timings["bytes-in-flight/torch/cuda:0/n=314572801"].byte_rate
         for row in timings.values()

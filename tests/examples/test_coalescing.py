@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from pages import assert_check_tells, doubles_and_spills
+from variants import edited
 
 from firstlight.kernels import cuda, trace
 
@@ -98,24 +99,11 @@ def rows(fields, out):
         out[i] = fields[4, i] * (fields[2, i] ** 2 + fields[3, i] ** 2)
 
 
-@cuda.jit
-def three(fields, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = fields[2, i] * (fields[0, i] ** 2 + fields[1, i] ** 2)
-
-
-@cuda.jit
-def unguarded(fields, out):
-    i = cuda.grid(1)
-    out[i] = fields[4, i] * (fields[2, i] ** 2 + fields[3, i] ** 2)
-
-
-@cuda.jit
-def forgets_weight(fields, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = fields[2, i] ** 2 + fields[3, i] ** 2
+three = edited(
+    rows, ("fields[4", "fields[w"), ("fields[2", "fields[0"), ("fields[3", "fields[1"), ("fields[w", "fields[2")
+)
+unguarded = edited(rows, ("if i < out.size", "if True"))
+forgets_weight = edited(rows, ("fields[4, i] * ", ""))
 
 
 def across(table):

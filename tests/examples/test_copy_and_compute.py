@@ -2,76 +2,11 @@
 
 import numpy as np
 import pytest
-from pages import EXAMPLES, judged
-
-from firstlight.records.record import read
+from pages import judged
+from samples import recorded
+from variants import edited
 
 PAGE = "2_devices/09_copy_and_compute.py"
-
-
-def stage_by_stage(chunks, comes, works, goes):
-    for chunk in chunks:
-        comes.copy_in(chunk)
-    works.wait_stream(comes)
-    for chunk in chunks:
-        works.compute(chunk)
-    goes.wait_stream(works)
-    for chunk in chunks:
-        goes.copy_out(chunk)
-
-
-def without_waiting(chunks, comes, works, goes):
-    for chunk in chunks:
-        comes.copy_in(chunk)
-        works.compute(chunk)
-        goes.copy_out(chunk)
-
-
-def only_the_first_wait(chunks, comes, works, goes):
-    for chunk in chunks:
-        comes.copy_in(chunk)
-        works.wait_stream(comes)
-        works.compute(chunk)
-        goes.copy_out(chunk)
-
-
-def waits_too_early(chunks, comes, works, goes):
-    for chunk in chunks:
-        works.wait_stream(comes)
-        comes.copy_in(chunk)
-        works.compute(chunk)
-        goes.wait_stream(works)
-        goes.copy_out(chunk)
-
-
-def host_waits(chunks, comes, works, goes):
-    for chunk in chunks:
-        comes.copy_in(chunk)
-        comes.synchronize()
-        works.compute(chunk)
-        works.synchronize()
-        goes.copy_out(chunk)
-
-
-def comes_waits_for_the_end(chunks, comes, works, goes):
-    for chunk in chunks:
-        comes.wait_stream(goes)
-        comes.copy_in(chunk)
-        works.wait_stream(comes)
-        works.compute(chunk)
-        goes.wait_stream(works)
-        goes.copy_out(chunk)
-
-
-def one_stream(chunks, comes, *_):
-    for chunk in chunks:
-        comes.copy_in(chunk)
-        comes.compute(chunk)
-        comes.copy_out(chunk)
-
-
-def without_the_last(chunks, comes, works, goes):
-    right(chunks[:-1], comes, works, goes)
 
 
 def right(chunks, comes, works, goes):
@@ -85,15 +20,20 @@ def right(chunks, comes, works, goes):
         stream.synchronize()
 
 
+COMES, WAITS, LEAVES = "comes.copy_in(chunk)", "works.wait_stream(comes)", "goes.wait_stream(works)"
+AGAIN = "\n    for chunk in chunks:"
 WRONG = {
-    "no wait": (without_waiting, "computing of chunk 1 began"),
-    "the results do not wait": (only_the_first_wait, "copy out of chunk 1 began"),
-    "waits for the chunk before": (waits_too_early, "computing of chunk 1 began"),
-    "the host waits": (host_waits, "turns"),
-    "one chunk after the other": (comes_waits_for_the_end, "12 turns"),
-    "stage by stage": (stage_by_stage, "12 turns"),
-    "one stream": (one_stream, "12 turns"),
-    "one chunk is missing": (without_the_last, "3 of 4"),
+    "no wait": (edited(right, (WAITS, "pass"), (LEAVES, "pass")), "computing of chunk 1 began"),
+    "the results do not wait": (edited(right, (LEAVES, "pass")), "copy out of chunk 1 began"),
+    "waits for the chunk before": (
+        edited(right, (WAITS, "pass"), (COMES, f"{WAITS}; {COMES}")),
+        "computing of chunk 1 began",
+    ),
+    "the host waits": (edited(right, (WAITS, "comes.synchronize()"), (LEAVES, "works.synchronize()")), "turns"),
+    "one chunk after the other": (edited(right, (COMES, f"comes.wait_stream(goes); {COMES}")), "12 turns"),
+    "stage by stage": (edited(right, (COMES, COMES + AGAIN), (LEAVES, LEAVES + AGAIN)), "12 turns"),
+    "one stream": (lambda chunks, comes, *_: right(chunks, comes, comes, comes), "12 turns"),
+    "one chunk is missing": (lambda chunks, *streams: right(chunks[:-1], *streams), "3 of 4"),
     "nothing": ("overlap", "0 of 4"),
 }
 
@@ -116,11 +56,8 @@ def test_the_best_number_is_near_the_square_root(page) -> None:
 
 
 def test_the_h100_did_what_the_text_says_of_it() -> None:
-    folder = EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices"
-    piece, sixteen = (
-        read(folder / "09_copy_and_compute.json").timings[f"copy-and-compute/pipeline/cuda:0/n={m}"].median
-        for m in (1, 16)
-    )
-    sent = read(folder / "08_pinned_memory.json").timings[f"pinned-memory/to the GPU, pinned/cuda:0/n={2**26}"].median
-    assert piece == pytest.approx(8 * sent, rel=0.05)
+    timings = recorded(PAGE).timings
+    piece, sixteen = (timings[f"copy-and-compute/pipeline/cuda:0/n={m}"].median for m in (1, 16))
+    sent = recorded("2_devices/08_pinned_memory").timings[f"pinned-memory/to the GPU, pinned/cuda:0/n={2**26}"]
+    assert piece == pytest.approx(8 * sent.median, rel=0.05)
     assert 17 / 32 < sixteen / piece < 0.65

@@ -1,9 +1,8 @@
 """The page's check accepts what is right and tells what is wrong; the cards of the tutorial could not do it."""
 
 import numpy as np
-from pages import EXAMPLES, judged
-
-from firstlight.records.record import read
+from pages import judged
+from samples import recorded
 
 PAGE = "1_setup/02_first_speedup.py"
 WRONG = {
@@ -39,10 +38,7 @@ def test_the_card_of_the_tutorial_could_not_do_it(page) -> None:
 
 def test_most_of_the_way_back_is_the_new_result() -> None:
     """Two pages time the same way, one of them into a vector that is there already: now both are on one record."""
-    first, wins = (
-        read(EXAMPLES.parent / f"records/nvidia-h100-80gb-hbm3/{page}.json").timings
-        for page in ("1_setup/02_first_speedup", "2_devices/11_when_the_gpu_wins")
-    )
+    first, wins = (recorded(page).timings for page in (PAGE, "2_devices/11_when_the_gpu_wins"))
     new, same = (
         first[f"vector-add/{way}/cuda:0/n=99000000"].median
         for way in ("GPU, there and back", "GPU, there and back, same")

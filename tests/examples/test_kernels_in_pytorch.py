@@ -1,13 +1,10 @@
 """The operation has the values and gradients of the chain, for any strides, and the check tells answers apart."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 from pages import doubles_and_spills, judged
-
-from firstlight.records.record import read
+from samples import H100, recorded
 
 PAGE = "3_kernels/12_kernels_in_pytorch.py"
 
@@ -79,13 +76,12 @@ def test_only_a_changed_type_and_torch_tensor_copy(page) -> None:
 
 
 def by_size(machine: str) -> list[dict[str, float]]:
-    record = read(Path(__file__).parents[2] / f"records/{machine}/3_kernels/12_kernels_in_pytorch.json")
-    rows = record.timings.values()
+    rows = recorded(PAGE, machine).timings.values()
     return [{row.label: row.median for row in rows if row.n == n} for n in (1001, 2**25 + 1, 2**27 + 1)]
 
 
 def test_the_h100_did_what_the_text_says_of_it() -> None:
-    few, some, many = by_size("nvidia-h100-80gb-hbm3")
+    few, some, many = by_size(H100)
     assert some["our operation"] / some["chain"] == pytest.approx(0.5, abs=0.05)
     assert 0.6 < some["our operation, with gradient"] / some["chain, with gradient"] < 0.9
     for kind in ("", ", with gradient"):

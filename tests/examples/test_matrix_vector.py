@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from pages import EXAMPLES, doubles_and_spills, judged
+from pages import doubles_and_spills, judged
+from samples import medians, recorded
 
 from firstlight.kernels import cuda, trace
-from firstlight.records.record import read
 from firstlight.timing.specs import spec
 
 PAGE = "3_kernels/02_matrix_vector.py"
@@ -93,9 +93,7 @@ def test_the_kernel_touches_nothing_else(page):
 
 
 def test_the_h100_worked_for_half_of_the_time_and_a_coalesced_kernel_is_as_fast_as_the_library() -> None:
-    timings = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/3_kernels/02_matrix_vector.json").timings
-    kernel = timings["matrix-vector/kernel, a row a thread/cuda:0/n=100000"]
+    kernel = recorded(PAGE).timings["matrix-vector/kernel, a row a thread/cuda:0/n=100000"]
     assert kernel.device_seconds / kernel.median == pytest.approx(0.5, abs=0.05)
-    rows = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/3_kernels/05_coalescing.json").timings.values()
-    median = {row.label: row.median for row in rows}
+    median = medians("3_kernels/05_coalescing")
     assert median["kernel, by columns"] < 1.05 * median["torch.mv, by rows"]

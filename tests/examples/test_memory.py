@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 import torch
 from pages import EXAMPLES, judged
+from samples import recorded
 from torch.nn import functional as F
-
-from firstlight.records.record import read
 
 PAGE = "2_devices/10_memory.py"
 MIB = 2**20
@@ -184,7 +183,7 @@ def test_leaks_are_as_predicted(page) -> None:
 
 
 def test_the_h100_did_what_the_text_says_of_it() -> None:
-    record = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices/10_memory.json")
+    record = recorded(PAGE)
     said = "\n".join(record.outputs.values())
     for number in ("512 more", "203 MiB, PyTorch 472; nvidia-smi shows 999", "17,082,400", "17,083,392"):
         assert number in said

@@ -5,31 +5,14 @@ import threading
 
 import numpy as np
 import pytest
-from pages import EXAMPLES, judged
+from pages import judged
+from samples import H100, recorded
+from variants import edited
 
 from _ext.published import rows_of
-from firstlight.records.record import read
 from firstlight.timing.specs import spec_of
 
 PAGE = "2_devices/08_pinned_memory.py"
-
-
-def without_waiting(batches, buffer, stream):
-    for batch in batches:
-        buffer[:] = batch
-        stream.copy(buffer)
-
-
-def waits_at_the_end(batches, buffer, stream):
-    without_waiting(batches, buffer, stream)
-    stream.record_event().synchronize()
-
-
-def waits_at_once(batches, buffer, stream):
-    for batch in batches:
-        buffer[:] = batch
-        stream.copy(buffer)
-        stream.record_event().synchronize()
 
 
 def waits_before_it_fills(batches, buffer, stream):
@@ -37,6 +20,10 @@ def waits_before_it_fills(batches, buffer, stream):
         stream.record_event().synchronize()
         buffer[:] = batch
         stream.copy(buffer)
+
+
+WAIT, COPY = "        stream.record_event().synchronize()\n", "        stream.copy(buffer)\n"
+without_waiting = edited(waits_before_it_fills, (WAIT, ""))
 
 
 def skips_the_first(batches, buffer, stream):
@@ -56,8 +43,8 @@ def two_buffers(batches, buffer, stream):
 
 WRONG = {
     "no wait": (without_waiting, "[2, 2, 2]"),
-    "one wait at the end": (waits_at_the_end, "[2, 2, 2]"),
-    "a wait right after the copy": (waits_at_once, "no copy went on"),
+    "one wait at the end": (edited(without_waiting, (COPY, COPY + WAIT[4:])), "[2, 2, 2]"),
+    "a wait right after the copy": (edited(without_waiting, (COPY, COPY + WAIT)), "no copy went on"),
     "the first batch is lost": (skips_the_first, "[1, 2]"),
     "nothing": ("send_all", "[]"),
 }
@@ -81,8 +68,8 @@ def test_what_is_read_after_the_wait_has_arrived(page) -> None:
 
 def test_pinning_each_time_did_on_real_gpus_what_the_text_says() -> None:
     ratio = {}
-    for machine in ("nvidia-h100-80gb-hbm3", "nvidia-h200"):
-        timings = read(EXAMPLES.parent / f"records/{machine}/2_devices/08_pinned_memory.json").timings
+    for machine in (H100, "nvidia-h200"):
+        timings = recorded(PAGE, machine).timings
         for n in (2**14, 2**18, 2**26):
             each, plain, copied = (
                 timings[f"pinned-memory/{way}/n={n}"].median
@@ -91,9 +78,8 @@ def test_pinning_each_time_did_on_real_gpus_what_the_text_says() -> None:
             ratio[machine, n] = each / plain
         assert 0.7 < copied / plain < 1.5  # of the 64 MiB: the CPU sets the pace
         one_core = timings[f"pinned-memory/copy in memory/cpu/n={2**18}"].median
-        within = read(EXAMPLES.parent / f"records/{machine}/2_devices/04_small_copies.json").timings[
-            f"transfers/within the CPU's memory/cpu/n={2**18}"
-        ]
+        copies = recorded("2_devices/04_small_copies", machine).timings
+        within = copies[f"transfers/within the CPU's memory/cpu/n={2**18}"]
         large = timings[f"pinned-memory/to the GPU, pinned each time/cuda:0/n={2**18}"]
         assert within.median == pytest.approx(large.median, rel=0.05)
         assert within.median > 100 * one_core

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
-from pages import EXAMPLES, doubles_and_spills, judged
+from pages import doubles_and_spills, judged
+from samples import medians
 
 from firstlight.kernels import cuda, trace
-from firstlight.records.record import read
 from firstlight.timing.specs import spec
 
 PAGE = "3_kernels/08_reductions.py"
-RECORDS = EXAMPLES.parent / "records"
 
 
 # -- Trees that someone may write --------------------------------------------------------------------------------------
@@ -127,8 +126,7 @@ def test_another_order_gives_another_sum(page) -> None:
 
 
 def test_the_h100_did_what_the_text_says_of_it() -> None:
-    rows = read(RECORDS / "nvidia-h100-80gb-hbm3/3_kernels/08_reductions.json").timings.values()
-    times = {row.label: row.median for row in rows}
+    times = medians(PAGE)
     one_each = [times[f"{name}, one each"] for name in ("strided", "sequential", "shuffles")]
     assert one_each == sorted(one_each, reverse=True)
     assert all(0.95 < times[name] / times["torch.sum"] < 1.05 for name in ("strided", "sequential", "atomic, a block"))

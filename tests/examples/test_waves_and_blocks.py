@@ -5,6 +5,7 @@ from heapq import heapreplace
 import numpy as np
 import pytest
 from pages import doubles_and_spills, judged
+from variants import edited
 
 from firstlight.kernels import cuda, simulated, trace
 
@@ -15,36 +16,19 @@ PAGE = "3_kernels/04_waves_and_blocks.py"
 
 
 @cuda.jit
-def with_atomics(counts, totals):
-    block = cuda.blockIdx.x
-    for later in range(block, totals.size):
-        cuda.atomic.add(totals, later, counts[block])
-
-
-@cuda.jit
-def without_its_own(counts, totals):
-    row = cuda.blockIdx.x
-    total = 0
-    for earlier in range(row):
-        total += counts[earlier]
-    totals[row] = total
-
-
-@cuda.jit
-def without_atomics(counts, totals):
-    block = cuda.blockIdx.x
-    for later in range(block, totals.size):
-        totals[later] += counts[block]
-
-
-@cuda.jit
-def in_place(counts, totals):
+def each_its_own(counts, totals):
     block = cuda.blockIdx.x
     total = 0
     for earlier in range(block + 1):
         total += counts[earlier]
     totals[block] = total
-    counts[block] = 0
+
+
+@cuda.jit
+def with_atomics(counts, totals):
+    block = cuda.blockIdx.x
+    for later in range(block, totals.size):
+        cuda.atomic.add(totals, later, counts[block])
 
 
 @cuda.jit
@@ -57,15 +41,6 @@ def one_block_does_all(counts, totals):
 
 
 @cuda.jit
-def too_far(counts, totals):
-    block = cuda.blockIdx.x
-    total = 0
-    for earlier in range(block + 2):
-        total += counts[earlier]
-    totals[block] = total
-
-
-@cuda.jit
 def waits(counts, totals):
     block = cuda.blockIdx.x
     while block < totals.size - 1 and totals[block + 1] == 0:
@@ -73,18 +48,20 @@ def waits(counts, totals):
     totals[block] = counts[block]
 
 
+NOT_ATOMIC = "cuda.atomic.add(totals, later, counts[block])", "totals[later] += counts[block]"
+SPOILED = "totals[block] = total", "totals[block] = total; counts[block] = 0"
 WRONG = {
     "as it was": ("running_total", "order"),
-    "it forgets its own row": (without_its_own, "should have"),
-    "read, add, write": (without_atomics, "order"),
-    "it spoils the counts": (in_place, "order|changes"),
-    "past the end": (too_far, "counts["),
+    "it forgets its own row": (edited(each_its_own, ("block + 1", "block")), "should have"),
+    "read, add, write": (edited(with_atomics, NOT_ATOMIC), "order"),
+    "it spoils the counts": (edited(each_its_own, SPOILED), "order|changes"),
+    "past the end": (edited(each_its_own, ("block + 1", "block + 2")), "counts["),
     "it waits for ever": (waits, "runs"),
     "the start": ("any_order", "should have"),
 }
 
 
-test_answers = judged(["any_order_solution", with_atomics, one_block_does_all], WRONG)
+test_answers = judged(["any_order_solution", each_its_own, with_atomics, one_block_does_all], WRONG)
 
 
 # -- What the page says ------------------------------------------------------------------------------------------------

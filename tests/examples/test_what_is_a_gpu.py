@@ -2,17 +2,14 @@
 
 import itertools
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
 from pages import judged
-
-from firstlight.records.record import read
+from samples import recorded
 
 PAGE = "1_setup/03_what_is_a_gpu.py"
 ORANGE = (0xD9 / 255, 0x76 / 255, 0x2B / 255)
-H100 = Path(__file__).parents[2] / "records" / "nvidia-h100-80gb-hbm3" / "3_kernels" / "11_bytes_in_flight.json"
 
 
 def with_numpy(wait, work, schedulers):
@@ -43,7 +40,7 @@ def test_the_model_is_as_busy_as_the_formula_says(page, warps) -> None:
 
 
 def test_the_wait_is_the_one_that_was_measured() -> None:
-    walk = read(H100).timings["bytes-in-flight/1 thread walks/cuda:0"]
+    walk = recorded("3_kernels/11_bytes_in_flight").timings["bytes-in-flight/1 thread walks/cuda:0"]
     assert walk.median / 10_000 * 1.98e9 == pytest.approx(720, rel=0.02)
 
 

@@ -9,9 +9,9 @@ import sys
 import numpy as np
 import pytest
 from pages import EXAMPLES, judged, running
+from samples import medians
 
 from firstlight.kernels import cuda, ptx
-from firstlight.records.record import read
 
 PAGE = "3_kernels/10_what_the_compiler_did.py"
 RECORDS = EXAMPLES.parent / "records"
@@ -127,14 +127,8 @@ def test_reading_takes_longer_than_adding_in_float64(page) -> None:
 
 
 def test_the_h200_did_what_the_text_says_of_it() -> None:
-    timings = read(RECORDS / "nvidia-h200/3_kernels/10_what_the_compiler_did.json").timings
-    ratio = {}
-    for layout in ("rows", "columns"):
-        double, single = (
-            next(row.median for row in timings.values() if row.label == f"{name}, {layout}")
-            for name in ("double_sum", "single_sum")
-        )
-        ratio[layout] = double / single
+    took = medians(PAGE, "nvidia-h200")
+    ratio = {layout: took[f"double_sum, {layout}"] / took[f"single_sum, {layout}"] for layout in ("rows", "columns")}
     assert ratio["rows"] < 1 < ratio["columns"] < 1.1
 
 

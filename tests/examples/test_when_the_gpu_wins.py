@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 import torch
 from pages import EXAMPLES, judged
+from samples import recorded
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from firstlight.records.record import read
 
 PAGE = "2_devices/11_when_the_gpu_wins.py"
 FIVE = "add", "matrix × vector", "matrix × matrix", "stack", "sampler"
@@ -166,7 +165,7 @@ def test_the_network_learns_the_flowers(page) -> None:
 
 
 def test_the_h100_did_what_the_text_says_of_it(page) -> None:
-    timings = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices/11_when_the_gpu_wins.json").timings
+    timings = recorded(PAGE).timings
 
     def first_win(bench, way):
         rows = [row for name, row in timings.items() if name.startswith(f"wins-{bench}/")]
@@ -203,7 +202,7 @@ def test_the_h100_did_what_the_text_says_of_it(page) -> None:
 
 def test_one_row_of_the_record_is_what_nobody_should_believe() -> None:
     """The text tells of it; where a new record has no such row, that paragraph goes, and the size comes back."""
-    timings = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices/11_when_the_gpu_wins.json").timings
+    timings = recorded(PAGE).timings
     odd, next_one = (timings[f"wins-matrix-vector/CPU/cpu/n={n}"] for n in (1000, 10_000))
     assert odd.median > 100 * next_one.median
     assert len(odd.values) == 9

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numba import float32, float64
+from variants import edited
 
 from firstlight.kernels import cuda, trace
 from firstlight.kernels.findings import TraceError
@@ -31,32 +32,12 @@ def copied_between(x, out):
     cuda.syncthreads()
 
 
-@cuda.jit
-def strided_after(x, out):
-    t = cuda.grid(1)
-    cuda.syncthreads()
-    out[t] = x[8 * t]
-
-
-@cuda.jit
-def shifted_after_a_warp_barrier(x, out):
-    t = cuda.grid(1)
-    cuda.syncwarp()
-    out[t] = x[t + 1]
-
-
-@cuda.jit
-def after_a_vote(x, out):
-    t = cuda.grid(1)
-    count = cuda.syncthreads_count(t < 5)
-    out[t] = x[t] + count
-
-
-@cuda.jit
-def after_a_shuffle(x, out):
-    t = cuda.grid(1)
-    lane = cuda.shfl_sync(0xFFFFFFFF, t, 3)
-    out[t] = x[lane]
+strided_after = edited(copied_after, ("x[t]", "x[8 * t]"))
+shifted_after_a_warp_barrier = edited(copied_after, ("syncthreads", "syncwarp"), ("x[t]", "x[t + 1]"))
+after_a_vote = edited(copied_after, ("cuda.syncthreads()", "n = cuda.syncthreads_count(t < 5)"), ("x[t]", "x[t] + n"))
+after_a_shuffle = edited(
+    copied_after, ("cuda.syncthreads()", "lane = cuda.shfl_sync(0xFFFFFFFF, t, 3)"), ("x[t]", "x[lane]")
+)
 
 
 @cuda.jit
@@ -78,13 +59,7 @@ def turned_in_a_tile(x, out):
     out[row, t] = tile[t, row]
 
 
-@cuda.jit
-def turned_in_a_wider_tile(x, out):
-    tile = cuda.shared.array((32, 33), float32)
-    t, row = cuda.threadIdx.x, cuda.threadIdx.y
-    tile[row, t] = x[row, t]
-    cuda.syncthreads()
-    out[row, t] = tile[t, row]
+turned_in_a_wider_tile = edited(turned_in_a_tile, ("(32, 32)", "(32, 33)"))
 
 
 @cuda.jit

@@ -6,6 +6,7 @@ l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum.
 
 import numpy as np
 import pytest
+from variants import edited
 
 from firstlight.kernels import cuda, trace
 
@@ -47,15 +48,7 @@ def tile(image, out):
     out[y, x] = t[cuda.threadIdx.x, cuda.threadIdx.y]
 
 
-@cuda.jit
-def padded(image, out):
-    t = cuda.shared.array((32, 33), F)
-    x, y = cuda.grid(2)
-    t[cuda.threadIdx.y, cuda.threadIdx.x] = image[y, x]
-    cuda.syncthreads()
-    x = cuda.blockIdx.y * 32 + cuda.threadIdx.x
-    y = cuda.blockIdx.x * 32 + cuda.threadIdx.y
-    out[y, x] = t[cuda.threadIdx.x, cuda.threadIdx.y]
+padded = edited(tile, ("(32, 32)", "(32, 33)"))
 
 
 def gathered(stride: int, offset: int, n: int = 256) -> tuple:

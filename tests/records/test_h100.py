@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
+from samples import H100, recorded
 
-from firstlight.records.record import read
 from firstlight.timing.specs import spec
 
-RECORDS = Path(__file__).parents[2] / "records" / "nvidia-h100-80gb-hbm3"
 WHERE = (("cpu", "cpu"), ("gpu", "cuda:0"))
 
 
 @pytest.fixture
 def median():
     """Look up the median of a row by its page and name."""
-    return lambda page, name: read(RECORDS / f"{page}.json").timings[name].median
+    return lambda page, name: recorded(page).timings[name].median
 
 
-def printed(page: str, machine: str = RECORDS.name) -> str:
+def printed(page: str, machine: str = H100) -> str:
     """All that a page printed on a machine."""
-    return "\n".join(read(RECORDS.with_name(machine) / f"{page}.json").outputs.values())
+    return "\n".join(recorded(page, machine).outputs.values())
 
 
 def test_an_addition_is_close_to_its_floor_and_loses_on_the_way(median) -> None:
@@ -44,7 +42,7 @@ def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
 
 
 def test_all_cores_do_ten_thousand_times_what_a_loop_in_python_does() -> None:
-    timings = read(RECORDS / "1_setup/04_count_your_cpu.json").timings
+    timings = recorded("1_setup/04_count_your_cpu").timings
     loop, cores = (timings[f"count-your-cpu/{way}"] for way in ("Python loop/cpu/n=1", "SIMD, all cores/cpu/n=65536"))
     assert 10_000 < cores.flop_rate / loop.flop_rate < 15_000
     assert cores.cores == pytest.approx(10, abs=0.5)  # of sixteen
@@ -65,7 +63,7 @@ def test_a_small_network_is_lost_on_an_h100_and_a_larger_batch_catches_up(median
     assert cores < one
     assert median(page, "training-a-cnn/small, GPU/cuda:0/n=256") < 1.25 * one
     epochs = {}
-    for machine in (RECORDS.name, "cpu-amd-epyc"):
+    for machine in (H100, "cpu-amd-epyc"):
         epochs[machine] = [float(seconds) for seconds in table.findall(printed("2_devices/02_training_loop", machine))]
     (few, many), (few_cpu, many_cpu) = epochs.values()
     assert few > 1.3 * few_cpu
@@ -103,7 +101,7 @@ def test_stacking_the_events_leaves_less_than_twenty_of_a_thousand(median) -> No
 
 
 def test_reading_costs_what_the_model_says_and_half_of_the_hosts_time_is_sleep() -> None:
-    times = {t.label: min(t.values) / 20 for t in read(RECORDS / "2_devices/06_queues.json").timings.values()}
+    times = {t.label: min(t.values) / 20 for t in recorded("2_devices/06_queues").timings.values()}
     host, device = times["GPU, host alone"], times["GPU, device alone"]
     reads = {1: "each step", 2: "each 2nd step", 5: "each 5th step", 10: "each 10th step", 20: "at the end"}
     for every, when in reads.items():
@@ -165,7 +163,7 @@ def test_a_network_is_launches_until_its_batch_is_large(median) -> None:
     assert copied < min(load, real) / 5
     assert step("lesson, GPU/cuda:0/n=1") / launch == pytest.approx(4 / 3, abs=0.1)
     assert step("large, autocast/cuda:0/n=256") > many > step("large, channels_last/cuda:0/n=256")
-    rows = read(RECORDS / "2_devices/17_training_a_cnn.json").timings
+    rows = recorded("2_devices/17_training_a_cnn").timings
     cast, plain = (rows[f"training-a-cnn/large, {way}/cuda:0/n=256"].device_seconds for way in ("autocast", "GPU"))
     assert cast < plain < many
 
@@ -179,7 +177,7 @@ def test_transfers_follow_the_law_but_pageable_ones_the_cpu(median) -> None:
 
 def test_the_rate_falls_beyond_a_stride_of_eight() -> None:
     page = "3_kernels/05_coalescing"
-    rates = {t.label: t.byte_rate for t in read(RECORDS / f"{page}.json").timings.values()}
+    rates = {t.label: t.byte_rate for t in recorded(page).timings.values()}
     share = {k: rates[f"kernel, stride {k}"] / rates["kernel, stride 1"] for k in (2, 4, 8, 16, 64)}
     assert all(share[k] == pytest.approx(1 / k, rel=0.05) for k in (2, 4, 8))
     assert share[64] < share[16] < 0.6 * share[8]
@@ -252,7 +250,7 @@ def test_a_turned_grid_loses_less_than_its_sectors_and_a_loop_gains_nothing(medi
 
 
 def test_one_block_too_many_doubles_the_time() -> None:
-    times = {t.n: t.median for t in read(RECORDS / "3_kernels/04_waves_and_blocks.json").timings.values()}
+    times = {t.n: t.median for t in recorded("3_kernels/04_waves_and_blocks").timings.values()}
     waves = {132: 1, 133: 2, 198: 2, 264: 2, 265: 3, 528: 4}
     assert {n: times[n] / times[132] for n in waves} == pytest.approx(waves, rel=0.03)
 
@@ -266,7 +264,7 @@ def test_a_second_block_costs_little_while_the_first_waits_for_memory(median) ->
 
 
 def test_an_array_in_l2_is_read_faster_than_one_in_memory() -> None:
-    timings = read(RECORDS / "3_kernels/06_caches.json").timings.values()
+    timings = recorded("3_kernels/06_caches").timings.values()
     rates = {t.n: t.byte_rate for t in timings if t.label == "kernel"}
     assert rates[2**25] > rates[2**26] > rates[2**27] > 0.95 * rates[2**30]
     assert rates[2**25] > 1.3 * rates[2**30]

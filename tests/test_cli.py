@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from new_python import printed_by
 
 from firstlight import __version__
 from firstlight.cli import main
@@ -102,8 +103,7 @@ sys.argv = ["firstlight", "{option}"]
 import runpy
 runpy.run_module("firstlight", run_name="__main__")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "set()"
+    assert printed_by(program).splitlines()[-1] == "set()"
 
 
 def test_python_m_firstlight_is_the_command():

@@ -2,12 +2,12 @@ import getpass
 import os
 import platform
 import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from new_python import printed_by
 
 from firstlight import devices
 from firstlight.devices import Card, all_devices, best_device, card
@@ -249,8 +249,7 @@ def test_cores_are_those_the_process_may_use_and_a_cpu_needs_no_library():
     program = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
     program += "from firstlight.devices import card; print(card(' CPU:0 ').cores)\n"
     program += "import sys; print({'torch', 'numba', 'numpy'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "1\nset()\n"
+    assert printed_by(program) == "1\nset()"
 
 
 def test_cards_tell_nothing_about_whose_machine_it_is(fake):

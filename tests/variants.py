@@ -2,6 +2,7 @@
 
 import inspect
 import linecache
+import re
 from collections.abc import Callable
 from textwrap import dedent
 from typing import Any
@@ -14,11 +15,12 @@ def edited(function: Callable[..., Any], *edits: tuple[str, str]) -> Any:
     for old, new in edits:
         assert old in source, f"{old!r} is not in\n{source}"
         source = source.replace(old, new)
-    return compiled(source, plain.__name__, plain.__globals__)
+    return compiled(source, plain.__globals__)
 
 
-def compiled(source: str, name: str, names: dict[str, Any]) -> Any:
-    """Return what a text defines under a name; messages show its lines."""
+def compiled(source: str, names: dict[str, Any]) -> Any:
+    """Return the function, or kernel, that a text defines; messages show its lines."""
+    name = re.findall(r"^def (\w+)", source, re.MULTILINE)[0]
     file = f"<{name} {hash(source)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     scope = dict(names)

@@ -12,7 +12,7 @@ from firstlight.records.package_parts import part_digests
 from firstlight.records.runner import digest
 
 ROOT = Path(__file__).parents[2]
-PAGES = Path(__file__).with_name("pages.py")
+HELPERS = Path(__file__).with_name("pages.py"), Path(__file__).parents[1] / "variants.py"
 
 
 def stands_on(tests: Path) -> str | None:
@@ -21,7 +21,7 @@ def stands_on(tests: Path) -> str | None:
     scripts = [
         tests,
         Path(__file__),
-        PAGES,
+        *HELPERS,
         *(EXAMPLES / name for name in named),
         *sorted(EXAMPLES.glob("*/[a-z]*.py")),
     ]

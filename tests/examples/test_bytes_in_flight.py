@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+import variants
 from pages import doubles_and_spills, judged
 from samples import recorded
 
@@ -102,9 +103,8 @@ def squares(
     lines += ["at = cuda.blockIdx.x * 4 * cuda.blockDim.x + cuda.threadIdx.x * (1 if step > 1 else 4)"]
     for line in (first, f"out[at + e * step] = {then}"):
         lines += ["for e in range(4):", f"    if {guard}:", f"        {line}"]
-    scope = {"cuda": cuda, "np": np}
-    exec("@cuda.jit\ndef squares(x, out):\n    " + "\n    ".join(lines), scope)
-    return scope["squares"]
+    source = "@cuda.jit\ndef squares(x, out):\n    " + "\n    ".join(lines)
+    return variants.compiled(source, {"cuda": cuda, "np": np})
 
 
 @cuda.jit

@@ -2,10 +2,10 @@
 
 import os
 import re
-import subprocess
-import sys
 
+from new_python import printed_by
 from pages import EXAMPLES, judged
+from variants import compiled
 
 from firstlight.kernels import cuda
 
@@ -22,10 +22,8 @@ def no_guard(a, x, y, out):
 
 def loop(body, first="cuda.grid(1)", end="out.size", step="cuda.gridsize(1)"):
     """A kernel that does so for each of its elements."""
-    scope = {"cuda": cuda}
     lines = ["@cuda.jit", "def kernel(a, x, y, out):", f"    for i in range({first}, {end}, {step}):"]
-    exec("\n".join([*lines, *(f"        {line}" for line in body.split("; "))]), scope)
-    return scope["kernel"]
+    return compiled("\n".join([*lines, *(f"        {line}" for line in body.split("; "))]), {"cuda": cuda})
 
 
 @cuda.jit
@@ -77,14 +75,8 @@ def test_the_code_runs_without_the_package_as_the_page_says():
         cell for cell in re.split(r"\n# %%", text) if "def add(" in cell or "copy_to_host()  # copy the sums" in cell
     )
     code = code.replace("from firstlight.kernels import", "# ").replace("if simulated()", "if True")
-    done = subprocess.run(
-        [sys.executable, "-c", f"{code}\nassert blocks == 6"],
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
-    assert "same as NumPy: True" in done.stdout, done.stderr
+    said = printed_by(f"{code}\nassert blocks == 6", {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"})
+    assert "same as NumPy: True" in said
 
 
 def test_the_figure_is_what_the_threads_wrote(page):

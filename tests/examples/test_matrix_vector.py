@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import variants
 from pages import doubles_and_spills, judged
 from samples import medians, recorded
 
@@ -13,13 +14,11 @@ PAGE = "3_kernels/02_matrix_vector.py"
 
 def kernel(body, first="lane", end="m.shape[1]", step="32"):
     """A kernel whose threads go along a row so, and do so with each number and at the end."""
-    scope = {"cuda": cuda, "np": np}
     each, last = body.split("; ")
     lines = ["@cuda.jit", "def mv(m, v, u):", "    row, lane = cuda.blockIdx.x, cuda.threadIdx.x"]
     lines += ["    part = np.float32(0)", "    chunk = (m.shape[1] + 31) // 32"]
     lines += [f"    for j in range({first}, {end}, {step}):", f"        {each}", f"    {last}"]
-    exec("\n".join(lines), scope)
-    return scope["mv"]
+    return variants.compiled("\n".join(lines), {"cuda": cuda, "np": np})
 
 
 PART, ADD = "part += m[row, j] * v[j]", "cuda.atomic.add(u, row, part)"

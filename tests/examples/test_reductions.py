@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import variants
 from pages import doubles_and_spills, judged
 from samples import medians
 
@@ -46,9 +47,7 @@ BARRIER_FOR_SOME = """
 
 
 def tree(lines):
-    scope = {"cuda": cuda}
-    exec(f"@cuda.jit(device=True)\ndef tree(part, t, n):{lines}", scope)
-    return scope["tree"]
+    return variants.compiled(f"@cuda.jit(device=True)\ndef tree(part, t, n):{lines}", {"cuda": cuda})
 
 
 WRONG = [

@@ -4,33 +4,23 @@ import torch
 from pages import judged
 from torch import nn
 from torch.nn.functional import cross_entropy
+from variants import edited
 
 PAGE = "2_devices/02_training_loop.py"
 
 
-def loop(device=True, batch=True, mode=True, clear=True, learn=True, out=torch.Tensor.tolist, rate=0.1, passes=1):
-    """An answer that is right but for what is switched off."""
-
-    def answer(model, batches, where):
-        if device:
-            model.to(where)
-        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
-        if mode:
-            model.train()
-        losses = []
-        for x, y in batches * passes:
-            if batch:
-                x, y = x.to(where), y.to(where)
-            loss = cross_entropy(model(x), y)
-            if clear:
-                optimizer.zero_grad()
-            loss.backward()
-            if learn:
-                optimizer.step()
-            losses.append(loss.detach())
-        return out(torch.stack(losses))
-
-    return answer
+def loop(model, batches, device):
+    model.to(device).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for x, y in batches:
+        x, y = x.to(device), y.to(device)
+        loss = cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses).tolist()
 
 
 def one_by_one(model, batches, device):
@@ -46,48 +36,26 @@ def one_by_one(model, batches, device):
     return losses
 
 
-def dropped(model, batches, device):
-    for x, y in batches:
-        x.to(device), y.to(device)
-    return loop(batch=False)(model, batches, device)
-
-
-def labels_stay(model, batches, device):
-    return loop(batch=False)(model, [(x.to(device), y) for x, y in batches], device)
-
-
-def early(model, batches, device):
-    """Make the optimizer before the move: on most devices right, and on some not."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model.to(device).train()
-    losses = []
-    for x, y in batches:
-        loss = cross_entropy(model(x.to(device)), y.to(device))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return torch.stack(losses).tolist()
-
-
+MOVE, MAKE = "model.to(device).train()", "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)"
+BOTH, ALL = "x, y = x.to(device), y.to(device)", "torch.stack(losses)"
 WRONG = {
-    "the model stays": (loop(device=False), "model stayed"),
-    "the batch stays": (loop(batch=False), "batch stayed"),
-    "the labels stay": (labels_stay, "labels stayed"),
-    "the moved batch is dropped": (dropped, "batch stayed"),
-    "still in eval mode": (loop(mode=False), "train()"),
-    "gradients add up": (loop(clear=False), "cleared"),
-    "no step": (loop(learn=False), "have not changed"),
-    "a tensor": (loop(out=lambda losses: losses), "not a list"),
-    "the mean": (loop(out=lambda losses: losses.mean().item()), "not a list"),
-    "the last": (loop(out=lambda losses: losses[-1:].tolist()), "one for each batch"),
-    "another rate": (loop(rate=0.01), "differ"),
-    "twice": (loop(passes=2), "6 batches"),
-    "the optimizer too early": (early, "optimizer"),
+    "the model stays": (edited(loop, ("model.to(device)", "model")), "model stayed"),
+    "the batch stays": (edited(loop, (BOTH, "pass")), "batch stayed"),
+    "the labels stay": (edited(loop, (", y.to(device)", ", y")), "labels stayed"),
+    "the moved batch is dropped": (edited(loop, (BOTH, "x.to(device), y.to(device)")), "batch stayed"),
+    "still in eval mode": (edited(loop, (".train()", "")), "train()"),
+    "gradients add up": (edited(loop, ("optimizer.zero_grad()", "pass")), "cleared"),
+    "no step": (edited(loop, ("optimizer.step()", "pass")), "have not changed"),
+    "a tensor": (edited(loop, (".tolist()", "")), "not a list"),
+    "the mean": (edited(loop, (f"{ALL}.tolist()", f"{ALL}.mean().item()")), "not a list"),
+    "the last": (edited(loop, (ALL, f"{ALL}[-1:]")), "one for each batch"),
+    "another rate": (edited(loop, ("0.1", "0.01")), "differ"),
+    "twice": (edited(loop, ("in batches", "in batches * 2")), "6 batches"),
+    "the optimizer too early": (edited(loop, (f"{MOVE}\n    {MAKE}", f"{MAKE}\n    {MOVE}")), "optimizer"),
     "the start": ("train_anywhere", "0 batches"),
 }
 
-test_answers = judged(["train_anywhere_solution", one_by_one, loop()], WRONG)
+test_answers = judged(["train_anywhere_solution", one_by_one, loop], WRONG)
 
 
 def test_the_network_finds_out_its_input(page) -> None:

@@ -3,11 +3,10 @@
 import math
 import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from new_python import printed_by
 from pages import EXAMPLES, judged, running
 from samples import medians
 
@@ -169,9 +168,7 @@ def test_plain_numba_shows_the_doubles_as_the_page_says() -> None:
     """Its lines, in a process without the simulator."""
     code = re.search(r"code-block:: python\n#\n((?:#(?: {5}.*)?\n)+)", SOURCE)[1]
     code = code.replace("#     ", "").replace("#\n", "\n")
-    env = {**os.environ, "NUMBA_ENABLE_CUDASIM": "0"}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert "add.f64" in done.stdout, done.stderr
+    assert "add.f64" in printed_by(code, {**os.environ, "NUMBA_ENABLE_CUDASIM": "0"})
 
 
 # -- Where there is no compiler ----------------------------------------------------------------------------------------

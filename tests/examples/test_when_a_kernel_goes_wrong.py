@@ -9,6 +9,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+import variants
 from pages import EXAMPLES, doubles_and_spills, judged
 from samples import recorded
 
@@ -42,9 +43,8 @@ while half > 0:
 {end}
     out[cuda.blockIdx.x] = near[0]
 """
-    scope = {"cuda": cuda, "np": np, "T": T}
-    exec("@cuda.jit\ndef power(x, out):" + body.replace("\n", "\n    "), scope)
-    return scope["power"]
+    source = "@cuda.jit\ndef power(x, out):" + body.replace("\n", "\n    ")
+    return variants.compiled(source, {"cuda": cuda, "np": np, "T": T})
 
 
 WRONG = {

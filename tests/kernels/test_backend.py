@@ -4,7 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from test_driver import REFUSES, TWO_DEVICES, environment, fake_driver, in_new_python, needs_compiler
+from new_python import printed_by
+from test_driver import REFUSES, TWO_DEVICES, environment, fake_driver, needs_compiler
 
 from firstlight.kernels import blocks_for
 
@@ -35,7 +36,7 @@ out = cuda.device_array(4)
 fill[2, 2](out)
 print(*out.copy_to_host())
 """
-    assert in_new_python(code, NO_GPU) == ["True", "3", "0.0", "0.0", "1.0", "1.0"]
+    assert printed_by(code, NO_GPU).split() == ["True", "3", "0.0", "0.0", "1.0", "1.0"]
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():
@@ -58,7 +59,7 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 )
 def test_the_simulator_stands_in_for_a_missing_device_and_the_user_decides(tmp_path, driver, variable, expected):
     env = fake_driver(tmp_path, driver) | ({} if variable is None else {"NUMBA_ENABLE_CUDASIM": variable})
-    assert in_new_python("from firstlight.kernels import simulated; print(simulated())", env) == [expected]
+    assert printed_by("from firstlight.kernels import simulated; print(simulated())", env) == expected
 
 
 # -- How many blocks ---------------------------------------------------------------------

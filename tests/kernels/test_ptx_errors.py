@@ -1,11 +1,11 @@
 """A kernel that no GPU can run, and a call that cannot be meant, are refused with the line or the argument."""
 
-import subprocess
 import sys
 from inspect import currentframe
 
 import numpy as np
 import pytest
+from new_python import printed_by
 from numba import float32, int32, njit, types
 from test_driver import environment
 from test_ptx import MATVEC, NOTES, ONE, TWO, matvec, square
@@ -183,6 +183,4 @@ try:
 except ptx.NoCompilerError as missing:
     print(missing)
 """
-    env = environment(NUMBA_ENABLE_CUDASIM="1")
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
-    assert "NUMBA_ENABLE_CUDASIM" in done.stdout, done.stderr
+    assert "NUMBA_ENABLE_CUDASIM" in printed_by(code, environment(NUMBA_ENABLE_CUDASIM="1"))

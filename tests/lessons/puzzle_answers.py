@@ -1,15 +1,14 @@
 """Right answers to the puzzles, beside those of their page, and the edits that make them wrong."""
 
-import inspect
-import linecache
 import math
+
+import variants
 
 from firstlight.kernels import cuda
 
 from numba import float32, int32  # isort: skip  (firstlight.kernels decides first whether there is a device)
 
 RIGHT = {}
-NAMES = {"cuda": cuda, "float32": float32, "int32": int32, "math": math}
 
 
 def answer(puzzle):
@@ -17,31 +16,14 @@ def answer(puzzle):
 
     def keep(function):
         RIGHT.setdefault(puzzle, []).append(cuda.jit(function))
-        SOURCES.setdefault(puzzle, []).append("@cuda.jit\n" + inspect.getsource(function).split("\n", 1)[1])
         return function
 
     return keep
 
 
-SOURCES = {}
-
-
-def compiled(source):
-    """Make a kernel out of text; its lines can be read in messages."""
-    name = f"<answer {hash(source)}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
-    names = dict(NAMES)
-    exec(compile(source, name, "exec"), names)
-    return next(value for key, value in names.items() if key not in NAMES and not key.startswith("__"))
-
-
 def edited(puzzle, which, *edits):
     """Make a kernel out of a right answer in which pieces, that must be there, are replaced."""
-    source = SOURCES[puzzle][which]
-    for old, new in edits:
-        assert old in source, f"{old!r} is not in\n{source}"
-        source = source.replace(old, new)
-    return compiled(source)
+    return variants.edited(RIGHT[puzzle][which], (f'@answer("{puzzle}")', "@cuda.jit"), *edits)
 
 
 @answer("map")

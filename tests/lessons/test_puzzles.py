@@ -3,8 +3,10 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from puzzle_answers import RIGHT, compiled, edited
+from numba import float32, int32
+from puzzle_answers import RIGHT, edited
 from puzzle_mistakes import WRONG
+from variants import compiled
 
 from firstlight.kernels import cuda
 from firstlight.lessons.puzzles import PUZZLES
@@ -28,7 +30,7 @@ def test_plausible_wrong_answers_are_turned_down_with_the_reason(name, which, ed
 @pytest.mark.parametrize("name", PUZZLES)
 def test_the_stub_is_a_kernel_but_no_answer(name):
     puzzle = PUZZLES[name]
-    stub = compiled(puzzle.stub)
+    stub = compiled(puzzle.stub, {"cuda": cuda, "float32": float32, "int32": int32})
     assert "no thread has changed it" in puzzle.check(stub)
     assert puzzle.score(stub)
 

@@ -3,9 +3,6 @@ import itertools
 import math
 import os
 import random
-import subprocess
-import sys
-import textwrap
 from collections.abc import Iterator
 from concurrent.futures import Future
 
@@ -15,6 +12,7 @@ import torch
 from fakes import FakeDevice
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from new_python import printed_by
 
 from firstlight.timing import measurement as timing
 from firstlight.timing.measurement import measure
@@ -150,14 +148,6 @@ def test_waits_for_the_device_that_was_asked_for_and_starts_none(monkeypatch: py
     assert waited == [("xpu:1",), ()]
 
 
-def in_python(code: str, **env: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env={**os.environ, **env}
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
-
-
 def test_numba_kernels_are_waited_for_where_torch_has_no_gpu() -> None:
     code = """
         import sys, types
@@ -170,7 +160,7 @@ def test_numba_kernels_are_waited_for_where_torch_has_no_gpu() -> None:
         measure(abs, -1, budget=0.01)
         print(bool(waited), "torch" in sys.modules)
     """
-    assert in_python(code) == "True False"
+    assert printed_by(code) == "True False"
 
 
 def test_simulated_kernel_has_no_time_and_runs_once() -> None:
@@ -187,4 +177,5 @@ def test_simulated_kernel_has_no_time_and_runs_once() -> None:
         print(t.verdict, t.values, t.median, x.tolist(), FakeCUDAKernel.__call__ is before)
         print(measure(abs, -1, budget=0.01).verdict != "simulated")
     """
-    assert in_python(code, NUMBA_ENABLE_CUDASIM="1") == "simulated () nan [1.0, 1.0, 1.0, 1.0] True\nTrue"
+    said = printed_by(code, {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"})
+    assert said == "simulated () nan [1.0, 1.0, 1.0, 1.0] True\nTrue"

@@ -75,17 +75,12 @@ def test_fraction_is_that_of_the_nearer_roof() -> None:
     assert fraction_of_roof(timing(), roof) is None
 
 
-def result(**changes) -> Timing:
-    facts = {"label": "x", "device": "cuda:0", "first": 1.0, "values": (1.0,) * 9}
-    return Timing(**{**facts, **changes})
-
-
 def test_verdicts_of_the_engine() -> None:
-    assert verdict_of(result()) == "ok"
-    assert verdict_of(result(device_seconds=0.5)) == "launch-bound"
-    assert verdict_of(result(device_seconds=0.95)) == "ok"
-    assert verdict_of(result(device="cpu", cores=0.5)) == "cpu-contended"
-    assert verdict_of(result(device="cpu", cores=2.0)) == "ok"
-    assert verdict_of(result(cores=0.01)) == "ok"  # the host of a GPU may well sleep
-    assert verdict_of(result(values=(1.0,) * 8)) == "few"
-    assert verdict_of(result(values=(1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5))) == "noisy"
+    assert verdict_of(timing()) == "ok"
+    assert verdict_of(timing(device_seconds=0.5e-3)) == "launch-bound"
+    assert verdict_of(timing(device_seconds=0.95e-3)) == "ok"
+    assert verdict_of(timing(device="cpu", cores=0.5)) == "cpu-contended"
+    assert verdict_of(timing(device="cpu", cores=2.0)) == "ok"
+    assert verdict_of(timing(cores=0.01)) == "ok"  # the host of a GPU may well sleep
+    assert verdict_of(timing(values=(1.0,) * 8)) == "few"
+    assert verdict_of(timing(values=(1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5))) == "noisy"

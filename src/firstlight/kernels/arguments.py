@@ -1,30 +1,12 @@
-"""What a trace is given, as a launch is: the sizes of the grid and of a block, and arrays from anywhere."""
+"""The arrays that a trace is given, as a launch is: from NumPy, from PyTorch, or from a GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from firstlight.kernels.backend import MAX_THREADS, are_integers
-from firstlight.kernels.findings import Dim3
-
-_MAX_THREADS_Z = 64  # of a block, along z
 _ALIGNMENT = 128  # bytes, of an array on a GPU
-
-
-def size_of(name: str, given: int | Sequence[int]) -> Dim3:
-    """Return a size of three axes, or raise a ValueError that says what CUDA allows."""
-    axes = tuple(given) if isinstance(given, Sequence) else (given,)
-    if not 1 <= len(axes) <= 3 or not are_integers(axes, least=1):
-        raise ValueError(f"{name}={given!r}: give one to three whole numbers of at least 1")
-    size = Dim3(*map(int, (*axes, 1, 1)[:3]))
-    if name == "threads" and (prod(size) > MAX_THREADS or size.z > _MAX_THREADS_Z):
-        axes_too = f", all axes multiplied, and {_MAX_THREADS_Z} along z" if len(axes) > 1 else ""
-        raise ValueError(f"threads={given!r}: CUDA allows {MAX_THREADS} threads in a block{axes_too}")
-    return size
 
 
 def host_array(value: Any) -> np.ndarray | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import dis
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from inspect import isfunction
@@ -20,6 +20,7 @@ from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from firstlight.kernels.driver import cuda_device_count
+from firstlight.kernels.findings import Dim3
 
 __all__ = ["blocks_for", "cuda", "simulated"]
 
@@ -46,6 +47,7 @@ if _simulate:
     vars(cuda).update({name: value for name, value in vars(_simulator).items() if name in _HOST_API})
 
 MAX_THREADS = 1024  # in one block, on every CUDA device
+MAX_THREADS_Z = 64  # of these along z
 
 
 def simulated() -> bool:
@@ -95,22 +97,29 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> Any:
     """
     sizes = n if isinstance(n, tuple) else (n,)
     block = threads if isinstance(threads, tuple) else (threads,)
-    if isinstance(n, tuple) != isinstance(threads, tuple) or len(sizes) != len(block) or len(sizes) not in (1, 2, 3):
-        raise ValueError(
-            f"n={n!r} and threads={threads!r} do not match: give two whole numbers, or two tuples of 1 to 3"
-        )
-    if not are_integers(sizes, least=0):
+    if isinstance(n, tuple) != isinstance(threads, tuple) or len(sizes) != len(block):
+        raise ValueError(f"n={n!r} and threads={threads!r} do not match: give two whole numbers, or two tuples")
+    if not _are_integers(sizes, least=0):
         raise ValueError(f"n={n!r}: a number of elements is a whole number, 0 or more")
-    if not are_integers(block, least=1) or prod(map(int, block)) > MAX_THREADS:
-        raise ValueError(
-            f"threads={threads!r}: CUDA allows 1 to {MAX_THREADS} threads in a block, all axes multiplied; "
-            "128 or 256 is a good start"
-        )
+    size_of("threads", threads)
     blocks = tuple(max(1, -(-int(size) // int(side))) for size, side in zip(sizes, block, strict=True))
     return blocks if isinstance(n, tuple) else blocks[0]
 
 
-def are_integers(values: tuple[object, ...], least: int) -> bool:
+def size_of(name: str, given: int | Sequence[int]) -> Dim3:
+    """Return the size of a grid or a block in three axes, or raise a ValueError that says what CUDA allows."""
+    axes = tuple(given) if isinstance(given, Sequence) else (given,)
+    if not 1 <= len(axes) <= 3 or not _are_integers(axes, least=1):
+        raise ValueError(f"{name}={given!r}: give one to three whole numbers of at least 1")
+    size = Dim3(*map(int, (*axes, 1, 1)[:3]))
+    if name == "threads" and (prod(size) > MAX_THREADS or size.z > MAX_THREADS_Z):
+        axes_too = f", all axes multiplied, and {MAX_THREADS_Z} along z" if len(axes) > 1 else ""
+        allowed = f"CUDA allows {MAX_THREADS} threads in a block{axes_too}; 128 or 256 is a good start"
+        raise ValueError(f"threads={given!r}: {allowed}")
+    return size
+
+
+def _are_integers(values: tuple[object, ...], least: int) -> bool:
     """Return whether all are integers of at least some value; NumPy's count, too."""
     return all(isinstance(value, Integral) and int(value) >= least for value in values)
 

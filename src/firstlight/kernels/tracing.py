@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstlight.display import Table
-from firstlight.kernels.arguments import host_array, mirrors_of, on_a_gpu, size_of
+from firstlight.kernels.arguments import host_array, mirrors_of, on_a_gpu
 from firstlight.kernels.arithmetic import typed
 from firstlight.kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo
-from firstlight.kernels.backend import python_function
+from firstlight.kernels.backend import python_function, size_of
 from firstlight.kernels.executor import WARP, Executor
 from firstlight.kernels.findings import (
     BankConflict,

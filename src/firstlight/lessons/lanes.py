@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstlight.display import COLOURS, Table, Widget
+from firstlight.display import COLOURS, GREY, Table, Widget
 from firstlight.kernels.arrays import LOAD
 from firstlight.kernels.drawing import stack_panels
 from firstlight.kernels.executor import WARP
@@ -260,7 +260,7 @@ def _draw(ax: Axes, access: Access, number: int) -> str:
         for word in range(CACHE_LINE // WORD):
             read = line * CACHE_LINE // WORD + word in words
             look = {"fc": _READ} if read else {"fill": False}
-            ax.add_patch(Rectangle((word, row), 1, 1, ec="#808890", lw=0.5, **look))
+            ax.add_patch(Rectangle((word, row), 1, 1, ec=GREY, lw=0.5, **look))
         for sector in range(CACHE_LINE // SECTOR):
             ax.add_patch(Rectangle((8 * sector, row), 8, 1, fill=False, ec="black", lw=1.4))
     ax.set(xlim=(-0.2, 32.2), ylim=(len(lines) + 0.1, -0.1), xticks=[])

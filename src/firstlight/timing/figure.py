@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from firstlight.display import COLOURS, quantity
+from firstlight.display import COLOURS, GREY, quantity
 from firstlight.timing.result import Timing
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 # Told apart by markers, too, so that colour carries nothing alone.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # one more than the colours: pairs do not come again soon
-MODEL = "#808890"
 
 # Figures are read on telephones, too.
 STYLE: Any = {"font.size": 11, "font.family": "sans-serif", "figure.figsize": (5.6, 3.8)}
@@ -86,7 +85,7 @@ def _draw_rows(ax: Axes, shown: Series) -> None:
             )
             if number == 0 and (least := _floor_of(timing, timings)) is not None:
                 ends = [labels.index(timing.label) - 0.35, labels.index(timing.label) + 0.35]
-                ax.plot([least, least], ends, "--", color=MODEL, label="" if place else "model: the floor")
+                ax.plot([least, least], ends, "--", color=GREY, label="" if place else "model: the floor")
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.4, -0.6)
     _scale_time(ax, "x", [t.median for timings in shown.values() for t in timings])
@@ -105,7 +104,7 @@ def _draw_curves(ax: Axes, shown: Series) -> None:
         ax.errorbar(sizes, middles, yerr=bars, marker=marker, color=colour, ls=line, capsize=3, label=name)
         floors = {t.n or 0: least for t in points if (least := _floor_of(t, shown[machine])) is not None}
         if floors and machine == names[0][0]:
-            ax.plot([*floors], [*floors.values()], "--", color=MODEL, label="" if number else "model: the floor")
+            ax.plot([*floors], [*floors.values()], "--", color=GREY, label="" if number else "model: the floor")
     ax.set_xscale("log")
     ax.set_xlabel("size of the problem, n")
     _scale_time(ax, "y", [t.median for timings in shown.values() for t in timings])

@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-import variants
 from pages import doubles_and_spills, judged
 from samples import recorded
+from variants import edited
 
 from firstlight.kernels import cuda, trace
 
@@ -95,26 +95,17 @@ def test_the_h100_did_what_the_text_says_of_it() -> None:
 # -- The exercise ------------------------------------------------------------------------------------------------------
 
 
-def squares(
-    first="mine[e] = x[at + e * step]", then="mine[e] * mine[e]", step="cuda.blockDim.x", guard="at + e * step < x.size"
-):
-    """The kernel that the exercise asks for, with something else in place of one of its parts."""
-    lines = ["mine = cuda.local.array(4, np.float32)", f"step = {step}"]
-    lines += ["at = cuda.blockIdx.x * 4 * cuda.blockDim.x + cuda.threadIdx.x * (1 if step > 1 else 4)"]
-    for line in (first, f"out[at + e * step] = {then}"):
-        lines += ["for e in range(4):", f"    if {guard}:", f"        {line}"]
-    source = "@cuda.jit\ndef squares(x, out):\n    " + "\n    ".join(lines)
-    return variants.compiled(source, {"cuda": cuda, "np": np})
-
-
 @cuda.jit
-def in_turn(x, out):
+def squares(x, out):
+    mine = cuda.local.array(4, np.float32)
     step = cuda.blockDim.x
     at = cuda.blockIdx.x * 4 * step + cuda.threadIdx.x
     for e in range(4):
         if at + e * step < x.size:
-            number = x[at + e * step]
-            out[at + e * step] = number * number
+            mine[e] = x[at + e * step]
+    for e in range(4):
+        if at + e * step < x.size:
+            out[at + e * step] = mine[e] * mine[e]
 
 
 @cuda.jit
@@ -125,27 +116,19 @@ def one_each(x, out):
         out[i] = number * number
 
 
-@cuda.jit
-def over_the_grid(x, out):
-    mine = cuda.local.array(4, np.float32)
-    at, step = cuda.grid(1), cuda.gridsize(1)
-    for e in range(4):
-        if at + e * step < x.size:
-            mine[e] = x[at + e * step]
-    for e in range(4):
-        if at + e * step < x.size:
-            out[at + e * step] = mine[e] * mine[e]
-
-
+NUMBER, SQUARE, FIRST = "x[at + e * step]\n", "mine[e] * mine[e]", "cuda.blockIdx.x * 4 * step + cuda.threadIdx.x"
+STEP, AGAIN = "step = cuda.blockDim.x", "    for e in range(4):\n        if at + e * step < x.size:\n"
+NEIGHBOURS = (STEP, "step = 1"), (FIRST, "4 * cuda.grid(1)")
+OVER_THE_GRID = edited(squares, (STEP, "step = cuda.gridsize(1)"), (FIRST, "cuda.grid(1)"))
 WRONG = {
-    "in turn": (in_turn, "before its last load"),
+    "in turn": (edited(squares, (NUMBER + AGAIN, NUMBER)), "before its last load"),
     "one each": (one_each, "should be"),
-    "not squared": (squares(then="mine[e]"), "should be"),
-    "loaded twice": (squares("mine[e] = x[at + e * step] * x[at + e * step]", "mine[e]"), "twice"),
-    "four neighbours": (squares(step="1"), "neighbouring"),
-    "no guard": (squares(guard="True"), "where the shape"),
+    "not squared": (edited(squares, (SQUARE, "mine[e]")), "should be"),
+    "loaded twice": (edited(squares, (SQUARE, "mine[e]"), (NUMBER, f"{NUMBER.strip()} * {NUMBER}")), "twice"),
+    "four neighbours": (edited(squares, *NEIGHBOURS), "neighbouring"),
+    "no guard": (edited(squares, ("at + e * step < x.size", "True")), "where the shape"),
     "the start": ("squares", "should be"),
 }
 
 
-test_answers = judged(["squares_solution", squares(), over_the_grid], WRONG)
+test_answers = judged(["squares_solution", squares, OVER_THE_GRID], WRONG)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from pages import judged
 from torch.utils._python_dispatch import TorchDispatchMode
+from variants import edited
 
 PAGE = "4_imaging/09_many_channels.py"
 
@@ -94,27 +95,18 @@ def test_moments_of_a_line_at_one_velocity(page):
     assert mean[0, 0].isnan()
 
 
-def groups(retry="halve", skip=0, again=False, stack=np.concatenate):
-    """Give an answer to the exercise that does right but for one thing."""
-
-    def answer(nchan, most, fit_group):
-        images, first, size = [], 0, most
-        while first < nchan - skip:
-            last = min(first + size, nchan)
-            try:
-                images.append(fit_group(first, last))
-            except torch.OutOfMemoryError:
-                if retry == "never" or (last - first == 1 and retry != "always"):
-                    raise
-                size = {"one less": size - 1, "restart": size // 2}.get(retry, (last - first) // 2)
-                size = max(1, size)
-                if retry == "restart":
-                    images, first = [], 0
-                continue
-            first, size = last, most if again else size
-        return stack(images)
-
-    return answer
+def groups(nchan, most, fit_group):
+    images, first, size = [], 0, most
+    while first < nchan:
+        last = min(first + size, nchan)
+        try:
+            images.append(fit_group(first, last))
+            first = last
+        except torch.OutOfMemoryError:
+            if last - first == 1:
+                raise
+            size = (last - first) // 2
+    return np.concatenate(images)
 
 
 def one_by_one(nchan, _, fit_group):
@@ -129,19 +121,20 @@ def past_the_end(nchan, most, fit_group):
     return np.concatenate([fit_group(k, k + most) for k in range(0, nchan, most)])
 
 
+HALF = "(last - first) // 2"
 WRONG = {
     "rounded down": (rounded_down, "only"),
     "past the end": (past_the_end, "there are"),
-    "no second try": (groups(retry="never"), "OutOfMemoryError"),
-    "without an end": (groups(retry="always"), "more than 50"),
-    "from the start again": (groups(retry="restart"), "twice"),
-    "forgets that it halved": (groups(again=True), "should"),
-    "one is missing": (groups(skip=1), "only"),
-    "a list": (groups(stack=list), "array"),
-    "in reverse": (groups(stack=lambda images: np.concatenate(images[::-1])), "order"),
+    "no second try": (edited(groups, ("last - first == 1", "True")), "OutOfMemoryError"),
+    "without an end": (edited(groups, ("raise\n", "pass\n"), (HALF, f"max(1, {HALF})")), "more than 50"),
+    "from the start again": (edited(groups, (f"size = {HALF}", "images, first, size = [], 0, size // 2")), "twice"),
+    "forgets that it halved": (edited(groups, ("first = last", "first, size = last, most")), "should"),
+    "one is missing": (edited(groups, ("first < nchan", "first < nchan - 1")), "only"),
+    "a list": (edited(groups, ("np.concatenate(images)", "images")), "array"),
+    "in reverse": (edited(groups, ("(images)", "(images[::-1])")), "order"),
     "one channel at a time": (one_by_one, "should"),
-    "one less": (groups(retry="one less"), "should"),
+    "one less": (edited(groups, (HALF, "size - 1")), "should"),
 }
 
 
-test_answers = judged(["fit_in_groups_solution", groups()], WRONG)
+test_answers = judged(["fit_in_groups_solution", groups], WRONG)

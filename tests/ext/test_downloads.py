@@ -3,6 +3,7 @@ import re
 import shlex
 import tomllib
 import zipfile
+from html import unescape
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -145,16 +146,18 @@ def test_links_lead_to_files(site, page, count):
     assert "sphx-glr-download" not in text
 
 
+def lines_for_uv(site, page):
+    """The words of the lines that a page tells its reader to paste."""
+    text = unescape(re.sub("<[^>]*>", "", site.read(f"html/tutorials/{page}.html")))
+    return [shlex.split(line) for line in text.splitlines() if line.startswith("uv run ")]
+
+
 def test_the_line_that_runs_a_script_can_be_pasted(site):
-    text = re.sub("<[^>]*>", "", site.read(f"html/tutorials/{PAGES[1]}.html"))
-    line = next(line for line in text.splitlines() if line.startswith("uv run "))
-    assert shlex.split(line.replace("&amp;", "&").replace("&#39;", "'").replace("&quot;", '"'))[-1] == f"{ODD}.py"
+    assert lines_for_uv(site, PAGES[1])[0][-1] == f"{ODD}.py"
 
 
 def test_a_page_that_imports_the_doctor_brings_it_along(site):
-    text = re.sub("<[^>]*>", "", site.read(f"html/tutorials/{PAGES[2]}.html"))
-    line = next(line for line in text.splitlines() if line.startswith("uv run "))
-    assert shlex.split(line) == ["uv", "run", "03_ask.py"]
+    assert lines_for_uv(site, PAGES[2])[0] == ["uv", "run", "03_ask.py"]
     asked, files = inline(offered(site)[f"{PAGES[2]}.py"])
     assert {"firstlight", "gpu-doctor"} <= set(asked)
     assert files == {"firstlight": WHEEL, "gpu-doctor": DOCTOR}
@@ -165,13 +168,10 @@ def test_a_page_that_imports_the_doctor_brings_it_along(site):
 
 
 def test_a_page_on_imaging_brings_the_extra_along(site):
-    text = re.sub("<[^>]*>", "", site.read(f"html/tutorials/{PAGES[3]}.html"))
-    line = next(line for line in text.splitlines() if line.startswith("uv run "))
-    assert shlex.split(line) == ["uv", "run", "04_image.py"]
+    run, *_, given = lines_for_uv(site, PAGES[3])
+    assert run == ["uv", "run", "04_image.py"]
     assert "firstlight[imaging]" in inline(offered(site)[f"{PAGES[3]}.py"])[0]
-    lines = [line for line in text.splitlines() if line.startswith("uv run ")]
     asked, _ = inline(offered(site)[f"{PAGES[3]}.py"])
-    given = shlex.split(lines[-1])
     assert given[-3:] == ["firstlight", "try", "04_image.py"]
     assert f"./{WHEEL}[imaging]" in given
     assert {one for one in asked if one.startswith("torch")} <= set(given)  # or uv fetches a second one

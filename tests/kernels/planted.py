@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numba import float32
 from tests.kernels.broken import F, ones, zeros
+from variants import edited
 
 from firstlight.kernels import cuda
 
@@ -72,13 +73,8 @@ def after_a_shuffle(x, out):
     out[t] = s[31 - t]  # here
 
 
-@cuda.jit
-def after_a_vote(x, out):
-    s = cuda.shared.array(32, float32)
-    t = cuda.threadIdx.x
-    s[t] = x[t]
-    cuda.ballot_sync(ALL, t > 3)
-    out[t] = s[31 - t]  # here
+SHUFFLE, VOTE = "cuda.shfl_sync(ALL, t, 0)", "cuda.ballot_sync(ALL, t > 3)"
+after_a_vote = edited(after_a_shuffle, ("def after_a_shuffle", "def after_a_vote"), (SHUFFLE, VOTE))
 
 
 @cuda.jit

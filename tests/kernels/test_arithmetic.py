@@ -5,22 +5,12 @@ import math
 import numba
 import numpy as np
 import pytest
+from variants import compiled
 
 from firstlight.kernels import cuda, trace
 
-KINDS = [
-    np.int8,
-    np.uint8,
-    np.int16,
-    np.uint16,
-    np.int32,
-    np.uint32,
-    np.int64,
-    np.uint64,
-    np.float32,
-    np.float64,
-    np.bool_,
-]
+KINDS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64,
+         np.bool_)  # fmt: skip
 
 
 def edges(kind: type) -> np.ndarray:
@@ -33,81 +23,42 @@ def edges(kind: type) -> np.ndarray:
     return np.array([0, 1, 2, 5, 77, limits.max // 3, limits.max, max(limits.min, 1 - 2**63)], kind)
 
 
-def any_numbers(x, y, out):
-    at = 0
-    for a in x:
-        for b in y:
-            out[at, 0] = a + b
-            out[at, 1] = a - b
-            out[at, 2] = a * b
-            out[at, 3] = a / b
-            out[at, 4] = a * 3 + 1
-            out[at, 5] = 0.1 * b
-            out[at, 6] = -b
-            out[at, 7] = abs(a)
-            out[at, 8] = max(a, b)
-            out[at, 9] = float(a) * b
-            out[at, 10] = a**2
-            out[at, 11] = b > a
-            at += 1
+ANY_NUMBERS = ("a + b", "a - b", "a * b", "a / b", "a * 3 + 1", "0.1 * b", "-b", "abs(a)", "max(a, b)", "float(a) * b",
+               "a**2", "b > a")  # fmt: skip
+WHOLE_NUMBERS = ("a // b", "a % b", "a & b", "a ^ b", "(a | 1) << 3", "(a * b) >> 5", "~a", "int(a) - int(b)",
+                 "np.uint16(a) * np.int8(b)", "(a * 6364136223846793005 - 7) >> 33")  # fmt: skip
+OF_MATH = ("math.sqrt(a)", "np.sqrt(b)", "math.exp(a)", "math.log(b)", "math.atan2(a, b)", "math.erf(a)",
+           "math.isnan(a)", "math.fabs(a) + math.pi")  # fmt: skip
 
 
-def whole_numbers(x, y, out):
-    at = 0
-    for a in x:
-        for b in y:
-            out[at, 0] = a // b
-            out[at, 1] = a % b
-            out[at, 2] = a & b
-            out[at, 3] = a ^ b
-            out[at, 4] = (a | 1) << 3
-            out[at, 5] = (a * b) >> 5
-            out[at, 6] = ~a
-            out[at, 7] = int(a) - int(b)
-            out[at, 8] = np.uint16(a) * np.int8(b)
-            out[at, 9] = (a * 6364136223846793005 - 7) >> 33
-            at += 1
-
-
-def math_functions(x, y, out):
-    at = 0
-    for a in x:
-        for b in y:
-            out[at, 0] = math.sqrt(a)
-            out[at, 1] = np.sqrt(b)
-            out[at, 2] = math.exp(a)
-            out[at, 3] = math.log(b)
-            out[at, 4] = math.atan2(a, b)
-            out[at, 5] = math.erf(a)
-            out[at, 6] = math.isnan(a)
-            out[at, 7] = math.fabs(a) + math.pi
-            at += 1
-
-
-def expected_and_traced(function, x, y, columns, kind):
-    expected, out = (np.zeros((x.size * y.size, columns), kind) for _ in range(2))
-    numba.njit(error_model="numpy")(function)(x, y, expected)
-    trace(cuda.jit(function), 1, 1, x, y, out)
+def expected_and_traced(expressions, x, y, kind):
+    """Work out expressions of each two numbers, by Numba's compiled code and in a trace."""
+    lines = ["def kernel(x, y, out):", "    at = 0", "    for a in x:", "        for b in y:"]
+    lines += [f"            out[at, {column}] = {one}" for column, one in enumerate(expressions)]
+    kernel = compiled("\n".join([*lines, "            at += 1"]), globals())
+    expected, out = (np.zeros((x.size * y.size, len(expressions)), kind) for _ in range(2))
+    numba.njit(error_model="numpy")(kernel)(x, y, expected)
+    trace(cuda.jit(kernel), 1, 1, x, y, out)
     return expected, out
 
 
 @pytest.mark.parametrize("second", KINDS)
 @pytest.mark.parametrize("first", [np.int32, np.float32])
 def test_operations_are_typed_and_rounded_as_numba_does(first, second) -> None:
-    expected, out = expected_and_traced(any_numbers, edges(first), edges(second), 12, np.float64)
+    expected, out = expected_and_traced(ANY_NUMBERS, edges(first), edges(second), np.float64)
     np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("second", [np.int8, np.uint32, np.int64, np.uint64])
 @pytest.mark.parametrize("first", [np.uint8, np.uint64])
 def test_integers_wrap_and_divide_as_numba_does(first, second) -> None:
-    expected, out = expected_and_traced(whole_numbers, edges(first), edges(second), 10, np.int64)
+    expected, out = expected_and_traced(WHOLE_NUMBERS, edges(first), edges(second), np.int64)
     np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.float32, np.float64])
 def test_functions_keep_float32_and_give_nan_and_infinity(kind) -> None:
-    expected, out = expected_and_traced(math_functions, edges(kind), edges(kind), 8, np.float64)
+    expected, out = expected_and_traced(OF_MATH, edges(kind), edges(kind), np.float64)
     np.testing.assert_allclose(out, expected, rtol=1e-6 if kind is np.float32 else 1e-14)
 
 

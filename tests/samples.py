@@ -64,6 +64,12 @@ def timing(label: str = "add", **changes: Any) -> Timing:
     return Timing(**{**facts, **changes})
 
 
+def scattered(label: str, median: float = 0.01, **changes: Any) -> Timing:
+    """Return a timing on one core of the CPU whose values are spread."""
+    facts = {"device": "cpu", "first": 0.5, "values": (0.9 * median, median, 1.2 * median) * 3, "cores": 1.0}
+    return Timing(**{"label": label, **facts, **changes})
+
+
 def full_timing() -> Timing:
     return timing(bytes=3996, flops=333, cores=1.5, device_seconds=0.0015, of_roof=0.75)
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from pages import judged
+from variants import edited
 
 PAGE = "2_devices/14_profile.py"
 
@@ -21,30 +22,16 @@ def in_float64(frames, dark, gain):
     return stacked.clamp(min=0).sum((1, 2)).tolist()
 
 
-def item_in_the_loop(frames, dark, gain):
+def one_by_one(frames, dark, gain):
     dark, gain = dark.float(), torch.from_numpy(gain).float()
-    return [((frame - dark) * gain).clamp(min=0).sum().item() for frame in frames]
-
-
-def only_the_gain(frames, dark, gain):
-    gain = torch.from_numpy(gain).float()
     return torch.stack([((frame - dark) * gain).clamp(min=0).sum() for frame in frames]).tolist()
 
 
-def only_the_dark(frames, dark, gain):
-    dark = dark.float()
-    corrected = [(frame - dark) * torch.from_numpy(gain).float() for frame in frames]
-    return torch.stack([each.clamp(min=0).sum() for each in corrected]).tolist()
-
-
-def each_to_float64(frames, dark, gain):
-    gain = torch.from_numpy(gain)
-    return torch.stack([((frame.double() - dark) * gain).clamp(min=0).sum() for frame in frames]).tolist()
-
-
-def in_place(frames, dark, gain):
-    dark, gain = dark.float(), torch.from_numpy(gain).float()
-    return torch.stack([frame.sub_(dark).mul_(gain).clamp(min=0).sum() for frame in frames]).tolist()
+BOTH, ONE = "dark, gain = dark.float(), torch.from_numpy(gain).float()", "(frame - dark) * gain"
+ITEMS = ("torch.stack([", "["), (".sum()", ".sum().item()"), ("]).tolist()", "]")
+ONLY_THE_DARK = (BOTH, "dark = dark.float()"), (ONE, "(frame - dark) * torch.from_numpy(gain).float()")
+TO_FLOAT64 = (BOTH, "gain = torch.from_numpy(gain)"), (ONE, "(frame.double() - dark) * gain")
+IN_PLACE = f"({ONE})", "frame.sub_(dark).mul_(gain)"
 
 
 def in_numpy(frames, dark, gain):
@@ -54,20 +41,20 @@ def in_numpy(frames, dark, gain):
 
 WRONG = {
     "nothing mended": ("as_found", "aten::_to_copy"),
-    "a read for each frame": (item_in_the_loop, "_local_scalar_dense"),
-    "only the gain converted": (only_the_gain, "_to_copy"),
-    "only the dark frame converted": (only_the_dark, "_to_copy"),
-    "the frames converted instead": (each_to_float64, "_to_copy"),
+    "a read for each frame": (edited(one_by_one, *ITEMS), "_local_scalar_dense"),
+    "only the gain converted": (edited(one_by_one, (BOTH, "gain = torch.from_numpy(gain).float()")), "_to_copy"),
+    "only the dark frame converted": (edited(one_by_one, *ONLY_THE_DARK), "_to_copy"),
+    "the frames converted instead": (edited(one_by_one, *TO_FLOAT64), "_to_copy"),
     "a tensor": (lambda f, d, g: torch.tensor(all_at_once(f, d, g)), "a list"),
     "one sum": (lambda f, d, g: [sum(all_at_once(f, d, g))], "others than"),
     "no clamp": (lambda f, d, g: [((x - d) * torch.from_numpy(g)).sum().item() for x in f], "others than"),
     "no dark frame": (lambda f, d, g: all_at_once(f, 0 * d, g), "others than"),
-    "in place": (in_place, "changes the frames"),
+    "in place": (edited(one_by_one, IN_PLACE), "changes the frames"),
     "in NumPy": (in_numpy, "with PyTorch"),
     "the start": ("mended", "a list"),
 }
 
-test_answers = judged(["mended_solution", all_at_once, in_float64], WRONG)
+test_answers = judged(["mended_solution", all_at_once, one_by_one, in_float64], WRONG)
 
 
 @pytest.mark.parametrize("side", [9, 33, 64])

@@ -1,4 +1,4 @@
-"""Records of machines that do not exist, for small sites."""
+"""Records of machines that do not exist, and a table of the course, for small sites."""
 
 from pathlib import Path
 
@@ -39,3 +39,9 @@ def keep(
     drawn = {keys[place - 1]: text for place, text in (figures or {}).items()}
     write(Record(known | facts, timings or {}, named, figures=drawn), path)
     return path
+
+
+def course_of(*names: str) -> str:
+    """Return the table of a course with these pages."""
+    page = '["{}"]\nname = "A page"\nline = "Words."\nlevel = "easy"\nneeds = []\nnext = []\n'
+    return 'levels = ["easy"]\n' + "".join(map(page.format, names))

@@ -1,4 +1,5 @@
 import pytest
+from recorded import course_of
 
 PAGE = "html/tutorials/01_fold.html"
 
@@ -82,22 +83,16 @@ print("1. The first line is long,")
 print("   and goes on; 2. is not its end.")
 print(f"2. The second has {6 * 7} in it.")
 '''
-COURSE = """
-levels = ["any"]
-
-["1_one/01_marks"]
-name = "Marks"
-line = "A line."
-level = "any"
-needs = []
-next = []
-"""
 
 
 @pytest.fixture(scope="module")
 def marks(make_site):
     header = "One\n===\n\nOf it.\n"
-    files = {"examples/1_one/GALLERY_HEADER.rst": header, "examples/1_one/01_marks.py": MARKS, "course.toml": COURSE}
+    files = {
+        "examples/1_one/GALLERY_HEADER.rst": header,
+        "examples/1_one/01_marks.py": MARKS,
+        "course.toml": course_of("1_one/01_marks"),
+    }
     site = make_site({**files, "machines.rst": "Machines\n========\n"})
     site.rebuild()
     return site.elements("html/tutorials/1_one/01_marks.html"), site.read("html/tutorials/1_one/01_marks.html")

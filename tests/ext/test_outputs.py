@@ -2,7 +2,7 @@ import re
 from html import unescape
 
 import pytest
-from recorded import keep
+from recorded import course_of, keep
 
 from _ext.outputs import CUT, is_begun, tables_in
 from firstlight.display import Table
@@ -83,14 +83,10 @@ print("2. Its caches are small.")
 SVG = '<svg role="img" aria-label="drawn on the machine"><g id="mark"/><use href="#mark"/></svg>'
 TALK, OTHER, BARE, DRAWN = "1_part/01_talk", "1_part/02_quiet", "1_part/03_bare", "1_part/04_drawn"
 CLOCK = "1_part/05_measured"
-COURSE = 'levels = ["easy"]\n' + "".join(
-    f'["{name}"]\nname = "A page"\nline = "Words."\nlevel = "easy"\nneeds = []\nnext = []\n'
-    for name in (TALK, OTHER, BARE, DRAWN, CLOCK)
-)
 FILES = {
     "index.rst": "Home\n====\n\n.. toctree::\n\n   tutorials/index\n",
     "examples/1_part/GALLERY_HEADER.rst": "Part\n====\n",
-    "course.toml": COURSE,
+    "course.toml": course_of(TALK, OTHER, BARE, DRAWN, CLOCK),
     f"examples/{TALK}.py": EXAMPLE,
     f"examples/{OTHER}.py": QUIET,
     f"examples/{DRAWN}.py": RICH,

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import pytest
 from recorded import keep
+from samples import scattered as timing
 
 from _ext.timings import Column, flagged, names_of, svg, table_html
 from firstlight.timing.result import Timing
@@ -35,11 +36,6 @@ bench.plot()
 #    :rows: only here
 '''
 HOSTILE = '<script>alert("x")</script>'
-
-
-def timing(label: str, median: float = 0.01, **changes) -> Timing:
-    facts = {"device": "cpu", "first": 0.5, "values": (0.9 * median, median, 1.2 * median) * 3, "cores": 1.0}
-    return Timing(**{"label": label, **facts, **changes})
 
 
 def record(site, machine: str, name: str = "", date: str = "2026-11-01", source: str = EXAMPLE) -> None:

@@ -3,6 +3,7 @@ from dataclasses import replace
 
 import matplotlib.pyplot as plt
 import pytest
+from samples import scattered
 
 from firstlight import Bench, display
 from firstlight.timing import bench as bench_module
@@ -16,8 +17,7 @@ def known_roof(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def row(label: str, median: float = 0.01, **changes) -> Timing:
-    facts = {"device": "cpu", "first": 0.5, "values": (0.9 * median, median, 1.2 * median) * 3, "cores": 1.0}
-    timing = Timing(**{"label": label, **facts, **changes})
+    timing = scattered(label, median, **changes)
     rate = timing.byte_rate
     return replace(timing, of_roof=rate / 1e10) if rate else timing
 

@@ -71,12 +71,8 @@ class Visibilities:
 
     def __post_init__(self) -> None:
         nchan, nvis = len(self.frequency), len(self.time)
-        shapes = dict.fromkeys(_CUBES, (nchan, nvis)) | {
-            "window": (nchan,),
-            "antennas": (nvis, 2),
-            "execution": (nvis,),
-        }
-        for name, expected in shapes.items():
+        per_part = {"window": (nchan,), "antennas": (nvis, 2), "execution": (nvis,)}
+        for name, expected in (dict.fromkeys(_CUBES, (nchan, nvis)) | per_part).items():
             if getattr(self, name).shape != expected:
                 raise ValueError(
                     f"{name} has the shape {getattr(self, name).shape}; {nchan} frequencies and {nvis} times need "
@@ -101,6 +97,11 @@ class Visibilities:
     def lengths(self) -> Real:
         """The lengths of the baselines in wavelengths, (nchan, nvis)."""
         return np.hypot(self.uu, self.vv)
+
+    @property
+    def mean_frequency(self) -> float:
+        """The mean of the channels by their weights, in Hz: the frequency of an image of all of them."""
+        return float(np.average(self.frequency, weights=self.weight.sum(axis=1)))
 
 
 def flag(vis: Visibilities, mask: Mask) -> Visibilities:

@@ -67,9 +67,15 @@ def _figure(tables: Mapping[str, Gains]) -> Figure:
 def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, name: str, head: str = "") -> list[Path]:
     """Write an image of closure quantities to a FITS file, with a picture and a report; it has no place on the sky."""
     written = [folder / f"{name}.{suffix}" for suffix in ("image.fits", "png", "txt")]
-    frequency = float(np.average(vis.frequency, weights=vis.weight.sum(axis=1)))
-    about = {"frequencies": [frequency], "telescope": vis.telescope, "start": vis.start}
-    write_image(written[0], found.sky[None], found.coords, unit="Jy/arcsec^2", **about)  # type: ignore[arg-type]
+    write_image(
+        written[0],
+        found.sky[None],
+        found.coords,
+        unit="Jy/arcsec^2",
+        frequencies=[vis.mean_frequency],
+        telescope=vis.telescope,
+        start=vis.start,
+    )
     figure = Figure(figsize=(5.5, 4.6), layout="compressed")
     count, unit = angular_unit(found.coords.npix * found.coords.cell_size)
     ax = figure.subplots()

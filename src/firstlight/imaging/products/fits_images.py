@@ -43,7 +43,7 @@ def write_image(
     start: float | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a cube to a FITS file with four axes, whole or not at all.
+    """Write a cube to a FITS file with four axes.
 
     Parameters
     ----------
@@ -87,7 +87,6 @@ def write_image(
     ...     float(fits.getdata(path)[0, 0, 2, 1]), fits.getheader(path)["BUNIT"]
     (2.0, 'Jy/pixel')
     """
-    path = Path(path)
     values = cube.detach().cpu().numpy() if isinstance(cube, torch.Tensor) else np.asarray(cube)
     if values.dtype.kind not in "fiu":
         raise TypeError(f"the cube must be of real numbers; got {values.dtype}")
@@ -116,14 +115,7 @@ def write_image(
     header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
     if beam:
         header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists; overwrite=True replaces it")
-    temporary = path.with_name(f".{os.getpid()}.{id(values)}.tmp")  # no longer than the name itself
-    try:
-        fits.PrimaryHDU(values[None], header).writeto(temporary)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    fits.PrimaryHDU(values[None], header).writeto(path, overwrite=overwrite)
 
 
 def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -> Callable[[Real, Real], Mask]:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
@@ -20,27 +19,16 @@ from firstlight.imaging._types import Complex, Real
 from firstlight.imaging.coordinates import GridCoords, phase_factor
 from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import Image
+from firstlight.imaging.fitting.imaging_problem import model_visibilities
 from firstlight.imaging.fitting.quality import rms
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight.imaging.fourier.dirty import DirtyImager
-from firstlight.imaging.fourier.nufft import visibilities
 from firstlight.imaging.products.fits_images import write_image
 from firstlight.imaging.products.plots import plot_image
 from firstlight.imaging.units import ARCSEC, LIGHT_SPEED, angular_unit
 
-_SUFFIXES = (
-    "image.fits",
-    "model.fits",
-    "error.fits",
-    "dirty.fits",
-    "residual.fits",
-    "restored.fits",
-    "pbcor.fits",
-    "gains.npz",
-    "gains.png",
-    "png",
-    "txt",
-)
+_MAPS = ("image", "model", "error", "dirty", "residual", "restored", "pbcor")
+_SUFFIXES = (*(f"{kind}.fits" for kind in _MAPS), "gains.npz", "gains.png", "png", "txt")
 _CONTOURS = 5.0  # times the rms of a restored map, and twice as much each
 _PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
 _MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
@@ -119,7 +107,7 @@ def write_products(
 ) -> list[Path]:
     """Write an image, its model and error, residuals and restored image to FITS files, a picture, and a report.
 
-    All of them are written, or none.
+    Within `whole_set`, all of them are written, or none.
 
     Parameters
     ----------
@@ -128,7 +116,7 @@ def write_products(
     vis
         The visibilities.
     folder, name
-        Where: files are called ``name.image.fits`` and so on, and replaced if they exist.
+        Where: in a folder that exists, files called ``name.image.fits`` and so on, replaced if they exist.
     dish
         The diameter of the antennas in metres, for an image corrected for their primary beam, taken to be a Gaussian.
     robust
@@ -152,8 +140,8 @@ def write_products(
     with warnings.catch_warnings(record=True) as doubts:  # the report tells what a user of the command can do
         warnings.simplefilter("always")
         beam = fit_beam(psf, coords.cell_size)
-    model = visibilities(torch.from_numpy(found.model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
-    residual = _briggs_image(replace(vis, data=vis.data - model[0].numpy().reshape(vis.data.shape)), coords, robust)[0]
+    left = vis.data - model_visibilities(found.model, vis, coords)
+    residual = _briggs_image(replace(vis, data=left), coords, robust)[0]
     restored = convolve(found.model, coords, beam) + residual
     maps: dict[str, tuple[Real, Beam | None]] = {
         "image": (found.sky, None),
@@ -163,7 +151,10 @@ def write_products(
         "residual": (residual, beam),
         "restored": (restored, beam),
     }
-    lines = [_beam_text(beam, coords, robust, vis), _map_text(restored, residual)]
+    lines = [
+        _beam_text(beam, coords, robust, vis),
+        f"restored map: peak {restored.max():.3g} Jy/beam, rms of the residuals {rms(residual):.2g} Jy/beam",
+    ]
     if doubts:
         lines.append(
             f"WARNING: the dirty beam is not like a Gaussian (off by {beam.misfit:.0%} of its peak), so Jy/beam are "
@@ -176,26 +167,24 @@ def write_products(
         corrected = float(maps["pbcor"][0].sum()) * coords.cell_size**2
         lines.append(f"corrected for the primary beam of {dish:g} m: {corrected:.4g} Jy")
     ra, dec = vis.phase_centre or (None, None)
-    try:
-        with whole_set(folder, name, overwrite=True) as temporary:
-            for kind, (values, of) in maps.items():
-                write_image(
-                    temporary / f"{name}.{kind}.fits",
-                    values[None],
-                    coords,
-                    unit="Jy/beam" if of else "Jy/arcsec^2",
-                    frequencies=[_mean_frequency(vis)],
-                    ra=ra,
-                    dec=dec,
-                    beam=of,
-                    telescope=vis.telescope,
-                    start=vis.start,
-                )
-            _figure(found, dirty, restored, residual, beam).savefig(temporary / f"{name}.png", dpi=150)
-            (temporary / f"{name}.txt").write_text(head + "\n".join([*lines, str(found), ""]), encoding="utf-8")
-    except OSError as error:
-        raise OSError(f"{name}.image.fits and the rest are not written: {error}") from error
-    return [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
+    written = [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
+    for path, (values, of) in zip(written, maps.values(), strict=False):
+        write_image(
+            path,
+            values[None],
+            coords,
+            unit="Jy/beam" if of else "Jy/arcsec^2",
+            frequencies=[vis.mean_frequency],
+            ra=ra,
+            dec=dec,
+            beam=of,
+            telescope=vis.telescope,
+            start=vis.start,
+            overwrite=True,
+        )
+    _figure(found, dirty, restored, residual, beam).savefig(written[-2], dpi=150)
+    written[-1].write_text(head + "\n".join([*lines, str(found), ""]), encoding="utf-8")
+    return written
 
 
 def point_remark(found: Image, vis: Visibilities) -> list[str]:
@@ -233,18 +222,12 @@ def _briggs_image(vis: Visibilities, coords: GridCoords, robust: float) -> tuple
     return image[0], psf[0]
 
 
-def _mean_frequency(vis: Visibilities) -> float:
-    """Return the frequency of the image: the mean by weights."""
-    return float(np.average(vis.frequency, weights=vis.weight.sum(axis=1)))
-
-
 def _primary_beam_corrected(sky: Real, coords: GridCoords, dish: float, vis: Visibilities) -> Real:
     """Return an image over the primary beam, 0 where that is too faint."""
     if not (math.isfinite(dish) and dish > 0):
         raise ValueError(f"dish must be a positive number of metres; got {dish!r}")
-    width = _PRIMARY_BEAM * LIGHT_SPEED / _mean_frequency(vis) / dish / ARCSEC
-    east, north = coords.sky_coordinates()
-    beam = np.exp(-4 * math.log(2) * (east**2 + north**2) / width**2)
+    width = _PRIMARY_BEAM * LIGHT_SPEED / vis.mean_frequency / dish / ARCSEC
+    beam = Beam(width, width, 0).at(*coords.sky_coordinates())
     return np.where(beam > _MIN_PRIMARY_BEAM, sky / beam, 0.0)
 
 
@@ -252,14 +235,9 @@ def _beam_text(beam: Beam, coords: GridCoords, robust: float, vis: Visibilities)
     """Return the beam of what is in Jy/beam, and the frequency."""
     count, unit = angular_unit(coords.npix * coords.cell_size)
     return (
-        f"dirty and restored map: {_mean_frequency(vis) / 1e9:.5g} GHz, robust {robust:g}, beam "
+        f"dirty and restored map: {vis.mean_frequency / 1e9:.5g} GHz, robust {robust:g}, beam "
         f"{count * beam.major:.3g} × {count * beam.minor:.3g} {unit} at {beam.position_angle:.0f}°"
     )
-
-
-def _map_text(restored: Real, residual: Real) -> str:
-    """Return the peak and the noise of a restored map."""
-    return f"restored map: peak {restored.max():.3g} Jy/beam, rms of the residuals {rms(residual):.2g} Jy/beam"
 
 
 def _figure(found: Image, dirty: Real, restored: Real, residual: Real, beam: Beam) -> Figure:

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy.typing as npt
 import torch
 
 from firstlight.imaging._types import Complex, Real
+from firstlight.imaging.fourier.streaming import chunks
 from firstlight.imaging.units import ARCSEC
 
 MIN_GRID_FRACTION = 0.01  # data that reach less of the grid are in another unit, most likely
@@ -73,19 +73,9 @@ class GridCoords:
         return (self.npix - 1) / 2 * self.du
 
     @property
-    def q_max(self) -> float:
-        """The longest baseline on the grid, in its corner, in wavelengths."""
-        return math.sqrt(2) * self.npix / 2 * self.du
-
-    @property
     def uv_centers(self) -> Real:
         """The frequencies along u, and along v, at which the cells are centred, from low to high."""
         return np.asarray((np.arange(self.npix) - self.npix // 2) * self.du)
-
-    @property
-    def uv_edges(self) -> Real:
-        """The frequencies between the cells along u and along v, one more than there are cells."""
-        return np.asarray((np.arange(self.npix + 1) - self.npix // 2 - 0.5) * self.du)
 
     @property
     def img_ext(self) -> tuple[float, float, float, float]:
@@ -96,8 +86,8 @@ class GridCoords:
     @property
     def vis_ext(self) -> tuple[float, float, float, float]:
         """The outer edges of a ground cube of visibilities (left, right, bottom, top) in wavelengths."""
-        low, high = self.uv_edges[[0, -1]].tolist()
-        return low, high, low, high
+        low = -(self.npix + 1) / 2 * self.du
+        return low, self.uv_limit, low, self.uv_limit
 
     def ground_coordinates(self) -> tuple[Real, Real]:
         """Return l and m of every pixel in ground order, in arcseconds."""
@@ -122,14 +112,9 @@ class GridCoords:
         east, north = self.ground_coordinates()
         return ground_to_packed(east), ground_to_packed(north)
 
-    def ground_uv(self) -> tuple[Real, Real]:
-        """Return u and v of every cell in ground order, in wavelengths."""
-        v, u = np.meshgrid(self.uv_centers, self.uv_centers, indexing="ij")
-        return u, v
-
     def packed_uv(self) -> tuple[Real, Real]:
         """Return u and v of every cell in packed order, in wavelengths."""
-        u, v = self.ground_uv()
+        v, u = np.meshgrid(self.uv_centers, self.uv_centers, indexing="ij")
         return ground_to_packed(u), ground_to_packed(v)
 
     def packed_cells(self, uu: npt.ArrayLike, vv: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -144,7 +129,7 @@ class GridCoords:
         both = np.broadcast_arrays(uu, vv)
         u, v = (np.ravel(along) for along in both)
         cells = np.empty(u.size, np.int64)
-        for some in _blocks(u.size):
+        for some in chunks(u.size, _BLOCK):
             column, row = (np.floor(along[some] / self.du + 0.5) for along in (u, v))
             for cell in (column, row):  # integers have a remainder, but a slow one
                 cell -= self.npix * np.floor(cell / self.npix)
@@ -204,6 +189,13 @@ class GridCoords:
 
     def __repr__(self) -> str:
         return f"GridCoords(cell_size={self.cell_size:g}, npix={self.npix})"
+
+
+def check_cube(cube: torch.Tensor, coords: GridCoords, nchan: int, name: str = "the cube") -> None:
+    """Raise an error if a cube is not (nchan, npix, npix)."""
+    expected = (nchan, coords.npix, coords.npix)
+    if tuple(cube.shape) != expected:
+        raise ValueError(f"{name} must be (nchan, npix, npix) = {expected}; got {tuple(cube.shape)}")
 
 
 def sky_to_ground(cube: Cube) -> Cube:
@@ -286,14 +278,3 @@ def round_down(value: float) -> float:
     value *= 1 - 1e-9
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.floor(value / step) * step:.6g}")
-
-
-def _blocks(size: int) -> Iterator[slice]:
-    """Return slices that cut a long array into blocks for the cache.
-
-    Examples
-    --------
-    >>> [(some.start, some.stop) for some in _blocks(40000)]
-    [(0, 32768), (32768, 65536)]
-    """
-    return (slice(start, start + _BLOCK) for start in range(0, size, _BLOCK))

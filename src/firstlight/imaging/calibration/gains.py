@@ -106,9 +106,7 @@ def solve_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False, e
     baselines = _Baselines.of(vis, model)
     solved = baselines.solve(amplitude, every, 1.0)
     # Where residuals are louder than the weights say, solutions are worse, and need longer intervals.
-    interval = _interval_of(baselines, solved)
-    factor = solved.values[interval, baselines.first] * solved.values[interval, baselines.second].conj()
-    noise = baselines.noise(baselines.residuals(factor))
+    noise = baselines.noise(baselines.residuals(solved.values, _interval_of(baselines, solved)))
     return baselines.solve(amplitude, every, noise) if noise > 1 else solved
 
 
@@ -169,14 +167,13 @@ def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False)
     >>> abs(chi2_of_gains(noisy, clean.data) - 1) < 0.1
     True
     """
-    baselines, noise, residuals, solved = _Baselines.of(vis, model), 1.0, np.zeros(0), np.zeros(0)
+    baselines, noise, residuals, power = _Baselines.of(vis, model), 1.0, np.zeros(0), np.zeros(0)
     for _ in range(2):
         start, _, interval = baselines.intervals(_MIN_SIGNAL[amplitude] * noise, None)
         cross, power = baselines.matrices(interval, len(start))
-        values = _stefcal(cross, power, amplitude)
-        factor = values[interval, baselines.first] * values[interval, baselines.second].conj()
-        residuals = baselines.residuals(factor)
-        noise, solved = baselines.noise(residuals), power.any(axis=2).sum(axis=1)
+        residuals = baselines.residuals(_stefcal(cross, power, amplitude), interval)
+        noise = baselines.noise(residuals)
+    solved = power.any(axis=2).sum(axis=1)
     free = 2 * baselines.count.sum() - ((1 + amplitude) * solved - 1).clip(0).sum()  # gains fit some of the noise, too
     return float(residuals.sum() / max(1, free))
 
@@ -234,8 +231,9 @@ class _Baselines:
         """Return the noise of residuals, in units of what the weights say, from their median; 1 or more."""
         return math.sqrt(max(1.0, float(np.median(residuals / self.count)) / _CHI2_MEDIAN))
 
-    def residuals(self, factor: Complex | float) -> Real:
-        """Return Σ w |V - factor M|² over the channels of each visibility."""
+    def residuals(self, gains: Complex, interval: Ints) -> Real:
+        """Return Σ w |V - g₁ ḡ₂ M|² over the channels of each visibility."""
+        factor = gains[interval, self.first] * gains[interval, self.second].conj()
         return np.asarray(self.total - 2 * (self.cross * np.conj(factor)).real + self.power * np.abs(factor) ** 2)
 
     def intervals(self, signal: float, every: float | None) -> tuple[Real, Ints, Ints]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Self
-
 import numpy.typing as npt
 import torch
 from torch import nn
 
-from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.coordinates import GridCoords, check_cube
 
 
 class GriddedDataset(nn.Module):
@@ -43,8 +40,8 @@ class GriddedDataset(nn.Module):
 
     mask: torch.Tensor
     index: torch.Tensor
-    vis_indexed: torch.Tensor
     weight_indexed: torch.Tensor
+    _parts: torch.Tensor  # real and imaginary, of the visibilities: a change of precision must not drop the second
 
     def __init__(
         self,
@@ -58,43 +55,31 @@ class GriddedDataset(nn.Module):
     ) -> None:
         super().__init__()
         self.coords, self.nchan, self.bias = coords, nchan, bias
-        self._check(vis_gridded=vis_gridded, weight_gridded=weight_gridded, mask=mask)
+        for name, cube in (("vis_gridded", vis_gridded), ("weight_gridded", weight_gridded), ("mask", mask)):
+            check_cube(cube, coords, nchan, name)
         # Looking for the filled cells makes a GPU wait for the host: it is done once, here.
         index = torch.nonzero(mask.reshape(-1)).squeeze(1)
         self.register_buffer("mask", mask.clone())
         self.register_buffer("index", index)
-        self.register_buffer("vis_indexed", vis_gridded.reshape(-1)[index])
+        self.register_buffer("_parts", torch.view_as_real(vis_gridded.reshape(-1)[index] + 0j))
         self.register_buffer("weight_indexed", weight_gridded.reshape(-1)[index])
+
+    @property
+    def vis_indexed(self) -> torch.Tensor:
+        """The visibilities of the filled cells."""
+        return torch.view_as_complex(self._parts)
 
     def forward(self, cube: torch.Tensor) -> torch.Tensor:
         """Return the cells of a packed model cube that have data, in the order of ``vis_indexed``."""
-        self._check(cube=cube)
+        check_cube(cube, self.coords, self.nchan)
         return cube.reshape(-1).index_select(0, self.index)
 
     def add_mask(self, mask: npt.ArrayLike | torch.Tensor) -> None:
         """Keep only those cells that are also in this packed mask: (npix, npix) for all channels, or one for each."""
         mask = torch.as_tensor(mask, device=self.mask.device).bool()
-        self._check(mask=mask.repeat(self.nchan, 1, 1) if mask.ndim > 1 and mask.shape[:-2].numel() == 1 else mask)
+        one_for_all = mask.ndim > 1 and mask.shape[:-2].numel() == 1
+        check_cube(mask.repeat(self.nchan, 1, 1) if one_for_all else mask, self.coords, self.nchan, "mask")
         self.mask = self.mask & mask
         inside = self.mask.reshape(-1)[self.index]
-        self.index, self.vis_indexed = self.index[inside], self.vis_indexed[inside]
+        self.index, self._parts = self.index[inside], self._parts[inside]
         self.weight_indexed = self.weight_indexed[inside]
-
-    def _check(self, **cubes: torch.Tensor) -> None:
-        expected = (self.nchan, self.coords.npix, self.coords.npix)
-        for name, cube in cubes.items():
-            if tuple(cube.shape) != expected:
-                raise ValueError(f"{name} must be (nchan, npix, npix) = {expected}; got {tuple(cube.shape)}")
-
-    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Self:
-        """Pass complex buffers through every move as pairs of real numbers: a cast to float32 keeps both."""
-
-        def move(tensor: torch.Tensor) -> torch.Tensor:
-            if not tensor.is_complex():
-                moved = fn(tensor)
-                return moved.real.clone() if moved.is_complex() else moved
-            pairs = fn(torch.view_as_real(tensor))
-            return fn(tensor) if pairs.is_complex() else torch.view_as_complex(pairs)
-
-        super()._apply(move, recurse)  # type: ignore[no-untyped-call]
-        return self

@@ -161,10 +161,10 @@ def _all_finite(values: Real) -> bool:
     return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
-def check_no_hermitian_pairs(u: Real, v: Real, re: Real, im: Real, samples: int = 5) -> None:
+def check_no_hermitian_pairs(u: Real, v: Real, re: Real, im: Real) -> None:
     """Raise an error if each visibility stands a second time at (-u, -v): they would count double."""
     u, v, re, im = u[0], v[0], re[0], im[0]
-    picked = np.unique(np.linspace(0, u.size - 1, samples).astype(int))
+    picked = np.unique(np.linspace(0, u.size - 1, 5).astype(int))
     off_centre = [i for i in picked if u[i] or v[i]]
 
     def has_conjugate(i: int) -> bool:
@@ -172,10 +172,7 @@ def check_no_hermitian_pairs(u: Real, v: Real, re: Real, im: Real, samples: int 
         return bool(((v[at] == -v[i]) & (re[at] == re[i]) & (im[at] == -im[i])).any())
 
     if len(off_centre) > 1 and all(map(has_conjugate, off_centre)):
-        raise ValueError(
-            "these are Hermitian pairs: every visibility stands a second time at (-u, -v), as its complex conjugate, "
-            "and would count double. Keep one of each pair."
-        )
+        raise ValueError("these are Hermitian pairs: each visibility is there again, conjugated, at (-u, -v). Keep one")
 
 
 def means_and_scatter(pieces: Iterable[tuple[Ints, Real, Real, Real]], size: int) -> tuple[Complex, Real, float]:

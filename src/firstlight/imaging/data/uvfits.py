@@ -148,9 +148,7 @@ class _Groups:
     def __init__(self, path: Path, hdus: fits.HDUList) -> None:
         self.hdus = hdus
         if "UV_DATA" in hdus:  # which may say that it has groups, though no rows of them
-            raise ValueError(
-                "it is FITS-IDI: make a measurement set of it with CASA's importfitsidi, or UVFITS with AIPS"
-            )
+            raise ValueError("it is FITS-IDI: CASA's importfitsidi makes a measurement set of it, and AIPS UVFITS")
         if not isinstance(hdus[0], fits.GroupsHDU) or hdus[0].header.get("NAXIS1") != 0:
             raise ValueError("it is a FITS file without random groups: an image?")
         self.header = header = hdus[0].header.copy()  # astropy takes the scales out of its own
@@ -164,10 +162,7 @@ class _Groups:
             if name not in self.axes:
                 raise ValueError(f"it has no axis {name}; its axes are {', '.join(self.axes)}")
         if (length := header[f"NAXIS{self.axes['COMPLEX']}"]) != 3:
-            raise ValueError(
-                f"its axis COMPLEX is {length} long; expected 3: real part, imaginary part and weight. AIPS's "
-                "task UVCMP expands compressed data"
-            )
+            raise ValueError(f"its axis COMPLEX is {length} long and not 3; AIPS's task UVCMP expands compressed data")
         self.table = hdus[0].data
         self.cubes = self._cubes()
 
@@ -219,10 +214,7 @@ class _Groups:
         """Return u or v in light-seconds; a projection may follow their names, as in UU---SIN."""
         lengths = self.needed(axis)
         if np.abs(lengths).max() > _MAX_LIGHT_SECONDS:
-            raise ValueError(
-                f"its {axis} reaches {np.abs(lengths).max():.4g}, which is no number of light-seconds for an "
-                "array on earth; convert it from wavelengths or metres first"
-            )
+            raise ValueError(f"its {axis} reaches {np.abs(lengths).max():.4g}, which is no number of light-seconds")
         return lengths
 
     def table_of(self, name: str) -> fits.FITS_rec | None:
@@ -310,7 +302,7 @@ class _Groups:
         unknown = np.isnan(weight) | (counts & ~np.isfinite(cube).all(axis=-1))
         if unknown.any():
             raise ValueError(
-                f"{unknown.sum()} visibilities or weights are NaN or infinite and not flagged. Give them the weight 0"
+                f"{unknown.sum()} visibilities or weights are NaN or infinite and not flagged: weigh them 0"
             )
         cube[~counts] = 0
         cube = np.moveaxis(cube, (3, 0), (0, 3)).reshape(cube.shape[3], -1, len(rows), 3)

@@ -68,9 +68,7 @@ def read_uvtable(path: str | Path, *, unit: Unit | None = None, conjugate: bool 
             arrays["frequencies"] = np.array([LIGHT_SPEED / float(wavelength[1])])
         said = re.search(r"\bu *\[ *([^]]*?) *\]", head)
         if said and not unit and said[1] not in _UNITS:
-            raise ValueError(
-                f"its head gives u in [{said[1]}], and not in one of {', '.join(_UNITS)}: say unit= or --unit"
-            )
+            raise ValueError(f"its head gives u in [{said[1]}], not in {', '.join(_UNITS)}: say unit= or --unit")
         return from_arrays(arrays, unit or (_UNITS[said[1]] if said else None), conjugate, list(arrays))
 
 

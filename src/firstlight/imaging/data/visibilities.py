@@ -73,19 +73,14 @@ class Visibilities:
         nchan, nvis = len(self.frequency), len(self.time)
         per_part = {"window": (nchan,), "antennas": (nvis, 2), "execution": (nvis,)}
         for name, expected in (dict.fromkeys(_CUBES, (nchan, nvis)) | per_part).items():
-            if getattr(self, name).shape != expected:
-                raise ValueError(
-                    f"{name} has the shape {getattr(self, name).shape}; {nchan} frequencies and {nvis} times need "
-                    f"{expected}"
-                )
+            if (shape := getattr(self, name).shape) != expected:
+                raise ValueError(f"{name} is {shape}; {nchan} frequencies and {nvis} times need {expected}")
         if (np.isinf(self.frequency) | (self.frequency <= 0)).any():
             raise ValueError(f"frequencies must be positive numbers of Hz, or NaN; got {self.frequency}")
         if self.phase_centre is not None:
             ra, dec = self.phase_centre
             if not (math.isfinite(ra) and -90 <= dec <= 90):
-                raise ValueError(
-                    f"the phase centre must be in degrees, the declination from -90 to 90; got {ra}, {dec}"
-                )
+                raise ValueError(f"the phase centre must be in degrees, from -90 to 90 in declination; got {ra}, {dec}")
             object.__setattr__(self, "phase_centre", (ra % 360 % 360, dec))  # -1e-20 % 360 is 360
 
     @property
@@ -194,9 +189,7 @@ def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float
     keep = ((lengths >= shortest) & (lengths <= longest)).all(axis=0)
     if not keep.any():
         held = f"they are from {lengths.min():.4g} to {lengths.max():.4g}" if lengths.size else "there are none"
-        raise ValueError(
-            f"no baseline is from shortest={shortest:.4g} to longest={longest:.4g} wavelengths in every channel; {held}"
-        )
+        raise ValueError(f"no baseline is from {shortest:.4g} to {longest:.4g} wavelengths in every channel; {held}")
     selected = {name: getattr(vis, name)[:, keep] for name in _CUBES}
     return replace(vis, **selected, **{name: getattr(vis, name)[keep] for name in _PER_ROW})
 
@@ -240,10 +233,7 @@ def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence
     for name in shared:
         for i, part in enumerate(parts[1:], 1):
             if not np.array_equal(getattr(parts[0], name), getattr(part, name)):
-                raise ValueError(
-                    f"visibilities 0 and {i} differ in {name}, which they must share to be joined: join_executions is "
-                    "for the same channels at other times, join_windows for other channels at the same times"
-                )
+                raise ValueError(f"visibilities 0 and {i} differ in {name}, which they must share to be joined")
     axis = 1 if label == "execution" else 0
     joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in _CUBES}
     joined |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
@@ -251,10 +241,7 @@ def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence
     joined[label] = np.concatenate([getattr(part, label) + n for part, n in zip(parts, highest, strict=True)])
     centres = [part.phase_centre for part in parts if part.phase_centre]
     if len(centres) > 1 and np.ptp(centres, axis=0).max() > _SAME_CENTRE:
-        raise ValueError(
-            f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another. If they are "
-            "meant to be one, say so: replace(vis, phase_centre=…)"
-        )
+        raise ValueError(f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another")
     kept: dict[str, Any] = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
     for name, unknown in (("telescope", ""), ("start", None)):
         kept[name] = getattr(parts[0], name) if len({getattr(part, name) for part in parts}) == 1 else unknown
@@ -297,14 +284,8 @@ def check_visibilities(vis: Visibilities) -> None:
         raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
     unknown = ~np.isfinite(vis.data) & ~vis.flagged
     if unknown.any():
-        raise ValueError(
-            f"{unknown.sum()} visibilities are NaN or infinite, and not flagged: "
-            "flag(vis, ~np.isfinite(vis.data)) flags them"
-        )
+        raise ValueError(f"{unknown.sum()} visibilities are NaN or infinite: flag(vis, ~np.isfinite(vis.data)) helps")
     with np.errstate(over="ignore", invalid="ignore"):
         loudest = np.nanmax(np.abs(vis.data) * np.sqrt(vis.weight))
     if loudest > _MAX_SIGNAL:
-        raise ValueError(
-            f"a visibility is {loudest:.3g} times its noise, more than any receiver gives: are the data in Jy, and the "
-            "weights in 1/Jy²?"
-        )
+        raise ValueError(f"a visibility is {loudest:.3g} times its noise: are data in Jy, and weights in 1/Jy²?")

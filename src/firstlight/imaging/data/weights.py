@@ -183,10 +183,7 @@ def scale_weights(vis: Visibilities, report: WeightReport) -> Visibilities:
     """
     parts = {(int(w), int(e)) for w in np.unique(vis.window) for e in np.unique(vis.execution)}
     if missing := parts - {(total.window, total.execution) for total in report.totals}:
-        raise ValueError(
-            f"the report says nothing of window and execution {min(missing)}: it is of other data. Give what "
-            "check_weights says of these."
-        )
+        raise ValueError(f"the report is of other data: it has no window and execution {min(missing)}")
     weight = vis.weight.copy()
     for total in report.totals:
         if math.isfinite(total.factor) and not (total.lower_limit and total.factor < 1):

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fitting.visibility_chunks import (
     check_beam,
     check_visibilities,
@@ -29,7 +30,6 @@ from firstlight.imaging.fourier.nufft import (
     COMPLEX,
     DEFAULT_EPS,
     Array,
-    check_npix,
     cosine_sums,
     float64_device,
     modes_to_sky,
@@ -105,14 +105,14 @@ class ExactLikelihood(nn.Module):
         progress: bool | None = None,
     ) -> None:
         super().__init__()
-        check_npix(npix)
-        self.cell_size, self.npix, self.chunk, self.progress = cell_size, npix, chunk, progress
+        self.coords, self.chunk, self.progress = GridCoords(cell_size, npix), chunk, progress
+        self.cell_size, self.npix = cell_size, npix
         self.u, self.v, self.data, self.weight, self.factor = check_visibilities(u, v, data, weight, factor, chunk)
-        nchan = len(self.data)
+        self.nchan = nchan = len(self.data)
         self.width = fast_fft_size(2 * npix - 1)  # of the padded grid, on which nothing wraps around
         self._beam_float64 = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
-        self.register_buffer("reference", torch.zeros(nchan, npix, npix, dtype=dtype, device=device))
-        self.register_load_state_dict_post_hook(_recentre_after_loading)  # type: ignore[no-untyped-call]
+        reference = torch.zeros(nchan, npix, npix, dtype=dtype, device=device)
+        self.register_buffer("reference", reference, persistent=False)
         self._rebuild()
 
     def forward(self, image: Tensor) -> Tensor:
@@ -188,10 +188,10 @@ class ExactLikelihood(nn.Module):
 
     def _check_image(self, image: Tensor) -> None:
         """Raise an error for an image that would be broadcast or rounded in silence."""
-        if image.shape != self.reference.shape or image.dtype != self.reference.dtype:
+        expected = self.reference
+        if image.shape != expected.shape or image.dtype != expected.dtype:
             raise ValueError(
-                f"The image is {image.dtype} of shape {tuple(image.shape)}, and should be {self.reference.dtype} of "
-                f"shape {tuple(self.reference.shape)}: convert it, or the likelihood with .to({image.dtype})."
+                f"The image must be {expected.dtype} {tuple(expected.shape)}; got {image.dtype} {tuple(image.shape)}"
             )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ExactLikelihood:
@@ -221,7 +221,8 @@ class ExactLikelihood(nn.Module):
         eps = COARSE_EPS if self.reference.dtype == torch.float32 else _EXACT_EPS
         for at in chunks(self.nvis, self.chunk):
             u, v = (_channel_chunk(part, channel, at) for part in (self.u, self.v))
-            weight = self._psf_weight(channel, at)
+            weight, _, factor = self.read(at, slice(channel, channel + 1))
+            weight = weight[0] if factor is None else weight[0] * factor[0].abs() ** 2
             psf.add_(cosine_sums(weight, u, v, self.cell_size, 2 * self.npix, eps).cpu())
             progress.update(at.stop - at.start)
         return psf.mul_(self.cell_size**4)
@@ -273,15 +274,6 @@ class ExactLikelihood(nn.Module):
             return sky
         return sky * (beam if beam.ndim == 2 or len(beam) == 1 else beam[channels]).to(sky.device)
 
-    def _psf_weight(self, channel: int, at: slice) -> Tensor:
-        """Return w|g|²; it is 0 without a weight, whatever the factor."""
-        weight = to_tensor(_channel_chunk(self.weight, channel, at), torch.float64)
-        weight = weight.to(float64_device(self.reference.device))
-        if self.factor is None:
-            return weight
-        factor = to_tensor(_channel_chunk(self.factor, channel, at), torch.complex128).to(weight.device)
-        return torch.where(weight == 0, 0, weight * factor.abs() ** 2)
-
     def read(self, at: slice, channels: slice = slice(None)) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return weights, data and factors of a chunk; data without a weight are 0, whatever they were."""
         device = float64_device(self.reference.device)
@@ -303,11 +295,6 @@ class ExactLikelihood(nn.Module):
     def nvis(self) -> int:
         """The number of visibilities of a channel."""
         return int(self.data.shape[-1])
-
-
-def _recentre_after_loading(likelihood: ExactLikelihood, _incompatible_keys: object) -> None:
-    """Compute the residuals of a reference that was loaded from a file."""
-    likelihood.recentre(likelihood.reference)
 
 
 def _apply_beam(beam: Tensor | None, sky: Tensor) -> Tensor:
@@ -361,7 +348,6 @@ def _sum_dtype(device: torch.device) -> torch.dtype:
     return torch.float64 if float64_device(device) == device else torch.float32
 
 
-def _channel_chunk(values: Array | None, channel: int, at: slice) -> Array:
+def _channel_chunk(values: Array, channel: int, at: slice) -> Array:
     """Return a chunk of a channel's values, which may be those of all channels."""
-    assert values is not None
     return values[at] if values.ndim == 1 else values[channel, at]

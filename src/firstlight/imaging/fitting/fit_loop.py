@@ -146,7 +146,29 @@ def fit(
     check_options(optimizer, lr, max_iter, tolerance, check_every)
     objective = Objective(model, data, losses or {}, lambdas, separate)
     with _few_threads(objective):
-        return _run(objective, optimizer, lr, max_iter, tolerance, check_every, progress)
+        objective.fused_step = FusedStep(objective) if has_fused_step(objective) else None
+        state = _FitState(objective, Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr))
+        state.start()
+        if progress is not False:
+            for note in objective.notes:
+                print(note, file=sys.stderr)
+        what = progress if isinstance(progress, str) else "fit"
+        disable = not progress if isinstance(progress, bool) else None
+        with tqdm(total=max_iter, desc=what, leave=False, disable=disable) as bar:
+            while not state.status:
+                if tolerance is not None and _has_converged(state.losses, tolerance):
+                    state.status = "converged"
+                    state.message = f"{_PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
+                elif state.iteration >= max_iter:
+                    state.status = "max_iter"
+                    state.message = f"Stopped after {state.iteration} iterations, before it converged."
+                else:
+                    before = state.iteration
+                    state.advance(min(max_iter, before + check_every))
+                    bar.update(state.iteration - before)
+                    shown = {name: f"{state.latest[name]:.5g}" for name in ("loss", "chi2")}
+                    bar.set_postfix(shown, refresh=False)
+        return state.result()
 
 
 @contextmanager
@@ -159,41 +181,6 @@ def _few_threads(objective: Objective) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _run(
-    objective: Objective,
-    optimizer: Literal["adam", "lbfgs"],
-    lr: float | None,
-    max_iter: int,
-    tolerance: float | None,
-    check_every: int,
-    progress: bool | str | None,
-) -> Fit:
-    """Iterate until it is time to stop."""
-    model = objective.model
-    objective.fused_step = FusedStep(objective) if has_fused_step(objective) else None
-    state = _FitState(objective, Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr))
-    state.start()
-    if progress is not False:
-        for note in objective.notes:
-            print(note, file=sys.stderr)
-    what = progress if isinstance(progress, str) else "fit"
-    disable = not progress if isinstance(progress, bool) else None
-    with tqdm(total=max_iter, desc=what, leave=False, disable=disable) as bar:
-        while not state.status:
-            if tolerance is not None and _has_converged(state.losses, tolerance):
-                state.status = "converged"
-                state.message = f"{_PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
-            elif state.iteration >= max_iter:
-                state.status = "max_iter"
-                state.message = f"Stopped after {state.iteration} iterations, before it converged."
-            else:
-                before = state.iteration
-                state.advance(min(max_iter, before + check_every))
-                bar.update(state.iteration - before)
-                bar.set_postfix({name: f"{state.latest[name]:.5g}" for name in ("loss", "chi2")}, refresh=False)
-    return state.result()
 
 
 def _has_converged(losses: list[float], tolerance: float) -> bool:

@@ -38,9 +38,13 @@ def _inlined(function: Any) -> Any:
     return numba.njit(forceinline=True, **_FAST_MATH)(function)
 
 
+CPU_KERNELS: dict[str, Any] = {}
+
+
 def _kernel(function: Any) -> Any:
-    """Compile a kernel for the CPU, and cache it."""
-    return numba.njit(parallel=True, cache=True, nogil=True, **_FAST_MATH)(function)
+    """Compile a kernel for the CPU, cache it, and list it in `CPU_KERNELS`."""
+    CPU_KERNELS[function.__name__] = numba.njit(parallel=True, cache=True, nogil=True, **_FAST_MATH)(function)
+    return CPU_KERNELS[function.__name__]
 
 
 # These six are replaced where a kernel is compiled for a GPU, in `cuda_kernels`.
@@ -249,21 +253,6 @@ def adam_update(gradient, exp_avg, exp_avg_sq, step, hyperparameters, parameters
             exp_avg[row, j] = m
             exp_avg_sq[row, j] = v
             parameters[row, j] -= rate * m / (math.sqrt(v) * correction + epsilon)
-
-
-CPU_KERNELS = {
-    each.__name__: each
-    for each in (
-        softplus,
-        hann_smooth,
-        gridded_chi_squared,
-        subtract_reference,
-        exact_chi_squared,
-        regularizers,
-        chain_rule_to_parameters,
-        adam_update,
-    )
-}
 
 
 # Numba does not vectorize exp, log and log1p. The three below are the functions above, as series that it does.

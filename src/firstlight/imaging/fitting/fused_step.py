@@ -152,11 +152,7 @@ class FusedStep:
     def __init__(self, objective: Any) -> None:
         regularizers = _fused_regularizers(objective.functions)
         if regularizers is None or not has_fused_step(objective):
-            raise ValueError(
-                "there is no fused step for this loss: that takes a GriddedNet of float32 or float64 on the CPU or an "
-                "NVIDIA GPU, data in the same place without a primary beam, and no other regularizers than sparsity, "
-                "TV_image and entropy with a number as its prior, each once; see has_fused_step"
-            )
+            raise ValueError("no fused step: it takes a GriddedNet, sparsity, TV_image and entropy; see has_fused_step")
         self.parameter: Tensor = objective.model.bcube.base_cube
         nchan, n, _ = self.parameter.shape
         lines, margin = nchan * n, n // 16 * 16 + 16

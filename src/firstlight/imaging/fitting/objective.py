@@ -47,7 +47,7 @@ class Objective:
         self.functions = {name: function for name, (_, function) in losses.items()}
         self.notes: list[str] = []
         self.fused_step: FusedStep | None = None
-        self.coords = GridCoords(data.cell_size, data.npix) if isinstance(data, ExactLikelihood) else data.coords
+        self.coords, self.nchan = data.coords, data.nchan
         if lambdas not in ("gridded", "exact"):
             raise ValueError(f"lambdas must be 'gridded' or 'exact'; got {lambdas!r}")
         if lambdas == "exact" and not isinstance(data, ExactLikelihood):
@@ -57,7 +57,6 @@ class Objective:
             raise TypeError(f"a {type(model).__name__} has no icube to hold its image: see GriddedNet")
         if self.icube.coords != self.coords:
             raise ValueError(f"the model has {self.icube.coords}, and the data {self.coords}: they must agree")
-        self.nchan = len(data.reference) if isinstance(data, ExactLikelihood) else data.nchan
         scale: Real | float = 1.0
         if isinstance(data, ExactLikelihood):
             nvis, ncell = _count_visibilities_and_cells(data, self.coords, separate)

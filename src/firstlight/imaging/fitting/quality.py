@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firstlight.imaging._types import Array, Mask
+from firstlight.imaging._types import Mask, Real
 from firstlight.imaging.coordinates import GridCoords, packed_to_sky, sky_to_packed
 from firstlight.imaging.data.datasets import GriddedDataset
 from firstlight.imaging.fitting.exact import ExactLikelihood
@@ -164,7 +164,7 @@ def assess_image(sky: Tensor, data: GriddedDataset | ExactLikelihood, chi2: floa
     >>> assess_image(dark, data, chi2=0.0, count=3).verdict
     'converged'
     """
-    coords = data.coords if isinstance(data, GriddedDataset) else GridCoords(data.cell_size, data.npix)
+    coords = data.coords
     residual = residual_image(sky, data)
     image = sky.detach().cpu().double().numpy()
     source = image > SOURCE_FLOOR * image.max(axis=(1, 2), keepdims=True)
@@ -179,18 +179,18 @@ def assess_image(sky: Tensor, data: GriddedDataset | ExactLikelihood, chi2: floa
     return assess(chi2, count, inside, outside, largest, worst, beams=beams, bias=bias)
 
 
-def rms(values: Array) -> float:
+def rms(values: Real) -> float:
     """Return the root mean square; of nothing, 1."""
     return float(np.sqrt((values**2).mean())) if values.size else 1.0
 
 
-def map_noise(residual: Array, mask: Mask) -> float:
+def map_noise(residual: Real, mask: Mask) -> float:
     """Return the noise of a residual map beside the source, from medians; of the whole map, if the mask covers it."""
     beside = residual[~mask] if mask.mean() < _MAX_MASK else residual
     return float(np.median(np.abs(beside - np.median(beside)))) / _NORMAL_MEDIAN
 
 
-def residual_image(sky: Tensor, data: GriddedDataset | ExactLikelihood) -> Array:
+def residual_image(sky: Tensor, data: GriddedDataset | ExactLikelihood) -> Real:
     """Return the dirty image of the residual visibilities, with natural weights, in σ.
 
     Examples
@@ -218,7 +218,7 @@ def residual_image(sky: Tensor, data: GriddedDataset | ExactLikelihood) -> Array
 
 
 def short_baseline_flux(
-    source: Array, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
+    source: Real, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
 ) -> tuple[float, float]:
     """Return a source's flux in Jy and its σ: its shape is fitted to the baselines up to twice the shortest."""
     shape, vis, weight = _short_baselines(source, data, coords, channel)
@@ -231,7 +231,7 @@ def short_baseline_flux(
 
 
 def short_baseline_amplitude(
-    source: Array, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
+    source: Real, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
 ) -> tuple[float, float]:
     """Return the same from amplitudes, which no antenna's phase can lower.
 
@@ -246,8 +246,8 @@ def short_baseline_amplitude(
 
 
 def _short_baselines(
-    source: Array, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
-) -> tuple[Array, Array, Array]:
+    source: Real, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
+) -> tuple[Real, Real, Real]:
     """Return the visibilities of a source, those of the data, and weights, of baselines up to twice the shortest."""
     u, v, vis, weight = _uv_data(data, channel)
     lengths = np.where((weight > 0) & ((u != 0) | (v != 0)), np.hypot(u, v), np.inf)
@@ -256,7 +256,7 @@ def _short_baselines(
     return model, vis[short], weight[short]
 
 
-def _uv_data(data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[Array, Array, Array, Array]:
+def _uv_data(data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[Real, Real, Real, Real]:
     """Return u, v, data and weights of a channel: of its cells, or of its visibilities."""
     if isinstance(data, GriddedDataset):
         cell_u, cell_v = (axis.ravel() for axis in data.coords.packed_uv())

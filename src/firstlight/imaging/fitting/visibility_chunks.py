@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from firstlight.imaging.fourier.nufft import Array, check_baselines, to_tensor
-from firstlight.imaging.fourier.streaming import check_chunk, chunks
+from firstlight.imaging.fourier.streaming import chunks
 
 _MAX_NUMBERS = 1 << 18  # of all channels together, 10 MB with copies: more would be read no faster
 
@@ -26,7 +26,7 @@ def check_visibilities(
     u, v = check_baselines(u, v, nchan, nvis)
     weight = _check_rows("weight", weight, nchan, nvis)
     factor = None if factor is None else _check_rows("factor", factor, nchan, nvis)
-    for at in chunks_of_all_channels(nvis, nchan, check_chunk(chunk)):
+    for at in chunks_of_all_channels(nvis, nchan, chunk):
         _check_finite(*read_chunk(weight, data, factor, at))
     return u, v, data, weight, factor
 
@@ -60,7 +60,7 @@ def check_beam(beam: Tensor, nchan: int, npix: int) -> Tensor:
     """Return a primary beam; raise an error if its shape is not that of the image."""
     if tuple(beam.shape) not in ((npix, npix), (1, npix, npix), (nchan, npix, npix)):
         raise ValueError(
-            f"beam has shape {tuple(beam.shape)}, and should have ({npix}, {npix}) or ({nchan}, {npix}, {npix})."
+            f"beam has shape {tuple(beam.shape)}, and should be a plane of {npix} pixels a side, or {nchan}"
         )
     return beam
 
@@ -72,6 +72,4 @@ def _check_finite(weight: Tensor, data: Tensor, factor: Tensor | None) -> None:
         raise ValueError(f"{bad} weights are negative or not finite: set the weight of flagged visibilities to 0.")
     lost = ~data.isfinite() if factor is None else ~(data.isfinite() & factor.isfinite())
     if lost.any():
-        raise ValueError(
-            f"{int(lost.sum())} visibilities with a weight, or their factors, are not finite: set their weight to 0."
-        )
+        raise ValueError(f"{int(lost.sum())} visibilities, or their factors, are not finite: set their weight to 0.")

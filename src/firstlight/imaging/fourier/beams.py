@@ -49,10 +49,7 @@ class Beam:
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.major) and self.major >= self.minor > 0):
-            raise ValueError(
-                f"major and minor must be positive numbers of arcsec, major the larger one; "
-                f"got {self.major!r} and {self.minor!r}"
-            )
+            raise ValueError(f"major must be at least minor, and both positive; got {self.major!r} and {self.minor!r}")
         if not math.isfinite(self.position_angle):
             raise ValueError(f"position_angle must be a number of degrees; got {self.position_angle!r}")
 
@@ -95,10 +92,7 @@ def fit_beam(image: npt.ArrayLike, cell_size: float) -> Beam:
     rows, columns = np.nonzero(_main_lobe(beam))
     half = len(beam) // 2
     if min(np.ptp(rows), np.ptp(columns)) < 2:
-        raise ValueError(
-            f"the main lobe is less than three pixels of {cell_size:g} arcsec wide, too few to fit: "
-            "take a smaller cell_size."
-        )
+        raise ValueError(f"the main lobe is less than three pixels of {cell_size:g} arcsec wide: take smaller ones")
     if min(rows.min(), columns.min()) == 0 or max(rows.max(), columns.max()) == len(beam) - 1:
         raise ValueError("the main lobe reaches the edge of the image: take a wider field.")
     # In units of pixels: numbers near 1 keep the fit well behaved.
@@ -151,8 +145,7 @@ def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam
         raise ValueError(f"the image must be {(npix, npix)}, or a cube of such; got {tuple(values.shape)}")
     if beam.minor < _MIN_WIDTH * coords.cell_size:
         raise ValueError(
-            f"the beam is {beam.minor:g} arcsec wide, less than {_MIN_WIDTH} pixels of {coords.cell_size:g}: too "
-            "narrow to be drawn on them. Take a smaller cell_size."
+            f"the beam, {beam.minor:g} arcsec wide, is less than {_MIN_WIDTH} pixels: take a smaller cell_size"
         )
     # Distances of -npix to npix - 1 pixels; columns run west.
     west, north = GridCoords(coords.cell_size, 2 * npix).ground_coordinates()
@@ -165,10 +158,7 @@ def _main_lobe(beam: Real) -> Mask:
     """Return a mask of the pixels above the cut that are connected with the centre."""
     half = len(beam) // 2
     if not abs(beam[half, half - 1] - 1) < 1e-6:
-        raise ValueError(
-            f"a dirty beam is 1 in row {half} and column {half - 1}, its centre in sky order; "
-            f"this one is {beam[half, half - 1]:g} there"
-        )
+        raise ValueError(f"a dirty beam is 1 in row {half} and column {half - 1}; got {beam[half, half - 1]:g}")
     centre = np.zeros(beam.shape, bool)
     centre[half, half - 1] = True
     return np.asarray(binary_propagation(centre, mask=beam > _LOBE_CUT))
@@ -189,10 +179,7 @@ def _as_beam(curvature: Real, cell_size: float) -> Beam:
     a, b, c = curvature
     sizes, axes = np.linalg.eigh([[a, b / 2], [b / 2, c]])
     if not sizes[0] > 0:
-        raise ValueError(
-            "the main lobe does not fall off in every direction, so baselines of other directions are needed for an "
-            "image: one baseline for a short time shows stripes only"
-        )
+        raise ValueError("the main lobe does not fall off in every direction: baselines of other directions are needed")
     minor, major = (cell_size * math.sqrt(FWHM / size) for size in sizes[::-1])
     angle = math.degrees(math.atan2(axes[0, 0], axes[1, 0]))
     return Beam(major, minor, angle % 180)

@@ -27,11 +27,9 @@ class FourierCube(nn.Module):
 
     def forward(self, packed_cube: torch.Tensor) -> torch.Tensor:
         """Return the visibilities of a packed cube, packed too: (nchan, npix, npix), in Jy."""
-        if packed_cube.shape[-2:] != (self.coords.npix, self.coords.npix):
-            raise ValueError(
-                f"the cube must end in (npix, npix) = {(self.coords.npix, self.coords.npix)}; "
-                f"got {tuple(packed_cube.shape)}"
-            )
+        npix = self.coords.npix
+        if packed_cube.shape[-2:] != (npix, npix):
+            raise ValueError(f"the cube must end in (npix, npix) = {(npix, npix)}; got {tuple(packed_cube.shape)}")
         # Not every FFT takes a cube without channels.
         transform = torch.fft.fftn(packed_cube, dim=(-2, -1)) if packed_cube.numel() else packed_cube + 0j
         vis = self.coords.cell_size**2 * transform

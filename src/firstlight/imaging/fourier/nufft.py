@@ -118,10 +118,7 @@ def adjoint(
     """
     check_npix(npix)
     if vis.ndim != 2 or not vis.is_complex():
-        raise ValueError(
-            f"vis has shape {tuple(vis.shape)} and type {vis.dtype}, and should be complex of shape (nchan, nvis): "
-            "of one channel, pass vis[None]."
-        )
+        raise ValueError(f"vis must be complex and (nchan, nvis), or vis[None]; got {vis.dtype} {tuple(vis.shape)}")
     eps = DEFAULT_EPS[vis.real.dtype] if eps is None else eps
     u, v = check_baselines(u, v, len(vis), vis.shape[1])
     if u.ndim == 2:
@@ -232,10 +229,7 @@ def check_npix(npix: int) -> None:
 def _check_sky(sky: Tensor) -> None:
     """Raise an error for a sky that is not a cube of square channels in float32 or float64."""
     if sky.ndim != 3 or sky.shape[-1] != sky.shape[-2]:
-        raise ValueError(
-            f"The sky has shape {tuple(sky.shape)}, and should have (nchan, npix, npix): "
-            "of one image, pass image[None]."
-        )
+        raise ValueError(f"The sky must be (nchan, npix, npix), image[None] of one image; got {tuple(sky.shape)}")
     if sky.dtype not in COMPLEX:
         raise TypeError(f"The sky is {sky.dtype}, and should be float32 or float64: sky.to(torch.float32).")
     check_npix(sky.shape[-1])
@@ -246,10 +240,7 @@ def check_baselines(u: Any, v: Any, nchan: int, nvis: int | None = None) -> tupl
     u, v = (w if isinstance(w, Tensor) else np.asarray(w) for w in (u, v))
     nvis = u.shape[-1] if nvis is None and u.ndim else nvis
     if u.shape != v.shape or tuple(u.shape) not in ((nvis,), (nchan, nvis)):
-        raise ValueError(
-            f"u and v have shapes {tuple(u.shape)} and {tuple(v.shape)}, and should both have ({nvis},), "
-            f"or ({nchan}, {nvis}) to differ between channels."
-        )
+        raise ValueError(f"u and v must be ({nvis},), or ({nchan}, {nvis}); got {tuple(u.shape)} and {tuple(v.shape)}")
     if any(isinstance(w, Tensor) and w.requires_grad for w in (u, v)):
         raise ValueError("u or v asks for a gradient, and there is none for baselines: pass u.detach(), v.detach().")
     return u, v
@@ -271,23 +262,13 @@ def _finufft(values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: float)
     options["nthreads"] = (
         torch.get_num_threads() if x.numel() > (_ONE_THREAD if npix is None else _ONE_THREAD_TO_IMAGE) else 1
     )
-    options["upsampfac"] = _upsampling_factor(eps, values.dtype)
+    # How many times finer than the image's own the grid is that finufft spreads on; a coarse one is cheap.
+    options["upsampfac"] = 1.25 if eps >= COARSE_EPS and values.dtype == torch.complex128 else 2.0
     # Threads add to pieces of the grid of their own. With points crowded at the centre, two of the usual length are as
     # large together as the grid; short ones take no longer.
     options["spread_max_sp_size"] = max(_MIN_SUBPROBLEM, x.numel() // _SUBPROBLEMS)
     out = getattr(finufft, name)(*(a.cpu().numpy() for a in (x, y, values)), **type_1, **options)
     return torch.from_numpy(out.reshape(shape)).to(values.device)
-
-
-def _upsampling_factor(eps: float, dtype: torch.dtype) -> float:
-    """Return how many times finer than the image's own the grid is that finufft spreads on; a coarse one is cheap.
-
-    Examples
-    --------
-    >>> [_upsampling_factor(eps, torch.complex128) for eps in (1e-14, 1e-9)]
-    [2.0, 1.25]
-    """
-    return 1.25 if eps >= COARSE_EPS and dtype == torch.complex128 else 2.0
 
 
 @cache

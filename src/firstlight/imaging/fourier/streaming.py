@@ -20,15 +20,10 @@ def chunks(total: int, size: int) -> Iterator[slice]:
     >>> list(chunks(5, 2))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]
     """
-    for start in range(0, max(total, 1), check_chunk(size)):
-        yield slice(start, min(start + size, total))
-
-
-def check_chunk(size: int) -> int:
-    """Return a chunk's size; raise an error for one of nothing, which would never come to an end."""
     if size < 1:
         raise ValueError(f"chunk is {size}, and should be at least 1.")
-    return size
+    for start in range(0, max(total, 1), size):
+        yield slice(start, min(start + size, total))
 
 
 def progress_bar(what: str, total: int, shown: bool | None) -> tqdm[Any]:

@@ -11,16 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from firstlight.imaging.coordinates import GridCoords, ground_to_packed, packed_to_ground, packed_to_sky
+from firstlight.imaging.coordinates import GridCoords, check_cube, ground_to_packed, packed_to_ground, packed_to_sky
 
 DEFAULT_BASE = -3.0  # softplus(-3) ≈ 0.05 Jy/arcsec²: fainter than the source, but with a usable gradient
-
-
-def _check_cube(cube: torch.Tensor, coords: GridCoords, nchan: int, name: str = "the cube") -> None:
-    """Raise an error if a cube is not (nchan, npix, npix)."""
-    expected = (nchan, coords.npix, coords.npix)
-    if tuple(cube.shape) != expected:
-        raise ValueError(f"{name} must be (nchan, npix, npix) = {expected}; got {tuple(cube.shape)}")
 
 
 class BaseCube(nn.Module):
@@ -55,7 +48,7 @@ class BaseCube(nn.Module):
         self.coords, self.nchan, self.pixel_mapping = coords, nchan, pixel_mapping
         if base_cube is None:
             base_cube = torch.full((nchan, coords.npix, coords.npix), DEFAULT_BASE)
-        _check_cube(base_cube, coords, nchan, "base_cube")
+        check_cube(base_cube, coords, nchan, "base_cube")
         self.base_cube = nn.Parameter(base_cube.detach().clone())
 
     def forward(self) -> torch.Tensor:
@@ -119,7 +112,7 @@ class ImageCube(nn.Module):
 
     def forward(self, packed_cube: torch.Tensor) -> torch.Tensor:
         """Keep the cube, and pass it on."""
-        _check_cube(packed_cube, self.coords, self.nchan)
+        check_cube(packed_cube, self.coords, self.nchan)
         self._cube = packed_cube
         return packed_cube
 

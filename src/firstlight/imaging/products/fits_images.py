@@ -98,9 +98,7 @@ def write_image(
         values = values * values.dtype.type(coords.cell_size**2)
     wcs = _image_wcs(coords, ra, dec, frequencies)
     if frame not in _FRAMES:
-        raise ValueError(
-            f"frame must be one of {', '.join(_FRAMES)} (CASA's TOPO is TOPOCENT, BARY BARYCENT); got {frame!r}"
-        )
+        raise ValueError(f"frame must be one of {', '.join(_FRAMES)}; got {frame!r}")
     rest = float(frequencies.mean()) if rest_frequency is None else float(rest_frequency)
     if not (math.isfinite(rest) and rest > 0):
         raise ValueError(f"rest_frequency must be a positive number of Hz; got {rest_frequency!r}")
@@ -162,9 +160,7 @@ def _image_wcs(coords: GridCoords, ra: float | None, dec: float | None, frequenc
     """
     on_sky = not (ra is None and dec is None)
     if on_sky and not (ra is not None and 0 <= ra < 360 and dec is not None and -90 <= dec <= 90):
-        raise ValueError(
-            f"ra must be from 0 to below 360 degrees and dec from -90 to 90, or both None; got {ra!r} and {dec!r}"
-        )
+        raise ValueError(f"ra must be from 0 to below 360 and dec from -90 to 90 degrees, or None; got {ra!r}, {dec!r}")
     step = (frequencies[-1] - frequencies[0]) / (len(frequencies) - 1) if len(frequencies) > 1 else 1.0
     cell, half = coords.cell_size / 3600, coords.npix // 2
     wcs = WCS(naxis=4)
@@ -183,10 +179,7 @@ def _check_cube(values: npt.NDArray[Any], coords: GridCoords, frequencies: Real)
         raise ValueError(f"frequencies must be positive numbers of Hz, one for each channel; got {frequencies}")
     expected = (len(frequencies), coords.npix, coords.npix)
     if values.shape != expected:
-        raise ValueError(
-            f"the cube must be (nchan, npix, npix) = {expected}, as its frequencies and its grid are; got "
-            f"{values.shape}. Of one image, pass image[None]."
-        )
+        raise ValueError(f"the cube must be (nchan, npix, npix) = {expected}, or image[None]; got {values.shape}")
     even = np.linspace(frequencies[0], frequencies[-1], len(frequencies))
     if len(frequencies) > 1 and not np.abs(frequencies - even).max() < _MAX_STRAY * abs(even[1] - even[0]):
         raise ValueError("the frequencies are not at even steps, which is all that FITS has room for: write parts")
@@ -200,6 +193,4 @@ def _check_unit(unit: str, beam: Beam | None) -> None:
     if unit not in ("Jy/arcsec^2", "Jy/pixel", "Jy/beam"):
         raise ValueError(f"unit must be Jy/arcsec^2, Jy/pixel or Jy/beam; got {unit!r}")
     if (unit == "Jy/beam") != (beam is not None):
-        raise ValueError(
-            f"Jy/beam, and no other unit, needs the beam=fit_beam(...) of the dirty beam; got {unit}, {beam}"
-        )
+        raise ValueError(f"Jy/beam, and no other unit, needs a beam=fit_beam(...); got {unit}, {beam}")

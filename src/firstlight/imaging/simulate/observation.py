@@ -157,11 +157,7 @@ def uv_track(
     elevations = elevation(hours, declination, latitude)
     hours = hours[elevations >= min_elevation]
     if not len(hours):
-        raise ValueError(
-            f"from latitude {latitude:g} a source at declination {declination:g} reaches {elevations.max():.1f} "
-            f"degrees between the hour angles {hour_angles[0]:g} and {hour_angles[1]:g}, below min_elevation="
-            f"{min_elevation:g}. Choose hours nearer to 0, another declination, or a lower limit."
-        )
+        raise ValueError(f"the source reaches {elevations.max():.1f} degrees in these hours, below {min_elevation=:g}")
     first, second = np.triu_indices(len(xyz), 1)
     return Track(
         uvw=_project(xyz[second] - xyz[first], hours, declination).reshape(-1, 3),

@@ -52,10 +52,7 @@ class Ring:
         if not (math.isfinite(self.radius) and self.radius >= 0):
             raise ValueError(f"radius must be a number of arcsec, zero or more; got {self.radius!r}")
         if not (math.isfinite(self.width) and self.width > 0):
-            raise ValueError(
-                f"width must be a positive number of arcsec; got {self.width!r}. A ring without width has no "
-                "brightness: take one of at least two pixels."
-            )
+            raise ValueError(f"width must be a positive number of arcsec, best two pixels or more; got {self.width!r}")
         if not 0 <= self.inclination < 90:
             raise ValueError(f"inclination must be from 0 to below 90 degrees; got {self.inclination!r}")
 
@@ -104,14 +101,12 @@ class Point:
         j, i = round(column), round(row)
         if max(abs(column - j), abs(row - i)) > 1e-6:
             raise ValueError(
-                f"a point between pixels has no image: this one is at ({self.east:g}, {self.north:g}) arcsec, and the "
-                f"nearest pixel centre at ({(npix / 2 - 1 - j) * cell_size:g}, {(i - npix / 2) * cell_size:g}). "
-                "Move it there, or take a Ring of radius 0 with a width of two pixels."
+                f"a point between pixels has no image: move it to ({(npix / 2 - 1 - j) * cell_size:g}, "
+                f"{(i - npix / 2) * cell_size:g}), or take a Ring of radius 0 with a width of two pixels"
             )
         if not (0 <= i < npix and 0 <= j < npix):
             raise ValueError(
-                f"the point at ({self.east:g}, {self.north:g}) arcsec is outside of the image, which is "
-                f"{npix * cell_size:g} arcsec wide. Make the image wider, or move the point."
+                f"the point at ({self.east:g}, {self.north:g}) is beyond the image, {npix * cell_size:g} arcsec wide"
             )
         image = np.zeros((npix, npix))
         image[i, j] = self.flux / cell_size**2

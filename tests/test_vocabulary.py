@@ -63,7 +63,7 @@ def test_a_script_in_the_words_of_mpol_runs() -> None:
     loss.backward()
     assert model.bcube.base_cube.grad.isfinite().all()
     assert model.icube.flux > 0
-    assert model.fcube.ground_amp.shape == model.icube.packed_cube.shape == (1, 24, 24)
+    assert model.icube.sky_cube.shape == model.icube.packed_cube.shape == (1, 24, 24)
 
 
 def test_the_orders_of_pixels_are_those_of_the_table() -> None:

@@ -103,7 +103,7 @@ def solve_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False, e
     """
     if not vis.antennas.any():
         raise ValueError("the data do not say which antennas saw them, so gains cannot be solved")
-    baselines = _Baselines.of(vis, model)
+    baselines = _Baselines(vis, model)
     solved = baselines.solve(amplitude, every, 1.0)
     # Where residuals are louder than the weights say, solutions are worse, and need longer intervals.
     noise = baselines.noise(baselines.residuals(solved.values, _interval_of(baselines, solved)))
@@ -167,7 +167,7 @@ def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False)
     >>> abs(chi2_of_gains(noisy, clean.data) - 1) < 0.1
     True
     """
-    baselines, noise, residuals, power = _Baselines.of(vis, model), 1.0, np.zeros(0), np.zeros(0)
+    baselines, noise, residuals, power = _Baselines(vis, model), 1.0, np.zeros(0), np.zeros(0)
     for _ in range(2):
         start, _, interval = baselines.intervals(_MIN_SIGNAL[amplitude] * noise, None)
         cross, power = baselines.matrices(interval, len(start))
@@ -178,38 +178,19 @@ def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False)
     return float(residuals.sum() / max(1, free))
 
 
-@dataclass(frozen=True, eq=False)
 class _Baselines:
     """The sums over channels of w V M̄, w |M|² and w |V|² of each visibility, and where in time and array it is."""
 
-    cross: Complex
-    power: Real
-    total: Real
-    count: Ints
-    time: Real
-    execution: Ints
-    first: Ints
-    second: Ints
-    antennas: Ints
-
-    @classmethod
-    def of(cls, vis: Visibilities, model: Complex) -> _Baselines:
-        """Return those of visibilities and a model."""
-        antennas, numbers = np.unique(vis.antennas, return_inverse=True)
+    def __init__(self, vis: Visibilities, model: Complex) -> None:
+        self.antennas, numbers = np.unique(vis.antennas, return_inverse=True)
         first, second = numbers.reshape(-1, 2).T
         keep = (first != second) & vis.weight.any(axis=0)
         weight, data, model = vis.weight[:, keep], np.where(vis.flagged, 0, vis.data)[:, keep], model[:, keep]
-        return cls(
-            (weight * data * model.conj()).sum(0),
-            (weight * np.abs(model) ** 2).sum(0),
-            (weight * np.abs(data) ** 2).sum(0),
-            (weight > 0).sum(0),
-            vis.time[keep],
-            vis.execution[keep],
-            first[keep],
-            second[keep],
-            antennas,
-        )
+        self.cross = (weight * data * model.conj()).sum(0)
+        self.power, self.total = ((weight * np.abs(part) ** 2).sum(0) for part in (model, data))
+        self.count = (weight > 0).sum(0)
+        self.time, self.execution = vis.time[keep], vis.execution[keep]
+        self.first, self.second = first[keep], second[keep]
 
     def solve(self, amplitude: bool, every: float | None, noise: float) -> Gains:
         """Return the gains, where the noise is as many times as loud as the weights say."""

@@ -301,9 +301,7 @@ class _Groups:
         counts = weight > 0
         unknown = np.isnan(weight) | (counts & ~np.isfinite(cube).all(axis=-1))
         if unknown.any():
-            raise ValueError(
-                f"{unknown.sum()} visibilities or weights are NaN or infinite and not flagged: weigh them 0"
-            )
+            raise ValueError(f"{unknown.sum()} visibilities or weights are NaN or infinite and not flagged: weigh by 0")
         cube[~counts] = 0
         cube = np.moveaxis(cube, (3, 0), (0, 3)).reshape(cube.shape[3], -1, len(rows), 3)
         return cube[..., 0] + 1j * cube[..., 1], cube[..., 2]

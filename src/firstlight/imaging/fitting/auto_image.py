@@ -309,7 +309,7 @@ def _assess(
     # Faint emission all over a field can add up to any flux that the shortest baselines do not see.
     shape = np.where(model > SOURCE_FLOOR * model.max(), model, 0)
     short = short_baseline_flux if math.isnan(dynamic_range) else short_baseline_amplitude
-    short_flux, short_error = short(shape, problem.likelihood, coords, 0)
+    short_flux, short_error = short(shape, problem.likelihood, 0)
     return assess(
         chi2,
         len(problem.vis.u),

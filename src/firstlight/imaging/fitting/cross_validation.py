@@ -145,9 +145,7 @@ def _folds(dataset: GriddedDataset, label: Ints, what: str, k: int, seed: int) -
     label = label[np.minimum(np.arange(mirror.size), mirror)]  # the mirror image goes with the cell
     labels = np.unique(label[_filled_cells(dataset)])
     if not 2 <= k <= labels.size:
-        raise ValueError(
-            f"k must be from 2 to {labels.size}, as there are so many {what} with data (mirrored); got {k!r}"
-        )
+        raise ValueError(f"k must be from 2 to {labels.size}, as there are so many {what} with data; got {k!r}")
     labels = np.random.default_rng(seed).permutation(labels)
     return (_train_and_test(dataset, np.isin(label, labels[fold::k])) for fold in range(k))
 

@@ -61,10 +61,8 @@ def diagnose(
     because, scatter = describe_gains(phases), phases.phase_scatter
     random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or (limited and dynamic_range < _MIN_DYNAMIC_RANGE)
     if left > _MAX_LEFT or random:
-        return (
-            "not calibrated",
-            f"{unexplained}; {because}. Calibrate the data first, or image their closure quantities",
-        )
+        advice = "Calibrate the data first, or image their closure quantities"
+        return "not calibrated", f"{unexplained}; {because}. {advice}"
     with_phases, with_both = (chi2_of_gains(vis, model_vis, amplitude=amplitude) for amplitude in (False, True))
     message = f"{reached}chi² is {chi2:.3g}, with the best phases of antennas {with_phases:.3g}, "
     message += f"and with the best amplitudes {with_both:.3g}: "
@@ -73,11 +71,8 @@ def diagnose(
         if largest < MAX_RESIDUAL * math.sqrt(chi2):  # as large as chi² says, and no larger anywhere
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
             return "limited by calibration" if limited else "doubtful", message
-        return (
-            ("limited by calibration", f"{message}gains of antennas are not what limits it; look at the weights, too")
-            if limited
-            else None
-        )
+        message += "gains of antennas are not what limits it; look at the weights, too"
+        return ("limited by calibration", message) if limited else None
     if chi2 - with_phases > _PHASES_FIRST * cured:
         return "limited by calibration", f"{message}{because}. Self-calibrate phases"
     amplitudes = solve_gains(apply_gains(vis, phases), model_vis, amplitude=True)

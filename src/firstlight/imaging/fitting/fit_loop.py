@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -148,7 +148,6 @@ def fit(
     with _few_threads(objective):
         objective.fused_step = FusedStep(objective) if has_fused_step(objective) else None
         state = _FitState(objective, Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr))
-        state.start()
         if progress is not False:
             for note in objective.notes:
                 print(note, file=sys.stderr)
@@ -197,23 +196,15 @@ def _has_converged(losses: list[float], tolerance: float) -> bool:
     return min(losses[:-_PATIENCE]) - min(losses) <= tolerance * abs(min(losses))
 
 
-@dataclass
 class _FitState:
     """A running fit: its curves, its best image so far, and why it has stopped."""
 
-    objective: Objective
-    optimizer: Adam | LBFGS
-    iteration: int = 0
-    losses: list[float] = field(default_factory=list)  # at the checks
-    curves: list[Tensor] = field(default_factory=list)  # a row for each evaluation of the loss
-    latest: dict[str, float] = field(default_factory=dict)
-    best: dict[str, Any] = field(default_factory=dict)
-    status: str = ""
-    message: str = ""
-
-    def start(self) -> None:
-        """Check where the model starts from."""
-        terms = self.objective.evaluate()
+    def __init__(self, objective: Objective, optimizer: Adam | LBFGS) -> None:
+        self.objective, self.optimizer, self.iteration = objective, optimizer, 0
+        self.losses: list[float] = []  # at the checks
+        self.curves: list[Tensor] = []  # a row for each evaluation of the loss
+        self.status = self.message = ""
+        terms = objective.evaluate()
         if not all_finite(terms):
             problem = describe_non_finite(terms)
             raise ValueError(f"the fit cannot start: {problem}. Look at the model's parameters and the data.")

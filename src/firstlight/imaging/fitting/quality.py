@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from firstlight.imaging._types import Mask, Real
-from firstlight.imaging.coordinates import GridCoords, packed_to_sky, sky_to_packed
+from firstlight.imaging.coordinates import packed_to_sky, sky_to_packed
 from firstlight.imaging.data.datasets import GriddedDataset
 from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fourier.nufft import to_tensor, visibilities
@@ -169,7 +169,7 @@ def assess_image(sky: Tensor, data: GriddedDataset | ExactLikelihood, chi2: floa
     image = sky.detach().cpu().double().numpy()
     source = image > SOURCE_FLOOR * image.max(axis=(1, 2), keepdims=True)
     fluxes = [
-        (float(one.sum()) * coords.cell_size**2, *short_baseline_flux(one * bright, data, coords, channel))
+        (float(one.sum()) * coords.cell_size**2, *short_baseline_flux(one * bright, data, channel))
         for channel, (one, bright) in enumerate(zip(image, source, strict=True))
     ]
     worst = max(fluxes, key=lambda f: abs(f[0] - f[1]) / (_FLUX_TOLERANCE * abs(f[1]) + _FLUX_SIGMA * f[2]))
@@ -217,12 +217,10 @@ def residual_image(sky: Tensor, data: GriddedDataset | ExactLikelihood) -> Real:
     return np.asarray((residual / sigma).cpu().double().numpy())
 
 
-def short_baseline_flux(
-    source: Real, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
-) -> tuple[float, float]:
+def short_baseline_flux(source: Real, data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[float, float]:
     """Return a source's flux in Jy and its σ: its shape is fitted to the baselines up to twice the shortest."""
-    shape, vis, weight = _short_baselines(source, data, coords, channel)
-    flux = float(source.sum()) * coords.cell_size**2
+    shape, vis, weight = _short_baselines(source, data, channel)
+    flux = float(source.sum()) * data.coords.cell_size**2
     shape = shape / (flux or 1)
     power = float((weight * np.abs(shape) ** 2).sum())
     if not power:
@@ -230,29 +228,25 @@ def short_baseline_flux(
     return float((weight * (vis * shape.conj()).real).sum()) / power, power**-0.5
 
 
-def short_baseline_amplitude(
-    source: Real, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
-) -> tuple[float, float]:
+def short_baseline_amplitude(source: Real, data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[float, float]:
     """Return the same from amplitudes, which no antenna's phase can lower.
 
     Where the image has little of its flux on these baselines, its shape is no guide, and it is what they see.
     """
-    shape, vis, weight = _short_baselines(source, data, coords, channel)
-    flux = float(source.sum()) * coords.cell_size**2
+    shape, vis, weight = _short_baselines(source, data, channel)
+    flux = float(source.sum()) * data.coords.cell_size**2
     share = math.sqrt((weight * np.abs(shape) ** 2).sum() / (weight.sum() or 1)) / (flux or 1)
     seen = math.sqrt(max(0, (weight * np.abs(vis) ** 2).sum() - 2 * len(vis)) / (weight.sum() or 1))
     scale = 1 / share if share > _MIN_SHORT_SHARE else 1.0
     return seen * scale, scale * (weight.sum() or math.inf) ** -0.5
 
 
-def _short_baselines(
-    source: Real, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
-) -> tuple[Real, Real, Real]:
+def _short_baselines(source: Real, data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[Real, Real, Real]:
     """Return the visibilities of a source, those of the data, and weights, of baselines up to twice the shortest."""
     u, v, vis, weight = _uv_data(data, channel)
     lengths = np.where((weight > 0) & ((u != 0) | (v != 0)), np.hypot(u, v), np.inf)
     short = lengths <= 2 * lengths.min(initial=np.inf)
-    model = visibilities(torch.from_numpy(source[None]), u[short], v[short], coords.cell_size)[0].numpy()
+    model = visibilities(torch.from_numpy(source[None]), u[short], v[short], data.coords.cell_size)[0].numpy()
     return model, vis[short], weight[short]
 
 

@@ -59,9 +59,7 @@ def _check_rows(name: str, values: Array, nchan: int, nvis: int) -> Array:
 def check_beam(beam: Tensor, nchan: int, npix: int) -> Tensor:
     """Return a primary beam; raise an error if its shape is not that of the image."""
     if tuple(beam.shape) not in ((npix, npix), (1, npix, npix), (nchan, npix, npix)):
-        raise ValueError(
-            f"beam has shape {tuple(beam.shape)}, and should be a plane of {npix} pixels a side, or {nchan}"
-        )
+        raise ValueError(f"beam has shape {tuple(beam.shape)}, and should be one or {nchan} planes, {npix} pixels wide")
     return beam
 
 

@@ -144,9 +144,7 @@ def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam
     if values.shape[-2:] != (npix, npix) or values.ndim not in (2, 3):
         raise ValueError(f"the image must be {(npix, npix)}, or a cube of such; got {tuple(values.shape)}")
     if beam.minor < _MIN_WIDTH * coords.cell_size:
-        raise ValueError(
-            f"the beam, {beam.minor:g} arcsec wide, is less than {_MIN_WIDTH} pixels: take a smaller cell_size"
-        )
+        raise ValueError(f"the beam, {beam.minor:g} arcsec wide, is less than {_MIN_WIDTH} pixels: take smaller ones")
     # Distances of -npix to npix - 1 pixels; columns run west.
     west, north = GridCoords(coords.cell_size, 2 * npix).ground_coordinates()
     transfer = transfer_function(torch.from_numpy(beam.at(-west, north))[None], fast_fft_size(2 * npix - 1))

@@ -30,10 +30,8 @@ def r_chi_squared(model_vis: torch.Tensor, data_vis: torch.Tensor, weight: torch
     3.0
     """
     if not (model_vis.shape == data_vis.shape == weight.shape):
-        raise ValueError(
-            f"model, data and weights must have one shape; got {tuple(model_vis.shape)}, {tuple(data_vis.shape)} and "
-            f"{tuple(weight.shape)}"
-        )
+        shapes = tuple(model_vis.shape), tuple(data_vis.shape), tuple(weight.shape)
+        raise ValueError(f"model, data and weights must have one shape; got {shapes}")
     if not data_vis.numel():
         raise ValueError("there are no visibilities to compare with")
     residual = data_vis - model_vis

@@ -188,8 +188,8 @@ def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float
     lengths = vis.lengths
     keep = ((lengths >= shortest) & (lengths <= longest)).all(axis=0)
     if not keep.any():
-        held = f"they are from {lengths.min():.4g} to {lengths.max():.4g}" if lengths.size else "there are none"
-        raise ValueError(f"no baseline is from {shortest:.4g} to {longest:.4g} wavelengths in every channel; {held}")
+        held = f"they are {lengths.min():.4g} to {lengths.max():.4g} wavelengths" if lengths.size else "there are none"
+        raise ValueError(f"no baseline is from {shortest=:.4g} to {longest=:.4g} in every channel; {held}")
     selected = {name: getattr(vis, name)[:, keep] for name in _CUBES}
     return replace(vis, **selected, **{name: getattr(vis, name)[keep] for name in _PER_ROW})
 

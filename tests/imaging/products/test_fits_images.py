@@ -111,12 +111,22 @@ def test_a_model_keeps_its_flux_in_jy_per_pixel_and_has_no_beam(tmp_path):
     np.testing.assert_allclose(data.sum((1, 2)), cube().sum((1, 2)) * 0.03**2, rtol=1e-5)
 
 
-def test_what_is_there_is_replaced_only_if_asked(tmp_path):
+def test_what_was_there_is_kept_until_another_file_is_whole(tmp_path, monkeypatch):
     path = tmp_path / "a.fits"
     path.write_text("mine")
-    with pytest.raises(OSError, match=r"a\.fits"):
+    with pytest.raises(FileExistsError, match=r"a\.fits"):
         write_image(path, cube(), COORDS, unit="Jy/pixel", **WHERE)
+
+    def half(_part, name, **_options):
+        name.write_text("SIMPLE")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fits.PrimaryHDU, "writeto", half)
+    with pytest.raises(KeyboardInterrupt):
+        write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)
+    assert [file.name for file in tmp_path.iterdir()] == ["a.fits"]
     assert path.read_text() == "mine"
+    monkeypatch.undo()
     write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)
     assert fits.getheader(path)["BUNIT"] == "Jy/pixel"
 

@@ -162,3 +162,13 @@ def test_products_are_those_that_it_says_and_none_of_an_impossible_dish(tmp_path
         paths = write_products(found, seen, tmp_path, "m" * 240, dish=12)
     assert sorted(paths) == sorted(tmp_path.iterdir())
     assert len(paths) == 9
+
+
+@pytest.mark.parametrize("frequency", [(100e9,), (99e9, 100e9, 100.5e9, 110e9)])
+def test_the_channel_of_an_image_holds_all_that_it_was_made_of(tmp_path, frequency):
+    """CASA's `ft` answers "no overlap in frequency" and writes zeros where it doesn't."""
+    seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2), np.array(frequency)), 0.03, seed=1)
+    write_products(image(seen, draws=2), seen, tmp_path, "my")
+    header = fits.getheader(tmp_path / "my.model.fits")
+    assert np.abs(seen.frequency - header["CRVAL3"]).max() < header["CDELT3"] / 2
+    assert header["CDELT3"] < 25e9

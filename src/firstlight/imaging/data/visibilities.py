@@ -98,6 +98,12 @@ class Visibilities:
         """The mean of the channels by their weights, in Hz: the frequency of an image of all of them."""
         return float(np.average(self.frequency, weights=self.weight.sum(axis=1)))
 
+    @property
+    def band(self) -> float:
+        """The width of a channel about `mean_frequency` that holds all channels, in Hz; 1 for a single one."""
+        reach = 2 * np.abs(self.frequency - self.mean_frequency).max()
+        return float(reach + np.diff(np.unique(self.frequency)).min(initial=np.inf)) if reach else 1.0
+
 
 def flag(vis: Visibilities, mask: Mask) -> Visibilities:
     """Return visibilities whose weights are 0 where a mask is true; data are kept.

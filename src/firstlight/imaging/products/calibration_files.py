@@ -75,6 +75,7 @@ def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, na
         frequencies=[vis.mean_frequency],
         telescope=vis.telescope,
         start=vis.start,
+        width=vis.band,
     )
     figure = Figure(figsize=(5.5, 4.6), layout="compressed")
     count, unit = angular_unit(found.coords.npix * found.coords.cell_size)

@@ -41,9 +41,10 @@ def write_image(
     rest_frequency: float | None = None,
     telescope: str = "",
     start: float | None = None,
+    width: float = 1.0,
     overwrite: bool = False,
 ) -> None:
-    """Write a cube to a FITS file with four axes.
+    """Write a cube to a FITS file with four axes, whole or not at all.
 
     Parameters
     ----------
@@ -72,6 +73,8 @@ def write_image(
     telescope, start
         Which, and when its observation began: the UTC as a Modified Julian Date, in seconds. A time that is negative,
         or after the year 2132, is left out.
+    width
+        Of a single channel, in Hz: CASA predicts visibilities only for frequencies that lie in it.
     overwrite
         Replace a file of this name.
 
@@ -96,7 +99,7 @@ def write_image(
     _check_unit(unit, beam)
     if unit == "Jy/arcsec^2":
         values = values * values.dtype.type(coords.cell_size**2)
-    wcs = _image_wcs(coords, ra, dec, frequencies)
+    wcs = _image_wcs(coords, ra, dec, frequencies, width)
     if frame not in _FRAMES:
         raise ValueError(f"frame must be one of {', '.join(_FRAMES)}; got {frame!r}")
     rest = float(frequencies.mean()) if rest_frequency is None else float(rest_frequency)
@@ -113,7 +116,15 @@ def write_image(
     header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
     if beam:
         header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
-    fits.PrimaryHDU(values[None], header).writeto(path, overwrite=overwrite)
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; overwrite=True replaces it")
+    temporary = path.with_name(f".{os.getpid()}.{id(values)}.tmp")  # no longer than the name itself
+    try:
+        fits.PrimaryHDU(values[None], header).writeto(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -> Callable[[Real, Real], Mask]:
@@ -152,7 +163,7 @@ def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -
     return mask
 
 
-def _image_wcs(coords: GridCoords, ra: float | None, dec: float | None, frequencies: Real) -> WCS:
+def _image_wcs(coords: GridCoords, ra: float | None, dec: float | None, frequencies: Real, width: float = 1.0) -> WCS:
     """Return the coordinates of the pixels.
 
     l and m are direction cosines: that is the SIN projection, without approximation. Columns count from 1, so that the
@@ -161,7 +172,7 @@ def _image_wcs(coords: GridCoords, ra: float | None, dec: float | None, frequenc
     on_sky = not (ra is None and dec is None)
     if on_sky and not (ra is not None and 0 <= ra < 360 and dec is not None and -90 <= dec <= 90):
         raise ValueError(f"ra must be from 0 to below 360 and dec from -90 to 90 degrees, or None; got {ra!r}, {dec!r}")
-    step = (frequencies[-1] - frequencies[0]) / (len(frequencies) - 1) if len(frequencies) > 1 else 1.0
+    step = (frequencies[-1] - frequencies[0]) / (len(frequencies) - 1) if len(frequencies) > 1 else width
     cell, half = coords.cell_size / 3600, coords.npix // 2
     wcs = WCS(naxis=4)
     wcs.wcs.ctype = ["RA---SIN", "DEC--SIN", "FREQ", "STOKES"] if on_sky else ["L", "M", "FREQ", "STOKES"]

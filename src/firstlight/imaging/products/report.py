@@ -180,6 +180,7 @@ def write_products(
             beam=of,
             telescope=vis.telescope,
             start=vis.start,
+            width=vis.band,
             overwrite=True,
         )
     _figure(found, dirty, restored, residual, beam).savefig(written[-2], dpi=150)

@@ -101,12 +101,14 @@ def dark_ink(fig: Figure) -> Iterator[None]:
 
 
 def artists(fig: Figure) -> Iterator[Artist]:
-    """Yield all parts of a figure but data shown as colours; findobj leaves out the boxes and arrows of texts."""
-    from matplotlib.collections import Collection
+    """Yield all parts of a figure but colours that are data, and lines on them; findobj leaves out boxes of texts."""
+    from matplotlib.collections import Collection, QuadMesh
     from matplotlib.text import Text
 
+    maps = [axes for axes in fig.axes if axes.images or any(isinstance(part, QuadMesh) for part in axes.collections)]
+    on_maps = {line for axes in maps for line in axes.lines}  # a map is as bright in the dark
     for artist in fig.findobj():
-        if isinstance(artist, Collection) and artist.get_array() is not None:
+        if artist in on_maps or (isinstance(artist, Collection) and artist.get_array() is not None):
             continue
         yield artist
         if isinstance(artist, Text):

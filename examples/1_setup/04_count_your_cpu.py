@@ -327,7 +327,6 @@ at_once, most = bars["SIMD, all cores"], at_most["SIMD, all cores"]
 # %%
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
 from firstlight.display import BLUE, ORANGE

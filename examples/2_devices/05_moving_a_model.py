@@ -126,7 +126,6 @@ title += ", and leaves the rest to you"
 # %%
 
 # figure
-# sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
 

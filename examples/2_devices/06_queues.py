@@ -128,7 +128,6 @@ print(f"the reading: {quantity(read - called, 's')}")
 # waits each time?**
 
 # figure
-# sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
 
@@ -473,7 +472,7 @@ print("the error at total.item():", failure)
 # So if you meet an error in a line that can't be wrong, set ``CUDA_LAUNCH_BLOCKING=1``
 # before your program starts (on AMD, ``AMD_SERIALIZE_KERNEL=3``). Then every launch
 # waits, and the error comes out where it belongs. Take it away afterwards, because it
-# turns your whole program into the upper half of the figure.
+# turns your whole program into the upper half of the first figure.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
 #

@@ -123,7 +123,6 @@ singles = [block(add, 1) for _ in range(300)]
 # %%
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
 from matplotlib.ticker import LogFormatter

@@ -74,8 +74,8 @@ print("the last batch is on", x.device)
 # To the GPU, the pinned copy is :timing:`pinned-memory speedup "to the GPU,
 # pinned/cuda:0/n=67108864"/"to the GPU, pageable/cuda:0/n=67108864"
 # @nvidia-h100-80gb-hbm3` as fast. So it's worth a lot! But a batch is rarely that
-# large. **Do you expect the same factor for 16 kB?** Look it up in the figure, which
-# shows all sizes.
+# large. **Do you expect the same factor for 16 kB?** Look it up: the third fold has
+# a figure with all sizes.
 
 # folded: The arrays that we copy
 

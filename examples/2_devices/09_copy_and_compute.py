@@ -24,7 +24,6 @@ not needed.
 # same data are cut into four *chunks*.
 
 # figure
-# sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
 
@@ -242,9 +241,9 @@ bench.plot()
 # In sixteen chunks, there are 17 short turns instead of 32, so it should have taken
 # little more than half of that. It took :timing:`copy-and-compute median
 # "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`, which is nearer to three fifths. The
-# curve has the right form, then, and the gain is a little less than promised. We think
-# that the two directions disturb each other, because both go through the memory of the
-# host.
+# curve in the fold has the right form, then, and the gain is a little less than
+# promised. We think that the two directions disturb each other, because both go through
+# the memory of the host.
 #
 # When it isn't worth it
 # ----------------------

@@ -228,7 +228,6 @@ modelled = np.column_stack((modelled, modelled[:, 1] + context))
 # %%
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")

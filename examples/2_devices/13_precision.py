@@ -210,7 +210,7 @@ for name in ("bfloat16", "float16"):
 # *Arithmetic.* Here every card is different. A matrix product uses each number many
 # times once it is loaded, so it waits for the arithmetic. Modern cards have special
 # units that multiply small matrices, called :term:`tensor cores <tensor core>`, and
-# these like some formats much more than others. Here is what data sheets promise:
+# these like some formats much more than others. The fold has what data sheets promise:
 
 # folded: The table of data sheets
 from firstlight.display import show_table
@@ -234,7 +234,7 @@ for card in ("GTX 1080", "RTX 4090", "V100 SXM2", "H100 SXM", "MI300X"):
 show_table("Rates, in units of float32's", ("", *SHEET), rows)
 
 # %%
-# Look at the first column. Cards for games do ``float64`` at 1:32 or 1:64, cards for
+# Look at its first column. Cards for games do ``float64`` at 1:32 or 1:64, cards for
 # science at 1:2. So it's true what you may have read, that ``float64`` costs a factor
 # of 32, but only in arithmetic, and only on some cards. Even on a GTX 1080, an addition
 # in ``float64`` just takes as long as its bytes do, and they are twice as many.
@@ -381,7 +381,6 @@ for name in FRACTION:
 # %%
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
 from firstlight.display import BLUE, GREEN, GREY, ORANGE, PURPLE

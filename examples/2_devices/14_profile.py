@@ -114,7 +114,7 @@ def best_scores(raw, references, taper):
 # %%
 # **Before you read on, write down which of the four steps takes most of the time.** The
 # FFT? The product? Then we profile it. The table is wide, and you need four of its
-# columns: *Name*, *Self CPU*, *CPU total* and *# of Calls*.
+# columns: *Name*, *Self CPU*, *CPU total* and, far to the right, *# of Calls*.
 
 # folded: The check against NumPy, on frames of an odd size
 
@@ -367,7 +367,6 @@ print(f"measured:                {gain:.1f} times as fast")
 # And now profile again, because something else is in the first place:
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 2
 after = shortest_frame(cured)
 drawn = {"As found": before, "Converted before the loop (other scale)": after}
 title = f"Copies took {share:.0%} of the time: one hid in .float()"

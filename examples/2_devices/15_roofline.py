@@ -123,7 +123,7 @@ head = "", "operations", "bytes", "operations a byte", "least time, H100"
 show_table("One frame", head, rows)
 
 # %%
-# None of them. Look at the column *operations a byte*. It's called the
+# None of them. The fold has a column *operations a byte*. That is called the
 # :term:`arithmetic intensity`. For each byte that it gets, *match* does half an
 # operation, while an H100 could do twenty. So it waits. The intensity belongs to the
 # work, and how much of it you need to keep the arithmetic busy belongs to the machine.
@@ -341,7 +341,6 @@ def draw_point(ax, timing, counts, marker, colour, name, shift):
 # __ https://doi.org/10.1145/1498765.1498785
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 1
 marks = {
     "taper": ("o", GREEN, (-9, 7)),
     "FFT": ("s", GREEN, (10, -4)),

@@ -149,8 +149,6 @@ fig.set_label(
 plt.show()
 
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # The output was filled with :term:`NaN`, "not a number", before the launch, and a pixel
 # that nobody wrote is hatched. The lines are the borders of the blocks.
@@ -473,6 +471,7 @@ print(check(grid_for))
 #
 # Three lines to remember
 # -----------------------
+
 # remember
 
 side_by_side, far_apart = costs["32 × 8"]["pieces"], costs["turned"]["pieces"]

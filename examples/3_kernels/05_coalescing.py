@@ -7,10 +7,9 @@ Your :term:`kernel` reads only those, and skips seven of eight. So it should tak
 eighth of the time, shouldn't it? **Write down a guess: what part of the time does it
 take, on an H100?**
 
-The answer will be on the next screen. (The figure of this page is only a hint, because
-it shows a rate.) At the end of this page you'll be able to look at an index in a kernel
-and say how many bytes will move for it. You'll also mend the layout of data that made a
-kernel slow.
+The answer will be on the next screen. At the end of this page you'll be able to look at
+an index in a kernel and say how many bytes will move for it. You'll also mend the
+layout of data that made a kernel slow.
 
 **Time:** 9 minutes. **Needs:** any computer, and :doc:`grids
 </tutorials/3_kernels/03_grids>`.
@@ -327,7 +326,6 @@ if on_gpu:
 # %%
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
 

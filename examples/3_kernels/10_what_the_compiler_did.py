@@ -405,7 +405,6 @@ totals = {name: sum(step) for name, step in steps.items()}
 # %%
 
 # figure
-# sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
 

@@ -10,8 +10,8 @@ its own.
 
 What do you gain with it? A *softmax* takes five operations of PyTorch, and one Triton
 kernel does the same. **Write down a guess: how many times as fast is it on a GPU?**
-(The figure of this page is a hint.) By the end you'll know why, and you'll have written
-such a kernel that also works on a slice of an array, where many go wrong in silence.
+By the end you'll know why, and you'll have written such a kernel that also works on a
+slice of an array, where many go wrong in silence.
 
 **Time:** 12 minutes. **Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`, and some PyTorch. Triton comes with PyTorch on
@@ -215,7 +215,6 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
 # through memory, so we predict a quarter of the time.
 
 # figure
-# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
 from firstlight.display import BLUE, GREY, ORANGE

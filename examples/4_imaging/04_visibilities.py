@@ -69,7 +69,6 @@ for east in (0.0, 0.45, 0.9, 1.34, 1.79):
 # growing do to a visibility, and why do the squares reach zero only on the right?**
 
 # figure
-# sphinx_gallery_thumbnail_number = 4
 import matplotlib.pyplot as plt
 
 from firstlight.display import BLUE, GREEN, GREY, ORANGE

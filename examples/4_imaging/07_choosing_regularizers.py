@@ -18,7 +18,6 @@ choose it by :term:`cross-validation`, and you'll know which trap waits there.
 """
 
 # folded: A faint disk, observed with much noise, and averaged in cells
-# sphinx_gallery_thumbnail_number = 5
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
@@ -408,7 +407,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# The figure at the top has the chosen image beside the truth. Would you have chosen it?
+# Here is the chosen image beside the truth and two others. Would you have chosen it?
 # In the weak image you can see the gap between the rings, and in the chosen one hardly,
 # although as a whole it's nearer to the truth. The true error counts all pixels, and
 # the eye only the pretty ones. If you want the gap, choose at the lower end of the

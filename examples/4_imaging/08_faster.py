@@ -8,16 +8,15 @@ and that's what everybody says is slow. But is it?
 
 **Write down a guess before you go on: which fraction of a step goes into its Fourier
 transforms?** By the end of this page you'll be able to divide a step of your own among
-its parts, and to say how much a change can gain before you spend a week on it. (The
-figure's times are of one core of a CPU.) You'll also see an H100, NVIDIA's card for
-data centres, make six good changes worthless, and learn what to do instead.
+its parts, and to say how much a change can gain before you spend a week on it. You'll
+also see an H100, NVIDIA's card for data centres, make six good changes worthless, and
+learn what to do instead.
 
 **Time:** 10 minutes. **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
 """
 
 # folded: The data: a disk, seen on two grids, one to check with and one to time
-# sphinx_gallery_thumbnail_number = 1
 import copy
 import math
 import os

@@ -66,7 +66,6 @@ who measured it.)
 # eight small channels and two processes on the CPU.
 
 # folded: What to start, from Python: torchrun with two processes
-# sphinx_gallery_thumbnail_number = 1
 import contextlib
 import io
 import json

@@ -21,7 +21,6 @@ visibilities is (:doc:`/tutorials/4_imaging/01_first_light`).
 #
 # The sky is a disk with rings and a faint companion, 0.29 Jy together.
 
-# sphinx_gallery_thumbnail_number = 1
 import textwrap
 
 import numpy as np

@@ -11,6 +11,7 @@ import pytest
 from pages import EXAMPLES
 from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
+from _ext.folds import MARK
 from firstlight.records.slices import depends_on
 
 SCRIPTS = sorted(EXAMPLES.glob("*/[0-9][0-9]_*.py"))
@@ -53,6 +54,15 @@ def test_cells_are_short_and_lines_fit(script: Path) -> None:
         code = [line for line in cell.splitlines() if line.strip() and not line.startswith("#")]
         most = 40 if re.search(rf"^{FOLDED}", cell, re.MULTILINE) else 25
         assert len(code) <= most, f"this cell has {len(code)} lines: {code[0]} …"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_no_mark_of_a_cell_has_slipped_into_the_text(script: Path) -> None:
+    blocks = split_code_and_text_blocks(str(script))[1]
+    marks = [
+        line for kind, text, _ in blocks if kind == "text" for line in text.splitlines() if MARK.fullmatch(f"# {line}")
+    ]
+    assert not marks, "leave an empty line before the mark"
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

@@ -148,6 +148,16 @@ def test_black_that_stands_for_a_value_stays(drawn):
         assert same(drawn.data.get_edgecolor()[0], "black")
 
 
+@pytest.mark.parametrize("show", ["imshow", "pcolormesh"])
+def test_a_black_line_on_a_map_stays_and_its_axes_turn_light(show):
+    fig, ax = plt.subplots()
+    getattr(ax, show)(np.eye(2), cmap="gray_r")
+    (cross,) = ax.plot(0, 0, "k+")
+    with dark_ink(fig):
+        assert same(cross.get_markeredgecolor(), "black")
+        assert same(ax.spines["left"].get_edgecolor(), INK["dark"])
+
+
 def test_everything_is_as_before_afterwards(drawn):
     before = colours(drawn.fig), drawn.note.arrow_patch.get_edgecolor(), drawn.note.get_bbox_patch().get_facecolor()
     with dark_ink(drawn.fig):

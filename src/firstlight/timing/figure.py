@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from firstlight.display import COLOURS, GREY, quantity
@@ -44,12 +45,14 @@ def draw(series: Series, title: str) -> Figure:
     shown = {machine: [t for t in timings if t.values] for machine, timings in series.items()}
     labels = _labels_of(shown)
     curves = any(len({t.n for t in timings if t.label == label}) > 1 for timings in shown.values() for label in labels)
-    height = 4.0 if curves else 1.5 + (0.3 + 0.18 * len(shown)) * max(len(labels), 1)
+    height = 3.6 if curves else 1.5 + (0.3 + 0.18 * len(shown)) * max(len(labels), 1)
     fig, ax = plt.subplots(figsize=(5.6, height), layout="constrained")
     (_draw_curves if curves else _draw_rows)(ax, shown)
-    if ax.get_legend_handles_labels()[1]:
-        wide = any(len(label) > 24 for label in ax.get_legend_handles_labels()[1])
-        fig.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=1 if wide else 2)
+    if entries := ax.get_legend_handles_labels()[1]:
+        columns = 1 if any(len(label) > 24 for label in entries) else 2
+        fig.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=columns)
+        if curves:
+            fig.set_figheight(height + 0.2 * ceil(len(entries) / columns))  # or a long legend leaves them no room
     fig.set_label(_in_words(shown, title))
     return fig
 
@@ -114,8 +117,9 @@ def _scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
     """Label an axis of seconds; logarithmic where the times differ by more than a factor of three."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    lines = ax.xaxis if axis == "x" else ax.yaxis
+    lines, digits = ax.xaxis if axis == "x" else ax.yaxis, 2
     if medians and max(medians) > 3 * min(medians):
+        digits = 1
         getattr(ax, f"set_{axis}scale")("log")
         ratio = max(medians) / min(medians)
         getattr(ax, f"set_{axis}lim")(min(medians) / 2, max(medians) * max(3, ratio**0.2))
@@ -124,7 +128,7 @@ def _scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
         lines.set_minor_formatter(NullFormatter())
     elif medians:
         getattr(ax, f"set_{axis}lim")(0, 1.3 * max(medians))
-    lines.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, "s", digits=1)))
+    lines.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, "s", digits)))
     getattr(ax, f"set_{axis}label")("time a call: median and quartiles")
 
 

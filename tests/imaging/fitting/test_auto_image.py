@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from firstlight.imaging import DirtyImager, image, read_npz, suggest_grid
+from firstlight.imaging.data.visibilities import select_baselines
 from firstlight.imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight.imaging.simulate.skies import Point, protoplanetary_disk, sky_image
 
@@ -175,6 +176,19 @@ def test_a_source_outside_of_the_field_is_told():
     assert "outside" not in str(told)
 
 
+def test_a_field_is_advised_that_does_not_take_long(monkeypatch):
+    """As of a lens whose images are hundreds of beams apart: the longest baselines would make too many pixels."""
+    monkeypatch.setattr("firstlight.imaging.fitting.diagnosis._ADVISED_PIXELS", 96)
+    sky = [Point(0.5), Point(0.4, east=4.0, north=-2.0)]
+    vis = with_noise(observe(sky, uv_track(n_times=3)), 0.02, seed=0)
+    [fault] = [message for _, message in image(vis, field=2.0).quality.faults if "outside" in message]
+    field, longest = re.search(r"one of (\S+) arcsec, .* up to (\S+) wavelengths", fault).groups()
+    assert float(longest) < 0.8 * vis.lengths.max()
+    told = image(select_baselines(vis, longest=float(longest)), field=float(field), draws=0)
+    assert told.coords.npix <= 100
+    assert abs(told.flux - 0.9) < 0.1
+
+
 def test_baselines_within_a_site_do_not_make_the_field():
     """As of the Event Horizon Telescope: an array a city wide, thousands of kilometres from the next."""
     antennas = 400 * alma_antennas()[:12]
@@ -185,6 +199,7 @@ def test_baselines_within_a_site_do_not_make_the_field():
     assert found.coords.npix <= 1024
     assert abs(found.flux - 1) < 0.05
     assert "within a site" in found.choices[0]
+    assert float(re.search(r"see (\S+) Jy", found.choices[0])[1]) == pytest.approx(1, rel=0.02)
 
 
 def test_a_field_that_would_not_fit_into_memory():

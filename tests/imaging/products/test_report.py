@@ -13,7 +13,7 @@ from astropy.io import fits
 from firstlight.imaging import GridCoords, image
 from firstlight.imaging.products import report
 from firstlight.imaging.products.report import point_remark, whole_set, write_products
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
 from firstlight.imaging.simulate.skies import Point, Ring
 
 NAMES = ("my.image.fits", "my.model.fits", "my.pbcor.fits", "my.txt")
@@ -149,6 +149,17 @@ def test_of_a_beam_like_no_gaussian_the_report_says_what_the_command_can_do(tmp_
     seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
     said = write_products(image(seen, draws=0), seen, tmp_path, "my", robust=2)[-1].read_text()
     assert "--robust below 2" in said
+
+
+def test_a_field_as_narrow_as_the_source_has_maps_though_two_antennas_are_neighbours(tmp_path):
+    """As of ALMA and APEX in the Event Horizon Telescope: their baseline alone makes a beam wider than the field."""
+    antennas = 400 * alma_antennas()[:12]
+    antennas[1] = antennas[0] + [150, 60, 0]
+    clean = observe([Point(1.0)], uv_track(antennas, n_times=10))
+    vis = with_noise(clean, [5e-4, 5e-4, *10 * [0.05]], seed=0)
+    found = image(vis, field=0.02, draws=0)
+    write_products(found, vis, tmp_path, "my")
+    assert fits.getheader(tmp_path / "my.restored.fits")["BMAJ"] * 3600 < 3 * found.beam.major
 
 
 def test_products_are_those_that_it_says_and_none_of_an_impossible_dish(tmp_path):

@@ -14,7 +14,8 @@ from firstlight.imaging.fitting.bregman import MAX_RESIDUAL
 from firstlight.imaging.fitting.quality import MAX_MAP_NOISE, MAX_SIGMA, ImageVerdict, map_noise, rms
 from firstlight.imaging.fourier.beams import Beam, convolve
 from firstlight.imaging.fourier.dirty import DirtyImager
-from firstlight.imaging.units import angular_unit
+from firstlight.imaging.fourier.limits import CELLS_PER_FRINGE
+from firstlight.imaging.units import ARCSEC, angular_unit
 
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
 _SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
@@ -23,6 +24,7 @@ _MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if 
 _MIN_CURED = {False: 0.1, True: 0.5}  # of chi² above 1, for gains to be to blame: where noise does not limit, and does
 _WIDE_PIXELS = 2048  # of the width of a map in which a source outside of the field is looked for
 _OUTSIDE = 2.0  # times the largest residual in the field: sidelobes of these are no brighter than they are
+_ADVISED_PIXELS = 640  # of the width of a field that is advised: an image of it takes a minute or two on a CPU
 _PHASES_FIRST = 0.5  # of what phases and amplitudes cure: more than that, and phases are to be calibrated
 
 
@@ -92,7 +94,10 @@ def source_outside(vis: Visibilities, model_vis: Complex, residual: Real, coords
         return ""
     east, north = (float(axis[brightest]) for axis in wide.sky_coordinates())
     per_arcsec, angle = angular_unit(distance[brightest])
+    field = 2.5 * float(distance[brightest])
+    longest = _ADVISED_PIXELS / (CELLS_PER_FRINGE * field * ARCSEC)
+    shorter = f", and only baselines up to {longest:.2g} wavelengths" if longest < vis.lengths[there].max() else ""
     return (
         f"a source {per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle is outside of "
-        f"the field: take one of {2.5 * distance[brightest]:.2g} arcsec"
+        f"the field: take one of {field:.2g} arcsec{shorter}"
     )

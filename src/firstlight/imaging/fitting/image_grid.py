@@ -32,10 +32,13 @@ def leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ..
     if jumps.max() < _INTRA_SITE:
         return vis, ()
     shortest = float(lengths[1:][jumps >= _INTRA_SITE][-1])
-    kept = select_baselines(vis, shortest=shortest)
+    kept, site = select_baselines(vis, shortest=shortest), ~vis.flagged & (vis.lengths < shortest)
+    power = float((vis.weight[site] * np.abs(vis.data[site]) ** 2).sum()) - 2 * np.count_nonzero(site)  # but for noise
+    seen = math.sqrt(max(0, power) / float(vis.weight[site].sum()))
     sentence = (
         f"{len(vis.time) - len(kept.time)} of {len(vis.time)} visibilities are left out, of baselines up to "
-        f"{lengths[lengths < shortest].max():.3g} wavelengths, within a site: the next are of {shortest:.3g}"
+        f"{lengths[lengths < shortest].max():.3g} wavelengths, within a site: the next are of {shortest:.3g}. They see "
+        f"{seen:.3g} Jy, also on scales that no other baseline knows of"
     )
     return kept, (sentence,)
 

@@ -15,7 +15,7 @@ from firstlight.imaging.data.weights import consecutive_rows
 from firstlight.imaging.fourier.padding import fast_fft_size
 from firstlight.imaging.units import ARCSEC, LIGHT_SPEED, SIDEREAL_HOUR
 
-_CELLS_PER_FRINGE = 3  # for the finest fringe: 2 are the least with which it is a fringe
+CELLS_PER_FRINGE = 3  # for the finest fringe: 2 are the least with which it is a fringe
 _MIN_CELLS, _MAX_CELLS = 2.5, 10  # per fringe, without a note
 _RECOVERABLE_SCALE = 0.6  # of the wavelength over the shortest baseline: what ALMA calls the maximum recoverable scale
 _MIN_ARRAY_METRES = 10.0  # the longest baseline of any array is longer
@@ -141,7 +141,7 @@ def suggest_grid(vis: Visibilities, field: float | None = None) -> GridCoords:
         raise ValueError("there is no baseline with a length that is not flagged")
     _check_positive("field", field)
     field = field or 1 / lengths.min() / ARCSEC
-    cell_size = round_down(1 / (_CELLS_PER_FRINGE * lengths.max() * ARCSEC))
+    cell_size = round_down(1 / (CELLS_PER_FRINGE * lengths.max() * ARCSEC))
     return GridCoords(cell_size, fast_fft_size(max(4, math.ceil(field / cell_size * (1 - 1e-9)))))
 
 
@@ -179,7 +179,7 @@ def _baselines_outside_grid(vis: Visibilities, coords: GridCoords) -> Limit:
 def _check_cell_size(vis: Visibilities, unflagged: Mask, coords: GridCoords) -> Limit:
     """Return how many cells the finest fringe has."""
     fringe = 1 / (float(vis.lengths[unflagged].max()) * ARCSEC)
-    pixels, better = fringe / coords.cell_size, round_down(fringe / _CELLS_PER_FRINGE)
+    pixels, better = fringe / coords.cell_size, round_down(fringe / CELLS_PER_FRINGE)
     message = f"the finest fringe is {fringe:.4g} arcsec wide: {pixels:.3g} cells of {coords.cell_size:g} arcsec."
     if pixels < _MIN_CELLS:
         remedy = f"That is coarse: a model cannot be sharper than its cells. Take {better:g} arcsec."

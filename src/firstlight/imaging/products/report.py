@@ -19,6 +19,7 @@ from firstlight.imaging._types import Complex, Real
 from firstlight.imaging.coordinates import GridCoords, phase_factor
 from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import Image
+from firstlight.imaging.fitting.image_grid import leave_out_intra_site
 from firstlight.imaging.fitting.imaging_problem import model_visibilities
 from firstlight.imaging.fitting.quality import rms
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
@@ -136,6 +137,7 @@ def write_products(
     ['disk.image.fits', 'disk.model.fits']
     """
     coords = found.coords
+    vis, _ = leave_out_intra_site(vis)  # as the image does: of so short baselines, the beam is wider than its field
     dirty, psf = _briggs_image(vis, coords, robust)
     with warnings.catch_warnings(record=True) as doubts:  # the report tells what a user of the command can do
         warnings.simplefilter("always")

@@ -381,7 +381,7 @@ draw(
 #    HD 142527, from the tests of `gpuvmem`__, it was just outside the mask. With a
 #    ``--mask`` of our own, a circle, it fell to half, and the flux rose from 5.92 to
 #    6.05 Jy. Or there is a source beyond the field, as the second image of the lens
-#    J0414+0534 was in a file of the VLBA.
+#    J0414+0534 was in a file of the VLBA. The report says which field shows both.
 # 4. **It's still limited.** Show the restored map with contours from 5 times its rms,
 #    as ``my.png`` does, and don't believe faint pieces. Give the flux without an error
 #    bar, beside that of the shortest baselines, and hold the map beside ``tclean``'s

@@ -8,7 +8,7 @@ docs:  ## the whole site into build/html; one page: make docs PAGE=2_devices/05
 	$(NOX) docs -- $(PAGE)
 docs-live:  ## rebuild and reload at every save
 	$(NOX) docs-live
-test:  ## the tests that take minutes
+test:  ## the quick tests, in some minutes
 	$(NOX) tests
 test-all:  ## all of them
 	$(NOX) tests -- --all

@@ -64,6 +64,16 @@ def test_intervals_grow_until_there_is_signal():
     assert len(solve_gains(with_noise(CLEAN, 0.02, seed=0), CLEAN.data, every=every / 2).start) == 2
 
 
+@pytest.mark.parametrize("sigma", [0.8, 1.2])
+def test_channels_bear_as_many_intervals_as_their_mean(sigma):
+    clean = observe(SKY, uv_track(alma_antennas()[:24], n_times=40, hour_angles=(-1, 1)), channels(230e9, 1e6, 16))
+    noisy = with_noise(clean, sigma, seed=0)
+    means = {name: getattr(noisy, name).mean(axis=0, keepdims=True) for name in ("uu", "vv", "data")}
+    one = {"frequency": noisy.frequency[:1], "window": noisy.window[:1], "weight": noisy.weight.sum(0, keepdims=True)}
+    of_means = solve_gains(replace(noisy, **means, **one), clean.data.mean(axis=0, keepdims=True))
+    assert len(solve_gains(noisy, clean.data).start) == pytest.approx(len(of_means.start), rel=0.1)
+
+
 def test_executions_antennas_and_flags_of_all_sorts():
     """Numbers with gaps, antennas that come late, one without signal, autocorrelations, NaN where it is flagged."""
     wrong = planted(CLEAN, 40)[0]

@@ -22,7 +22,6 @@ _MIN_SIGNAL = {False: 5.0, True: 15.0}  # of the model over noise, per antenna, 
 _MIN_SOLVED = 3.0  # the same, for an antenna to be solved at all
 _MIN_ANTENNAS = {False: 3, True: 4}  # of which phases close, and amplitudes
 _WEAKEST = 0.25  # of the antennas may have less signal than that
-_CHI2_MEDIAN = 2 * math.log(2)  # of |z|², where real and imaginary part of z are normal
 _CHANCE = 1e-4  # that noise alone scatters so much, for an antenna's gains to be right
 
 
@@ -210,7 +209,7 @@ class _Baselines:
 
     def noise(self, residuals: Real) -> float:
         """Return the noise of residuals, in units of what the weights say, from their median; 1 or more."""
-        return math.sqrt(max(1.0, float(np.median(residuals / self.count)) / _CHI2_MEDIAN))
+        return math.sqrt(max(1.0, float(np.median(residuals / chi2.median(2 * self.count)))))
 
     def residuals(self, gains: Complex, interval: Ints) -> Real:
         """Return Σ w |V - g₁ ḡ₂ M|² over the channels of each visibility."""

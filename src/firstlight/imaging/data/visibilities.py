@@ -95,7 +95,7 @@ class Visibilities:
 
     @property
     def mean_frequency(self) -> float:
-        """The mean of the channels by their weights, in Hz: the frequency of an image of all of them."""
+        """The mean of the channels by their weights, in Hz, which an image of all of them has."""
         return float(np.average(self.frequency, weights=self.weight.sum(axis=1)))
 
     @property

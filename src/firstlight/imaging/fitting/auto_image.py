@@ -228,7 +228,7 @@ def _image(
     else:
         draws_of, bias = bootstrap(cropped, images, fraction, where[crop], draws, seed)
         flux_scatter = float((draws_of.sum((1, 2)).cpu().double() * pixel_flux).std())
-        error[crop] = draws_of.std(0).cpu().numpy() * unit
+        error[crop] = draws_of.std(0).cpu().numpy() * unit * noise
     sky[crop] = (hann_smooth(best)[0] - bias).cpu().numpy() * unit * noise
     dynamic_range = dynamic_range if limited else math.nan
     quality = _assess(problem, model, sky, where, beam, unit, residual, chi2, dynamic_range, cause)

@@ -20,7 +20,7 @@ MAX_RESIDUAL = 4.9  # σ, in the mask
 def bregman_iterations(
     problem: ImagingProblem, data: Complex, mask: Mask, max_iterations: int, *, stop_at_noise: bool = False
 ) -> list[Tensor]:
-    """Return the images of Bregman iterations: each fits the data plus the residual visibilities of the one before.
+    """Return the images of Bregman iterations: each fits the data plus what the fit before left of its own.
 
     With ``stop_at_noise`` they end by the discrepancy principle, or when the residuals no longer shrink.
     """

@@ -64,6 +64,8 @@ def diagnose(
     random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or (limited and dynamic_range < _MIN_DYNAMIC_RANGE)
     if left > _MAX_LEFT or random:
         advice = "Calibrate the data first, or image their closure quantities"
+        if largest < MAX_RESIDUAL * math.sqrt(chi2):
+            advice += ". Or the weights are too large (check_weights): the residuals look like noise"
         return "not calibrated", f"{unexplained}; {because}. {advice}"
     with_phases, with_both = (chi2_of_gains(vis, model_vis, amplitude=amplitude) for amplitude in (False, True))
     message = f"{reached}chi² is {chi2:.3g}, with the best phases of antennas {with_phases:.3g}, "

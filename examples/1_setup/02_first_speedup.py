@@ -224,8 +224,8 @@ for card, bandwidth in bandwidths.items():
 # call, with a new result, and you've just seen what that costs.
 #
 # In the figure, points are times and bars are floors. **Find the tutorial's GPU, and
-# the floors of its two cards.** (The hollow points are two more cards, as others
-# measured them.)
+# the floors of its two cards.** (For the two hollow points others timed fewer
+# additions; we scaled their times to 99 million.)
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1

@@ -42,8 +42,8 @@ print(result.cpu().numpy())  # back to NumPy
 # -----------------
 #
 # Let's do again what went wrong, and look at the tensor afterwards. (Without a GPU, we
-# use ``meta`` as the second device. Its tensors have a shape but no numbers, and move
-# by the same rules.) **Where will the image be?**
+# use ``meta`` as the second device. Its tensors have a shape but no numbers. They go
+# there by the same rules, and never come back.) **Where will the image be?**
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -125,7 +125,7 @@ print("kept:  ", [int(number) for number in kept])
 print("copies:", [int(number) for number in copies])
 
 # %%
-# The first list is ``[3, 3, 3]``, and most people expect ``[1, 2, 3]``. Because
+# The first list is ``[3, 3, 3]``. Had you expected ``[1, 2, 3]``? Because
 # ``total`` is on the CPU already, ``total.cpu()`` has nothing to do, and it returns
 # ``total`` *itself*. So the list holds the same tensor three times, and when that
 # tensor changes, all three entries change with it. You can ask:
@@ -143,9 +143,9 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # to copy, and you'd get ``[1, 2, 3]``. Then the program is right on the cluster, and
 # wrong on the laptop of the colleague who has no GPU.
 #
-# A *model* is different: ``model.to(device)`` moves the model itself
-# (:doc:`/tutorials/2_devices/05_moving_a_model`). You can look up what other lines do,
-# such as ``print``: :doc:`/copies_and_waits`.
+# A *model* is different: ``model.to(device)`` moves the model itself, and best before
+# you make its optimizer (:doc:`/tutorials/2_devices/05_moving_a_model`). You can look
+# up what other lines do, such as ``print``: :doc:`/copies_and_waits`.
 #
 # Choose the device once
 # ----------------------
@@ -259,7 +259,7 @@ print("scores is on", scores.device)
 # - from the CPU's memory to the GPU: :timing:`moving median "from the host"
 #   @nvidia-h100-80gb-hbm3`.
 #
-# In a loop, a hidden move from the CPU would eat all that the GPU gains. (*Pinned*
+# In a loop, a hidden move from the CPU could eat all that the GPU gains. (*Pinned*
 # memory makes it faster: :doc:`/tutorials/2_devices/08_pinned_memory`)
 #
 # .. dropdown:: The exceptions: single numbers go with every device
@@ -310,7 +310,8 @@ print("copied:", copied)
 # ``from_numpy`` makes a tensor around the array's memory, so that a change of one shows
 # in the other. ``torch.tensor`` always copies. It can also take the numbers straight to
 # the GPU, and change their type on the way. Do that, because NumPy's ``float64`` is
-# slow on most GPUs, and doesn't work at all on Apple's.
+# slow on most GPUs, and doesn't work at all on Apple's. (What it costs in digits:
+# :doc:`/tutorials/2_devices/13_precision`)
 #
 # The way back is ``.numpy()``. It doesn't copy either, so a tensor on the GPU answers
 # ``can't convert cuda:0 device type tensor to numpy``: bring it home with ``.cpu()``

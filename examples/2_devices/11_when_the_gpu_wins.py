@@ -80,14 +80,16 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 # With a GPU it's the same:
 #
 # - *Explaining.* Each call of PyTorch has to start something on the GPU. We call it a
-#   :term:`launch`. The rule takes :spec:`PyTorch operation seconds` for it, as somebody
-#   measured on an A100 with next to nothing to do. When you want to see the result, you
-#   wait once more, and on that computer for :spec:`wait for a GPU seconds`.
+#   :term:`launch`. The rule takes :spec:`PyTorch operation seconds` for it, as the
+#   authors of Torch-FL measured on an A100 with next to nothing to do. When you want to
+#   see the result, you wait once more, and on that computer for :spec:`wait for a GPU
+#   seconds`.
 # - *Carrying.* The bytes go through the link between CPU and GPU, there and back. On a
 #   recent computer that is :term:`PCIe` 5, with :spec:`PCIe 5 x16 bandwidth` at best.
 #   But from ordinary memory the CPU has to copy them first, and that is slower. We take
-#   :spec:`pageable copy bandwidth`, a round number of what others measured on five
-#   NVIDIA cards, a T4 to an RTX 4090 (:doc:`/tutorials/2_devices/08_pinned_memory`).
+#   :spec:`pageable copy bandwidth`, a round number of what clpeak and infra-practices
+#   measured on five NVIDIA cards, a T4 to an RTX 4090
+#   (:doc:`/tutorials/2_devices/08_pinned_memory`).
 # - *Printing*. That's the work itself. The GPU has to read and write the bytes in its
 #   own memory, and to do the arithmetic. It does both at the same time, so the longer
 #   of the two counts.

@@ -562,9 +562,10 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # For the whole we had predicted fifteen, from one median, before a line of the port was
 # written. It came out a little lower. (*Clean* gained much more than the one median,
 # and *level* much less, because the median of a whole picture is other work than the
-# median of sixteen numbers. So we were nearly right for the wrong reasons.) But look at
-# what is left. More than half of the whole is now reading, photometry and transfers. A
-# faster GPU could hardly help.
+# median of sixteen numbers. So we were nearly right for the wrong reasons. And the
+# whole took longer than its parts did one by one, also in NumPy, so trust the last
+# row.) But look at what is left. More than half of the whole is now reading, photometry
+# and transfers. A faster GPU could hardly help.
 #
 # And was it the GPU? NumPy had one core, and beside the H100 there are sixteen. PyTorch
 # uses all of them, without any GPU, if you leave its tensors on the CPU. With the same

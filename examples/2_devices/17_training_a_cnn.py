@@ -70,7 +70,7 @@ mend first.
 # lost. If you wrote down fifty for the large one, don't cross it out yet, but look at
 # the last row. The network is the same, and so are the two machines.
 #
-# (A factor says as much about the CPU as about the GPU. Two cores of an AMD EPYC needed
+# (A factor says as much about the CPU as about the GPU. An AMD EPYC with two cores took
 # :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for the medium
 # network with 256 pictures, and whoever compares the H100 with those reports a far
 # larger number. So whenever somebody tells you a factor, ask which CPU.)
@@ -409,8 +409,8 @@ plt.show()
 
 # %%
 # You should find a bit less than three. The real H100 took :timing:`training-a-cnn
-# median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step, and with the
-# loading it came out a little below two. It also launches, so it can't get all the way
+# median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading,
+# and it comes out a little below two. It also launches, so it can't get all the way
 # to the limit. (The orange parts are a guess of the launches, and the figure's title
 # counts them. The fold below says how.) Moving the batch to the GPU comes on top. We
 # haven't counted it, because it's the smallest part here: a copy of 4 MB to the same
@@ -463,7 +463,7 @@ plt.show()
 #
 # You'll find long lists of tricks for faster training. Each of them shortens one part
 # of the journey, so it brings nothing if another part decides. Find your largest part
-# first. Each factor in the table is for the one part that the trick shortens, so expect
+# first. Each factor in the table is for loading alone, or for the step alone, so expect
 # less for the whole loop. We measured them on the H100's server, with this page's
 # networks, unless the row says otherwise:
 #
@@ -481,10 +481,11 @@ plt.show()
 #    * - loading and moving
 #      - keep all data on the GPU
 #      - :timing:`feeding speedup "rows of tensors on the device"/"DataLoader, then .to"
-#        @nvidia-h100-80gb-hbm3` as fast in another program, 1,000 rows
+#        @nvidia-h100-80gb-hbm3` as fast, loading alone, 1,000 rows
+#        (:doc:`/tutorials/2_devices/05_moving_a_model`)
 #    * - launching
 #      - a larger batch
-#      - 32 times the pictures, in hardly more time
+#      - 32 times the pictures, in about a quarter more time
 #    * - computing
 #      - ``channels_last``
 #      - :timing:`training-a-cnn speedup "large, channels_last/cuda:0/n=1024"/"large,

@@ -12,7 +12,7 @@ time on?** On this page you'll climb from the first kernel towards the library, 
 at a time. At the end you can write the step that you'll need for kernels of your own:
 it makes a whole block of threads share what one of them has fetched.
 
-**Time:** 14 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 15 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -61,9 +61,12 @@ it makes a whole block of threads share what one of them has fetched.
 #
 # The third column compares the speed. The last two say how many numbers a thread asks
 # for, whenever it multiplies two: from memory, and from a *tile*, which you'll meet
-# soon. From line 2 to 3, the first of them falls. From 3 to 4, where each thread works
-# out 4 × 4 elements, the second one does. So you can read the ladder as a story of
-# asking less often. **But which step doesn't fit?** Let's begin with line 1.
+# soon. The library is :timing:`shared-memory speedup "torch"/"first try"
+# @nvidia-h100-80gb-hbm3` as fast as the first try: was that your guess?
+#
+# From line 2 to 3, the first of the two falls. From 3 to 4, where each thread works out
+# 4 × 4 elements, the second one does. So you can read the ladder as a story of asking
+# less often. **But which step doesn't fit?** Let's begin with line 1.
 
 import numpy as np
 
@@ -122,11 +125,11 @@ def column_along_x(a, b, c):
 # that doesn't fit.
 #
 # :doc:`Ask the compiler </tutorials/3_kernels/10_what_the_compiler_did>` what happened.
-# With ``for``, it made 36 instructions for each step of the loop. Two of them load, and
-# one multiplies and adds. Nearly all the others work out where ``a[row, k]`` lies, and
-# ask whether ``k`` is negative, because in Python ``a[row, -1]`` would be the last
-# number of the row. With ``while`` the compiler sees that ``k`` begins at 0 and only
-# grows, and 7.5 instructions are left.
+# With ``for``, it made 36 instructions for each step of this loop on an H100. Two of
+# them load, and one multiplies and adds. Nearly all the others work out where ``a[row,
+# k]`` lies, and ask whether ``k`` is negative, because in Python ``a[row, -1]`` would
+# be the last number of the row. With ``while`` the compiler sees that ``k`` begins at 0
+# and only grows, and 7.5 instructions are left, on average.
 #
 # So the first kernel was busy with instructions that compute nothing. In the second
 # one, many of the rest are loads. And a thread that has asked for a number waits until
@@ -234,8 +237,7 @@ def tiled(T):
 #   sum. Even if my own place in :math:`C` is beyond the edge, I don't leave, because
 #   the others need what I pin up.
 #
-# (The loop over ``T`` may be a ``for``. ``T`` is known when the kernel is compiled, so
-# the compiler writes out all the steps, and knows every ``k``.)
+# (This loop may be a ``for``, because ``T`` is known when the kernel is compiled.)
 #
 # What does it save? Let's count again, with tiles of 8 × 8:
 
@@ -377,7 +379,7 @@ for way, tiles in ways.items():
 #
 # That's 8.4, and our tile reached :timing:`shared-memory rate "tile"
 # @nvidia-h100-80gb-hbm3`. (A multiplication and an addition count as two operations.)
-# It's nearly as good as such a tile can be.
+# So it's close to what this count allows.
 #
 # The remedy is the same once more: fetch a number, and use it many times. If a thread
 # computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
@@ -419,28 +421,8 @@ def multiplying(T, R):
 
 
 # %%
-# On the H100 that step brought :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` the speed of a tile, and you're at
-# :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
-# library. From there on it's weeks of work. The library itself reached
-# :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`, about three quarters of
-# what the data sheet promises. (It can also use the tensor cores, with fewer digits.
-# Then it took :timing:`shared-memory median "torch, TF32" @nvidia-h100-80gb-hbm3`.)
-#
-# For a plain product, call the library. Write a tile when your kernel isn't in any
-# library, and reads the same numbers many times.
-#
-# .. dropdown:: Would 8 × 8 elements for each thread be better still?
-#
-#     We expected it, because then 16 numbers serve for 64 multiply-adds. But on the
-#     H100 they took :timing:`shared-memory median "8 x 8 each" @nvidia-h100-80gb-hbm3`,
-#     which is no better than 4 × 4. Such a thread needs 146 registers, says the
-#     compiler. So only one block of 256 threads fits on a multiprocessor, which has
-#     room for 2,048, and when its eight warps wait, nobody is left to work. With 4 × 4
-#     it's 72 registers, and three blocks. That may be the reason, though S. Boehm got
-#     more from 8 × 8 on his RTX A6000, as the figure shows.
-
-# folded: The two other kernels: R × R elements a thread, and the slowest, x as the row
+# The kernel around it is that of the tile, with ``R`` times as many tiles of each
+# matrix:
 
 
 def register_tiled(T, R):
@@ -469,6 +451,31 @@ def register_tiled(T, R):
                     c[row + i * T, column + j * T] = mine[i, j]
 
     return product
+
+
+# %%
+# On the H100 that step brought :timing:`shared-memory speedup "4 x 4 each"/"tile"
+# @nvidia-h100-80gb-hbm3` the speed of a tile, and you're at
+# :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
+# library. From there on it's weeks of work. The library itself reached
+# :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`, about three quarters of
+# what the data sheet promises. (It can also use the tensor cores, with fewer digits.
+# Then it took :timing:`shared-memory median "torch, TF32" @nvidia-h100-80gb-hbm3`.)
+#
+# For a plain product, call the library. Write a tile when your kernel isn't in any
+# library, and reads the same numbers many times.
+#
+# .. dropdown:: Would 8 × 8 elements for each thread be better still?
+#
+#     We expected it, because then 16 numbers serve for 64 multiply-adds. But on the
+#     H100 they took :timing:`shared-memory median "8 x 8 each" @nvidia-h100-80gb-hbm3`,
+#     which is no better than 4 × 4. Such a thread needs 146 registers, says the
+#     compiler. So only one block of 256 threads fits on a multiprocessor, which has
+#     room for 2,048, and when its eight warps wait, nobody is left to work. With 4 × 4
+#     it's 72 registers, and three blocks. That may be the reason, though S. Boehm got
+#     more from 8 × 8 on his RTX A6000, as the figure shows.
+
+# folded: The slowest kernel of all: x as the row
 
 
 @cuda.jit

@@ -228,7 +228,7 @@ least = 4 * 2**27 / spec("H100 SXM", "bandwidth")
 print(f"at least {1e6 * least:.0f} µs")
 
 # %%
-# Here is what a real one took, from a slow sum to a fast one. In the first row, the
+# Here is what we measured on one, from a slow sum to a fast one. In the first row, the
 # tree is another one, in which every other thread adds its neighbour's number to its
 # own.
 #
@@ -278,7 +278,8 @@ print(f"at least {1e6 * least:.0f} µs")
 # numbers. It's convenient, but slow.
 #
 # Others measured the fourth rung on an A100, and on a GTX 1650 an atomic addition for
-# *every* number, to the same address:
+# *every* number, to the same address. Our model is the A100's bandwidth by its data
+# sheet, and for the GTX 1650 one addition in each clock cycle:
 #
 # .. measured-by-others:: two-stages-a100 atomics-gtx1650
 
@@ -490,7 +491,6 @@ gain = errors["loop"][-1] / errors["two"][-1]
 # %%
 
 # figure
-# sphinx_gallery_thumbnail_number = 2
 
 fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
 end, style = 1.7 * lengths[-1], {"va": "center", "size": 11}
@@ -549,7 +549,7 @@ for attempt in (1, 2, 3):
 # :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit
 # for bit. The kernel in which each block makes one atomic addition is a little faster,
 # with :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`, but it gave
-# eight different sums in twenty launches. They are a few :term:`ulps <ulp>`
+# several different sums in twenty launches. They are a few :term:`ulps <ulp>`
 # apart, units in the last place, so that is no mistake. But if your test compares bits,
 # or you want to repeat a result next year, it matters.
 #

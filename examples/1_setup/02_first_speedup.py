@@ -164,15 +164,15 @@ for timing in bench.timings:
 bench.show()
 
 # %%
-# It matters a lot. Look at the two rows of ``torch``: on the H100's computer, the same
-# sixteen cores took :timing:`vector-add median "torch, same result"
-# @nvidia-h100-80gb-hbm3` in place of :timing:`vector-add median "torch, new result"
-# @nvidia-h100-80gb-hbm3`. The GPU's time hardly changed, so its lead has shrunk from
-# :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup "GPU, same result"/"torch, same
-# result" @nvidia-h100-80gb-hbm3`. And if you had divided NumPy's time with a new
-# result, you'd have announced :timing:`vector-add speedup "GPU, same result"/"NumPy,
-# new result" @nvidia-h100-80gb-hbm3`!
+# It matters a lot, for PyTorch. (NumPy hardly minds; a fold further down says why.)
+# Look at the two rows of ``torch``: on the H100's computer, the same sixteen cores took
+# :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3` in place of
+# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3`. The GPU's time
+# hardly changed, so its lead has shrunk from :timing:`vector-add speedup "GPU, new
+# result"/"torch, new result" @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup
+# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`. And if you had
+# divided NumPy's time with a new result, you'd have announced :timing:`vector-add
+# speedup "GPU, same result"/"NumPy, new result" @nvidia-h100-80gb-hbm3`!
 #
 # Why is a new result so slow? The operating system has to find memory for it and clear
 # it, each time anew. On a GPU, PyTorch keeps the memory for the next result.
@@ -344,8 +344,9 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # You've caught one impossible number. Now write the function that would have caught it:
 # could a card whose memory delivers ``bandwidth`` bytes a second add two vectors of
 # ``n`` numbers in ``seconds``? A number has ``itemsize`` bytes: 4 in ``float32``, and 8
-# in ``float64``. Put your answer where the dots are, and run ``firstlight try
-# 02_first_speedup.py``. It answers in about a second.
+# in ``float64``. (Leave the caches aside, which hold small vectors.) Put your answer
+# where the dots are, and run ``firstlight try 02_first_speedup.py``. It answers in
+# about a second.
 
 
 def possible(n, seconds, bandwidth, itemsize=4): ...

@@ -230,9 +230,11 @@ faster = rows[0][2] / rows[-1][2]
 print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16.")
 
 # %%
-# Compare the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took
-# longer than those of the two cores, and with 256 they had caught up. A larger batch
-# helps a CPU as well, because Python has to prepare each operation there, too.
+# (The steps are those of all five epochs. A step takes longer than in the table above,
+# because it loads its batch, too.) Compare the tabs of the H100 and of the EPYC. With
+# 16 pictures, the H100's epochs took longer than those of the two cores, and with 256
+# they had caught up. A larger batch helps a CPU as well, because Python has to prepare
+# each operation there, too.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
 # learned less. With batches of 256, the loss has hardly begun to fall. So compare the
@@ -515,10 +517,20 @@ print("""\
 # **More speed.** First see whether it's the GPU that you wait for. If ``for x, y in
 # loader: pass`` takes nearly as long as an epoch, give the loader helpers
 # (``num_workers=4``). If the GPU's memory runs out, halve the batch
-# (:doc:`/tutorials/2_devices/10_memory`). Then there are two switches. With
-# ``pin_memory=True`` in the loader, the GPU fetches a batch while your program goes on
-# (:doc:`/tutorials/2_devices/08_pinned_memory`), and ``torch.autocast`` computes with
-# 16 bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`).
+# (:doc:`/tutorials/2_devices/10_memory`). Then there are two switches:
+#
+# .. code-block:: python
+#
+#    loader = DataLoader(train_set, 256, shuffle=True, num_workers=4, pin_memory=True)
+#    for x, y in loader:
+#        x, y = (part.to(device, non_blocking=True) for part in (x, y))
+#        with torch.autocast(device.type, dtype=torch.bfloat16):
+#            loss = nn.functional.cross_entropy(model(x), y)
+#        ...  # the rest as before
+#
+# With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your program
+# goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast`` computes with 16
+# bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`).
 #
 # On the H100, pinned memory made a copy of 4 MB :timing:`pinned-memory speedup "to the
 # GPU, pinned/cuda:0/n=4194304"/"to the GPU, pageable/cuda:0/n=4194304"

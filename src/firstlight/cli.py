@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to write (default: here)")
     command.add_argument("--overwrite", action="store_true", help="replace what was written before")
     command.add_argument(
-        "--field", type=float, metavar="ARCSEC", help="the width of the image (default: by the source)"
+        "--field", type=float, metavar="ARCSEC", help="the width of the image: 0.01 is 10 mas (default: by the source)"
     )
     command.add_argument(
         "--cell-size", type=float, metavar="ARCSEC", help="the width of a pixel (default: by the data)"

@@ -1,5 +1,6 @@
 """Closure quantities: gains do not change them, a wrong sky does, and an image is made of them alone."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +9,8 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 from firstlight.imaging import GridCoords
-from firstlight.imaging.calibration.closures import ClosureLikelihood, closure_image
+from firstlight.imaging.calibration.closures import ClosureLikelihood, _check_memory, closure_image
+from firstlight.imaging.fourier.limits import suggest_grid
 from firstlight.imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
 from firstlight.imaging.simulate.skies import Point, Ring, sky_image
 from firstlight.imaging.units import ARCSEC
@@ -73,6 +75,16 @@ def test_two_antennas_have_no_closure():
     pair = (SEEN.antennas == [0, 1]).all(axis=1)
     with pytest.raises(ValueError, match="closure"):
         ClosureLikelihood(replace(SEEN, weight=np.where(pair, SEEN.weight, 0)), COORDS)
+
+
+def test_a_field_that_memory_cannot_hold_is_refused_with_one_that_it_can():
+    """A VLBI set whose field was meant in mas."""
+    vlbi = replace(SEEN, uu=500 * SEEN.uu, vv=500 * SEEN.vv)
+    with pytest.raises(ValueError, match="arcsec or less") as refused:
+        closure_image(vlbi, field=10.0)
+    largest = float(re.search(r"field of ([\d.e-]+) arcsec or less", str(refused.value))[1])
+    assert 0.001 < largest < 10
+    _check_memory(SEEN.data.size, suggest_grid(vlbi, 0.9 * largest))
 
 
 @pytest.mark.slow

@@ -32,6 +32,7 @@ _SYSTEMATIC = 0.02  # relative to a visibility: what polarisation leaks into it,
 _PIXELS = 64
 _PRIOR_WIDTH = 1 / 3  # of the field: of the Gaussian that an image is at first, and is drawn to
 _STEPS = 300  # of L-BFGS, in each of the rounds
+_MAX_BYTES = 4e9  # of the two phase factors of each visibility and pixel, while they are made, and of L-BFGS's history
 _SCALE = 0.1  # how well amplitudes are calibrated on the whole, relatively
 # How strongly an image is drawn to be smooth and to the prior, in each round, and to have little flux. With 24 and 0.2
 # in the last round, weights that are a fifth larger split M87*'s ring in two.
@@ -246,6 +247,7 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     grid = suggest_grid(vis, field)
     width = field or 1 / float(vis.lengths[~vis.flagged & (vis.lengths > 0)].min()) / ARCSEC
     coords = GridCoords(min(grid.cell_size, width / _PIXELS), max(grid.npix, _PIXELS))
+    _check_memory(len(_bright(vis)[1]), coords)
     likelihood = ClosureLikelihood(vis, coords, device=device)
     east, north = (torch.as_tensor(part.copy()).float().to(device) for part in coords.sky_coordinates())
     prior = -4 * math.log(2) * (east**2 + north**2) / (_PRIOR_WIDTH * width) ** 2
@@ -258,6 +260,19 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     phase_chi2, amplitude_chi2 = (float(term) for term in likelihood.terms(image))
     sky = (image * likelihood.scale(image).exp()).double().cpu().numpy()
     return ClosureImage(sky, coords, float(sky.sum()) * coords.cell_size**2, phase_chi2, amplitude_chi2)
+
+
+def _check_memory(nvis: int, coords: GridCoords) -> None:
+    """Raise an error if an image takes too much memory."""
+    per_column, per_pixel = 40.0 * nvis, 4.0 * 50  # complex128 and what it is made of; 50 images in float32
+    if coords.npix * (per_column + per_pixel * coords.npix) > _MAX_BYTES:
+        most = (math.hypot(per_column, 2 * math.sqrt(per_pixel * _MAX_BYTES)) - per_column) / (2 * per_pixel)
+        raise ValueError(
+            f"a field of {coords.npix * coords.cell_size:.3g} arcsec needs {coords.npix} x {coords.npix} pixels for "
+            f"{nvis} visibilities, which take more than {_MAX_BYTES / 1e9:g} GB: take a field of "
+            f"{most * coords.cell_size:.2g} arcsec or less (0.01 is 10 mas), average the data, or leave out the "
+            "longest baselines (select_baselines)"
+        )
 
 
 def _image_of(parameters: Tensor, coords: GridCoords) -> Tensor:

@@ -66,7 +66,8 @@ def choose_grid(
         raise ValueError(
             f"a field of {field:g} arcsec needs {npix} x {npix} pixels of {size:g} arcsec; more than "
             f"{_MAX_PIXELS_ASKED} x {_MAX_PIXELS_ASKED} take too much memory: take a field of "
-            f"{_MAX_PIXELS_ASKED * size:.3g} arcsec or less, or leave out the longest baselines (select_baselines)"
+            f"{_MAX_PIXELS_ASKED * size:.3g} arcsec or less (0.01 is 10 mas), or leave out the longest baselines "
+            "(select_baselines)"
         )
     why = "as asked for" if field else "as the source needs" if source_width else "all that the shortest baseline sees"
     return GridCoords(size, npix), why

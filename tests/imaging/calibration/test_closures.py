@@ -87,6 +87,33 @@ def test_a_field_that_memory_cannot_hold_is_refused_with_one_that_it_can():
     _check_memory(SEEN.data.size, suggest_grid(vlbi, 0.9 * largest))
 
 
+SMALL = with_noise(observe([Ring(0.2, 0.2, 0.1)], uv_track(alma_antennas()[::5], n_times=8)), 0.001, seed=0)
+
+
+def test_weak_gains_on_the_shortest_baselines_leave_the_flux_unknown():
+    """Closure quantities, and so the image, are right; but its flux has come from all the other baselines."""
+    pair = SMALL.antennas[SMALL.lengths.min(axis=0).argmin()]
+    both, near = (SMALL.antennas == pair).all(axis=1), (SMALL.lengths <= 2 * SMALL.lengths[SMALL.lengths > 0].min())[0]
+    gain = np.where(np.isin(SMALL.antennas, pair), 0.3, 1.0).prod(axis=1)
+    alone = replace(SMALL, data=SMALL.data * gain, weight=np.where(near & ~both, 0, SMALL.weight))
+    found = closure_image(alone, field=1.0)
+    assert max(found.phase_chi2, found.amplitude_chi2) < 1.5
+    assert np.isnan(found.flux)
+    assert "not known" in str(found)
+    assert "doubtful" not in str(found)
+
+
+def test_what_no_gain_explains_is_no_image_to_trust():
+    turns = np.random.default_rng(0).normal(size=SMALL.data.shape)  # another one for each baseline
+    found = closure_image(replace(SMALL, data=SMALL.data * np.exp(1j * turns)), field=1.0)
+    assert np.isnan(found.flux)
+    assert "doubtful" in str(found)
+
+
+def test_right_amplitudes_keep_their_flux():
+    assert closure_image(SMALL, field=1.0).flux == pytest.approx(0.2, rel=0.05)
+
+
 @pytest.mark.slow
 def test_an_image_of_random_gains_is_the_sky():
     found = closure_image(with_random_gains(SEEN), field=COORDS.npix * COORDS.cell_size)

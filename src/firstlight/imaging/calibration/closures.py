@@ -21,7 +21,9 @@ from tqdm import tqdm
 from firstlight.imaging._types import Ints, Real
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.visibilities import Visibilities
+from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fitting.image_grid import leave_out_intra_site
+from firstlight.imaging.fitting.quality import EXCESS, SOURCE_FLOOR, short_baseline_amplitude
 from firstlight.imaging.fourier.limits import suggest_grid
 from firstlight.imaging.fourier.nufft import COMPLEX
 from firstlight.imaging.model.losses import TSV
@@ -32,6 +34,7 @@ _SYSTEMATIC = 0.02  # relative to a visibility: what polarisation leaks into it,
 _PIXELS = 64
 _PRIOR_WIDTH = 1 / 3  # of the field: of the Gaussian that an image is at first, and is drawn to
 _STEPS = 300  # of L-BFGS, in each of the rounds
+_MAX_CHI2 = 3.0  # reduced, of phases or of amplitudes: twice that of a sky that is right, and data with some errors
 _MAX_BYTES = 4e9  # of the two phase factors of each visibility and pixel, while they are made, and of L-BFGS's history
 _SCALE = 0.1  # how well amplitudes are calibrated on the whole, relatively
 # How strongly an image is drawn to be smooth and to the prior, in each round, and to have little flux. With 24 and 0.2
@@ -199,6 +202,7 @@ class ClosureImage:
         Its grid, around the middle of the source, wherever that is: closure quantities know no position.
     flux
         In Jy, by which the amplitudes on the baselines that were imaged fit best; it is as right as their calibration.
+        NaN where it is far above what the shortest baselines see, as closure quantities know no flux, or chi² above 1.
     phase_chi2, amplitude_chi2
         The reduced chi² of closure phases and of log closure amplitudes.
 
@@ -215,11 +219,27 @@ class ClosureImage:
     amplitude_chi2: float
 
     def __str__(self) -> str:
-        """Return a summary."""
-        return (
+        """Return a summary, and a verdict where chi² is far above 1."""
+        fits, flux = _fits(self.phase_chi2, self.amplitude_chi2), "flux not known"
+        if not math.isnan(self.flux):
+            flux = f"flux {self.flux:.3g} Jy, as right as the amplitudes are calibrated"
+        elif fits:
+            pixels = self.sky.sum() * self.coords.cell_size**2
+            flux += f": the pixels add up to {pixels:.3g} Jy, far more than the shortest baselines see"
+        summary = (
             f"closure quantities: reduced chi² {self.phase_chi2:.3g} of the phases, {self.amplitude_chi2:.3g} of the "
-            f"amplitudes; flux {self.flux:.3g} Jy, as right as the amplitudes are calibrated"
+            f"amplitudes; {flux}"
         )
+        advice = (
+            "doubtful: this is no image to trust, as it does not fit the closure quantities, and no gain of an antenna "
+            "is the reason. Try another --field, or each --spw by itself"
+        )
+        return summary if fits else f"{summary}\n{advice}"
+
+
+def _fits(*chi2: float) -> bool:
+    """Return whether an image with such a reduced chi² of phases and of amplitudes may be one."""
+    return max(chi2) < _MAX_CHI2
 
 
 def closure_image(vis: Visibilities, *, field: float | None = None, device: torch.device | str = "cpu") -> ClosureImage:
@@ -243,7 +263,7 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     >>> bool(found.phase_chi2 < 2), abs(found.flux - 0.5) < 0.05
     (True, True)
     """
-    vis, _ = leave_out_intra_site(vis)
+    every, (vis, _) = vis, leave_out_intra_site(vis)
     grid = suggest_grid(vis, field)
     width = field or 1 / float(vis.lengths[~vis.flagged & (vis.lengths > 0)].min()) / ARCSEC
     coords = GridCoords(min(grid.cell_size, width / _PIXELS), max(grid.npix, _PIXELS))
@@ -259,7 +279,17 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     image = _image_of(parameters, coords)
     phase_chi2, amplitude_chi2 = (float(term) for term in likelihood.terms(image))
     sky = (image * likelihood.scale(image).exp()).double().cpu().numpy()
-    return ClosureImage(sky, coords, float(sky.sum()) * coords.cell_size**2, phase_chi2, amplitude_chi2)
+    flux = float(sky.sum()) * coords.cell_size**2
+    known = _fits(phase_chi2, amplitude_chi2) and flux < EXCESS * _short_flux(every, sky, coords)
+    return ClosureImage(sky, coords, flux if known else math.nan, phase_chi2, amplitude_chi2)
+
+
+def _short_flux(vis: Visibilities, sky: Real, coords: GridCoords) -> float:
+    """Return the flux that the shortest baselines see, those within a site, too."""
+    u, v, data, weight = (part[~vis.flagged] for part in (vis.uu, vis.vv, vis.data, vis.weight))
+    seen = ExactLikelihood(u, v, data, weight, cell_size=coords.cell_size, npix=coords.npix)
+    bright = np.where(sky > SOURCE_FLOOR * sky.max(), sky, 0)
+    return short_baseline_amplitude(bright, seen, 0)[0]
 
 
 def _check_memory(nvis: int, coords: GridCoords) -> None:

@@ -25,7 +25,7 @@ _BEAM_PIXELS = 12  # pixels of a beam, about, at three cells for the finest frin
 MAX_SIGMA = 5.0  # of a residual, and of chi² from 1
 _MIN_RMS, _MAX_RMS = 0.8, 1.25  # of the residuals, in units of the noise
 _FLUX_TOLERANCE, _FLUX_SIGMA = 0.1, 4.0  # of the flux, plus σ: how far the shortest baselines may disagree
-_EXCESS = 1.3  # times what the shortest baselines see: artefacts of a limited image have become flux
+EXCESS = 1.3  # times what the shortest baselines see: artefacts of a limited image have become flux
 _MIN_DIFFERENCE = 0.03  # of the flux, that is worth a word
 _MAX_MASK = 0.9  # of the field: what is beside it tells too little
 MAX_MAP_NOISE = 1.5  # of the residuals beside the source, in units of the noise
@@ -85,7 +85,7 @@ class Quality:
     @property
     def has_excess(self) -> bool:
         """Whether the image has far more flux than the shortest baselines see."""
-        return self.flux > _EXCESS * self.short_flux
+        return self.flux > EXCESS * self.short_flux
 
     def __str__(self) -> str:
         """Return a summary of a few lines."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, solve_gains
+from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fitting.auto_image import image
 from firstlight.imaging.fitting.diagnosis import diagnose
 from firstlight.imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
@@ -27,8 +28,10 @@ def with_gains(vis, degrees, percent, changes=True):
 
 
 def told(vis, largest, limited):
+    residual = np.zeros((4, 4))
+    residual[3, 0] = largest  # 0.1 arcsec to the east and to the north
     chi2 = float((vis.weight * np.abs(vis.data - CLEAN.data) ** 2).mean()) / 2
-    return diagnose(vis, CLEAN.data, np.array([0.0, largest]), chi2, 50.0, limited=limited)
+    return diagnose(vis, CLEAN.data, residual, GridCoords(0.1, 4), chi2, 50.0, limited=limited)
 
 
 @pytest.mark.parametrize("limited", [False, True])
@@ -51,6 +54,16 @@ def test_weights_are_blamed_where_residuals_look_like_noise(factor, verdict):
     found = told(replace(noisy, weight=factor * noisy.weight), 4.0 * math.sqrt(factor), limited=factor > 2)
     assert found[0] == verdict
     assert "check_weights" in found[1]
+
+
+def test_what_no_gains_explain_is_located():
+    """A second source, which the model does not have: other baselines see it with other amplitudes and phases."""
+    more = observe([Point(0.1, east=0.8, north=1.1)], uv_track(alma_antennas()[:20], n_times=8), 230e9)
+    verdict, message = told(with_noise(replace(CLEAN, data=CLEAN.data + more.data), 0.05, seed=1), 30.0, limited=True)
+    assert verdict == "limited by calibration"
+    assert "30 σ, 0.1 arcsec east and 0.1 north" in message
+    assert all(option in message for option in ("--field", "--mask", "--spw", "check_weights"))
+    assert "Self-calibrate" not in message
 
 
 def test_noise_has_no_cause():

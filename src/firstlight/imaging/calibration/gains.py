@@ -136,7 +136,7 @@ def describe_gains(gains: Gains, *, amplitude: bool = False) -> str:
     >>> from firstlight.imaging.simulate.skies import Point
     >>> clean = observe([Point(1.0)], uv_track(n_times=5))
     >>> describe_gains(solve_gains(clean, clean.data))
-    'phases of 43 of 43 antennas, solved ..., are right within the noise'
+    'phases of 43 of 43 antennas, solved ..., agree with this image'
     """
     what, scatter = ("amplitudes", 100 * gains.amplitude_scatter) if amplitude else ("phases", gains.phase_scatter)
     unit, solved = " %" if amplitude else "°", np.isfinite(scatter)
@@ -144,12 +144,12 @@ def describe_gains(gains: Gains, *, amplitude: bool = False) -> str:
         return f"the signal is too weak to solve {what} of any antenna"
     every = gains.intervals[0]
     times = f"every {every:.3g} s" if every > 0 else "once"
-    head = f"{what} of {solved.sum()} of {len(solved)} antennas, solved {times}, are "
+    head = f"{what} of {solved.sum()} of {len(solved)} antennas, solved {times}, "
     if not scatter[solved].any():
-        return f"{head}right within the noise"
+        return f"{head}agree with this image"
     most = np.argsort(np.where(solved, scatter, -1))[::-1][:3]
     named = ", ".join(f"{gains.antennas[k]} by {scatter[k]:.3g}{unit}" for k in most)
-    return f"{head}off by {np.median(scatter[solved]):.3g}{unit} (median; most of all antenna {named})"
+    return f"{head}are off by {np.median(scatter[solved]):.3g}{unit} (median; most of all antenna {named})"
 
 
 def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False) -> float:

@@ -45,7 +45,7 @@ class SelfCalibration:
     >>> from firstlight.imaging.simulate.skies import Point
     >>> clean = observe([Point(1.0)], uv_track(n_times=2))
     >>> print(SelfCalibration(clean, solve_gains(clean, clean.data), amplitudes=None, rounds=1))
-    self-calibration: phases of 43 of 43 antennas, ... right within the noise
+    self-calibration: phases of 43 of 43 antennas, ... agree with this image
     """
 
     vis: Visibilities

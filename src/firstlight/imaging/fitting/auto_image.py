@@ -219,7 +219,9 @@ def _image(
     residual, chi2 = _residual_and_chi2(problem, model)
     dynamic_range = dynamic_range_of(residual, where, model, beam, coords)
     model_vis = model_visibilities(model, scaled_vis, coords)
-    cause = diagnose(scaled_vis, model_vis, residual, chi2, dynamic_range, limited=not is_noise(residual, where))
+    cause = diagnose(
+        scaled_vis, model_vis, residual, coords, chi2, dynamic_range, limited=not is_noise(residual, where)
+    )
     limited = cause is not None and cause[0] in ("limited by calibration", "not calibrated")
     if limited and (outside := source_outside(scaled_vis, model_vis, residual, coords)):
         cause = "doubtful", outside
@@ -237,7 +239,7 @@ def _image(
     field_width, cell_size, major, minor = (
         per_arcsec * size for size in (coords.npix * coords.cell_size, coords.cell_size, beam.major, beam.minor)
     )
-    doubt = ", or artefacts: faint pieces may not be real" if limited and where.mean() > _WIDE_MASK else ""
+    doubt = "; faint pieces may be artefacts" if limited and where.mean() > _WIDE_MASK else ""
     found = Image(
         sky=sky,
         error=error,

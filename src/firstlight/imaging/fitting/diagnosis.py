@@ -40,7 +40,14 @@ def dynamic_range_of(residual: Real, mask: Mask, model: Real, beam: Beam, coords
 
 
 def diagnose(
-    vis: Visibilities, model_vis: Complex, residual: Real, chi2: float, dynamic_range: float, *, limited: bool
+    vis: Visibilities,
+    model_vis: Complex,
+    residual: Real,
+    coords: GridCoords,
+    chi2: float,
+    dynamic_range: float,
+    *,
+    limited: bool,
 ) -> tuple[ImageVerdict, str] | None:
     """Return what makes residuals larger than noise, of data and what a model has of them, if anything does.
 
@@ -75,12 +82,24 @@ def diagnose(
         if largest < MAX_RESIDUAL * math.sqrt(chi2):  # as large as chi² says, and no larger anywhere
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
             return "limited by calibration" if limited else "doubtful", message
-        message += "gains of antennas are not what limits it; look at the weights, too"
+        message += (
+            f"no gains of antennas explain what is left, {_where_largest(residual, coords)}. Try another --field "
+        )
+        message += "or --mask, and each --spw by itself; check_weights tells of the weights"
         return ("limited by calibration", message) if limited else None
     if chi2 - with_phases > _PHASES_FIRST * cured:
         return "limited by calibration", f"{message}{because}. Self-calibrate phases"
     amplitudes = solve_gains(apply_gains(vis, phases), model_vis, amplitude=True)
     return "limited by calibration", f"{message}{describe_gains(amplitudes, amplitude=True)}. Self-calibrate amplitudes"
+
+
+def _where_largest(residual: Real, coords: GridCoords) -> str:
+    """Return how large the largest residual is, and where."""
+    at = np.unravel_index(np.abs(residual).argmax(), residual.shape)
+    east, north = (float(axis[at]) for axis in coords.sky_coordinates())
+    per_arcsec, angle = angular_unit(coords.npix * coords.cell_size)
+    place = f"{per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle"
+    return f"at most {abs(residual[at]):.0f} σ, {place}"
 
 
 def source_outside(vis: Visibilities, model_vis: Complex, residual: Real, coords: GridCoords) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, solve_gains
-from firstlight.imaging.calibration.self_calibration import _flux_scale, self_calibrate
+from firstlight.imaging.calibration.self_calibration import SelfCalibration, _flux_scale, self_calibrate
 from firstlight.imaging.data.visibilities import join_executions
 from firstlight.imaging.fitting.auto_image import image
 from firstlight.imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
@@ -113,6 +113,14 @@ def test_self_calibration_makes_the_image_that_right_gains_make(amplitude):
     before = image(apply_gains(wrong, found.phases), draws=0).flux
     assert found.flux_scale == pytest.approx(mended.flux / before if amplitude else 1, abs=0.03)
     assert ("flux scale" in str(found)) == amplitude
+    assert found.chi2[-1] < (found.chi2[0] if amplitude else 2)
+    assert "WARNING" not in str(found)
+
+
+def test_amplitudes_that_make_an_image_worse_are_told():
+    gains = solve_gains(with_noise(planted(CLEAN, 20, 10)[0], 0.02, seed=1), CLEAN.data, amplitude=True)
+    said = {end: str(SelfCalibration(CLEAN, gains, gains, 2, chi2=(24.7, end))) for end in (3.1, 24.8, 28.7)}
+    assert ["chi² rises" in words for words in said.values()] == [False, False, True]
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from firstlight.imaging.fitting.quality import SOURCE_FLOOR
 
 _PHASE_ROUNDS, _AMPLITUDE_ROUNDS = 4, 3
 _MAX_CLOSURE_ANTENNAS = 16  # of a VLBI array: more antennas than that make more closure quantities than can be fitted
+_WORSE = 1.02  # times as large is chi² with amplitudes that make an image worse
 _SETTLED = 0.02  # radians, or relative: gains that change no more have settled
 
 
@@ -38,6 +39,8 @@ class SelfCalibration:
         How many images were made.
     flux_scale
         By how much the amplitudes scale the data, the root of the change of their power; 1 without them.
+    chi2
+        The reduced chi² of each image that the last gains were solved with: that of the first one is without them.
 
     Examples
     --------
@@ -53,6 +56,7 @@ class SelfCalibration:
     amplitudes: Gains | None
     rounds: int
     flux_scale: float = 1.0
+    chi2: tuple[float, ...] = ()
 
     def __str__(self) -> str:
         """Return a sentence or two."""
@@ -60,6 +64,11 @@ class SelfCalibration:
         if self.amplitudes:
             amplitudes = describe_gains(self.amplitudes, amplitude=True)
             lines.append(f"self-calibration: {amplitudes}; they change the flux scale by {self.flux_scale - 1:+.1%}")
+            if self.chi2 and self.chi2[-1] > _WORSE * self.chi2[0]:
+                rise = f"from {self.chi2[0]:.3g} to {self.chi2[-1]:.3g}"
+                lines.append(
+                    f"WARNING: chi² rises {rise} with these amplitudes: do not use them, calibrate phases alone"
+                )
         return "\n".join(lines)
 
 
@@ -102,13 +111,14 @@ def self_calibrate(
     """
     imaged, _ = leave_out_intra_site(vis)
     tables: list[Gains] = []
-    rounds = 0
+    rounds, chi2 = 0, list[float]()
     for most in (_PHASE_ROUNDS, _AMPLITUDE_ROUNDS)[: 1 + amplitude]:
-        before, kept = None, len(tables)
+        before, kept, chi2 = None, len(tables), []
         for _ in range(most):
             found = image(
                 _apply_all(imaged, tables), field=field, cell_size=cell_size, mask=mask, draws=0, device=device
             )
+            chi2.append(found.quality.chi2)
             seen = _apply_all(imaged, tables[:kept])
             sky, coords = found.model, found.coords
             if found.quality.has_excess:  # what stands out of the artefacts is the source
@@ -124,7 +134,7 @@ def self_calibrate(
             before = gains
     phased, calibrated = _apply_all(vis, tables[:1]), _apply_all(vis, tables)
     scale = _flux_scale(phased, calibrated) if amplitude else 1.0
-    return SelfCalibration(calibrated, tables[0], tables[1] if amplitude else None, rounds, scale)
+    return SelfCalibration(calibrated, tables[0], tables[1] if amplitude else None, rounds, scale, tuple(chi2))
 
 
 def _apply_all(vis: Visibilities, tables: Sequence[Gains]) -> Visibilities:

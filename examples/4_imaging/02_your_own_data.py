@@ -93,6 +93,17 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #    use our :download:`casa_export.py </_snippets/casa_export.py>`, which writes an npz
 #    for each spectral window.
 #
+#    A mask doesn't need CASA either. Take an image that the command has written, and
+#    put ones where you allow emission, here in a circle:
+#
+#    .. code-block:: python
+#
+#       with fits.open("images/my.image.fits") as hdus:  # from astropy.io import fits
+#           row, column = np.indices(hdus[0].data.shape[-2:])
+#           circle = np.hypot(row - 60, column - 64) < 25  # pixels, counted from 0
+#           hdus[0].data = np.broadcast_to(circle, hdus[0].data.shape).astype("f4")
+#           hdus.writeto("my.mask.fits")
+#
 # Try it on a galaxy
 # ------------------
 #
@@ -253,7 +264,7 @@ draw(
 #      - :term:`residuals <residual>` with an rms of 1, and none above 5 σ
 #      - 1.0 in the source, 1.1 beside it, 4 σ at most
 #    * - Is it all the flux?
-#      - what the shortest baselines see, since they need no image
+#      - what the shortest baselines see: they need only the shape of the image
 #      - 15.2 mJy, and they see 14.7 ± 0.5
 #    * - What's the verdict?
 #      - no line more: then the fit has *converged*
@@ -379,9 +390,11 @@ draw(
 #    only if the report asks for it: they can move your flux scale.
 # 3. **No gains explain it.** Look where the largest residual is. In a file of the disk
 #    HD 142527, from the tests of `gpuvmem`__, it was just outside the mask. With a
-#    ``--mask`` of our own, a circle, it fell to half, and the flux rose from 5.92 to
-#    6.05 Jy. Or there is a source beyond the field, as the second image of the lens
-#    J0414+0534 was in a file of the VLBA. The report says which field shows both.
+#    ``--mask`` of our own, a circle, it fell to half. But that didn't make the flux
+#    right, because two of the file's three spectral windows don't agree with the other.
+#    So image each ``--spw`` by itself, too. Or there is a source beyond the field, as
+#    the second image of the lens J0414+0534 was in a file of the VLBA. If the report
+#    names a field that shows both, take it. If not, try a wider one all the same.
 # 4. **It's still limited.** Show the restored map with contours from 5 times its rms,
 #    as ``my.png`` does, and don't believe faint pieces. Give the flux without an error
 #    bar, beside that of the shortest baselines, and hold the map beside ``tclean``'s

@@ -11,7 +11,7 @@ By the end of the page you'll have made the picture of a black hole's shadow you
 You'll also have repaired the image of a second real observation, which was calibrated
 about as badly as most data that you'll ever be given.
 
-**Time:** 11 minutes. **Needs:** any computer, and a network once, for 2.4 MB. The site
+**Time:** 12 minutes. **Needs:** any computer, and a network once, for 2.4 MB. The site
 shows what the real files gave. Without a network, only the part with the triangle runs.
 """
 
@@ -214,7 +214,7 @@ plt.show()
 #
 # .. code-block:: bash
 #
-#    firstlight image my.ms --closures
+#    firstlight image my.uvfits --closures --out images
 #
 # __ https://iopscience.iop.org/article/10.3847/2041-8213/ab0e85
 # __ https://github.com/eventhorizontelescope/2019-D01-02
@@ -295,7 +295,8 @@ plt.show()
 # %%
 # The largest residual is now a quarter of what it was, and the flux has fallen from
 # 0.232 to about 0.220 Jy. Is that better? We asked two witnesses. The shortest
-# baselines see 0.216 Jy and need no image. And frank, a program that fits rings to
+# baselines see 0.216 Jy. They take only the source's shape from the image, so another
+# image moves this by a few percent at most. And frank, a program that fits rings to
 # disks instead of pixels, finds 0.217 Jy. So the image is now within about two percent
 # of both, and before it was 7 % too bright. Too much flux is what you should expect
 # from bad phases, because pixels that can't be negative collect what the sky can't
@@ -303,7 +304,8 @@ plt.show()
 #
 # It's still not perfect. The verdict has kept its name, because the residuals are still
 # far louder than noise. But look at the last line. The report no longer blames the
-# antennas, because no phases and amplitudes of theirs would explain what is left.
+# antennas, because no phases and amplitudes of theirs would explain what is left. If
+# that happens to you, :doc:`/tutorials/4_imaging/02_your_own_data` says what to try.
 #
 # Did we calibrate the antennas, or noise? Look at the gains. The phases of an antenna
 # should drift smoothly, as air does. If they jump about at random, you've calibrated
@@ -346,7 +348,7 @@ plt.show()
 #
 # .. code-block:: bash
 #
-#    firstlight image my.ms --self-calibrate
+#    firstlight image my.ms --self-calibrate --out images
 #
 # This also writes the gains to ``my.gains.npz`` and draws them in ``my.gains.png``.
 # CASA's ``applycal`` can't read that file, so you can't carry the gains over to the
@@ -378,9 +380,14 @@ plt.show()
 #
 # In other words, you can move the flux by 9 % if you choose another mask for
 # ``tclean``. So don't worry about a percent or two between programs, and don't quote an
-# error of 0.1 % either. (Programs can also agree and be wrong together: the shortest
-# baselines of HD 142527 see a tenth more than any of these. Perhaps all of them miss
-# some faint, wide light.)
+# error of 0.1 % either.
+#
+# Programs can also agree and be wrong together, if the data are. The shortest baselines
+# of HD 142527 see a tenth more than any of these images. So we imaged each of the
+# file's three spectral windows by itself. The first (``--spw 0``) has 7.59 Jy, with a
+# :math:`\chi^2` of 1.24, and the other two don't agree with it. In these two, 8,554 of
+# 27,029 rows share time, baseline and window with another row. We don't know why. But
+# try this with a file of your own, whenever its report leaves you no other way out.
 #
 # __ https://discsim.github.io/frank/
 # __ https://github.com/miguelcarcamov/gpuvmem
@@ -390,7 +397,8 @@ plt.show()
 #
 # An image can only teach its antennas what it knows. If the first image is nonsense, so
 # are the gains, and then :math:`\chi^2` may fall while the picture gets worse. So if
-# the verdict says "not calibrated", begin with ``--closures``.
+# the verdict says "not calibrated", begin with ``--closures``. Look at the picture, but
+# don't quote its flux: closure quantities don't know how bright the source is.
 #
 # A faint source has too little signal for each antenna and interval. ``--every 5min``
 # takes longer intervals.

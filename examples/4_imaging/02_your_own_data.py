@@ -188,7 +188,7 @@ print(f"{u.size:,} visibilities, baselines up to {np.hypot(u, v).max() / 1e3:.0f
 # %%
 # In a terminal it's the same command again, with the frequency, which the file doesn't
 # say: ``firstlight image spt0346.npz --frequency 140e9 --out images``. In Python, in a
-# field of 9 arcsec:
+# field of 9 arcsec, wide enough to have empty sky around the source:
 
 import textwrap
 import time
@@ -278,12 +278,13 @@ draw(
 # What can spoil it?
 # ------------------
 #
-# We now have a file that we know to be good. Let's damage it on purpose, in three ways
+# We now have a file that passes. Let's damage it on purpose, in three ways
 # that happen to everybody once:
 #
 # - **sign**: forget that minus in front of ``1j``;
 # - **weights**: make them four times too large;
-# - **antennas**: turn the phase of each antenna by up to 40°, like a bad calibration.
+# - **antennas**: turn the phase of each antenna by up to 40°, either way, like a bad
+#   calibration.
 #
 # **Before you look: which numbers of the report will give each of them away?**
 
@@ -330,8 +331,8 @@ for fault, one in images.items():
 # what was in the east is in the west.
 #
 # No fit can find this out, because it's a matter of convention. You have to know
-# something about the sky. Here we do: visilens has the lens half an arcsecond *east* of
-# the centre, and so the file needed the minus. Do this once for each program that
+# something about the sky. Here we do: visilens has the lens *east* of the centre, and
+# so the file needed the minus. Do this once for each program that
 # writes your numbers, with a source that you know. With a measurement set or a UVFITS
 # file you needn't, because each has one convention, and we know it.
 
@@ -500,7 +501,7 @@ print(check(faults))
 # remember
 print("1. Read the report before the picture: chi², residuals, short baselines.")
 print("2. A wrong sign shows in no number. Try it once on a source that you know.")
-print("3. Limited by calibration? Self-calibrate, and don't give an error bar.")
+print("3. Limited by calibration? Mend what the report names, and give no error bar.")
 folder.cleanup()
 
 # %%

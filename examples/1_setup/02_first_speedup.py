@@ -164,15 +164,16 @@ for timing in bench.timings:
 bench.show()
 
 # %%
-# It matters a lot, for PyTorch. (NumPy hardly minds; a fold further down says why.)
-# Look at the two rows of ``torch``: on the H100's computer, the same sixteen cores took
-# :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3` in place of
-# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3`. The GPU's time
-# hardly changed, so its lead has shrunk from :timing:`vector-add speedup "GPU, new
-# result"/"torch, new result" @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup
-# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`. And if you had
-# divided NumPy's time with a new result, you'd have announced :timing:`vector-add
-# speedup "GPU, same result"/"NumPy, new result" @nvidia-h100-80gb-hbm3`!
+# It matters a lot, for PyTorch. (On the H100's computer, NumPy hardly minds; a fold
+# further down says why.) Look at the two rows of ``torch``: on the H100's computer, the
+# same sixteen cores took :timing:`vector-add median "torch, same result"
+# @nvidia-h100-80gb-hbm3` in place of :timing:`vector-add median "torch, new result"
+# @nvidia-h100-80gb-hbm3`. The GPU's time hardly changed, so its lead has shrunk from
+# :timing:`vector-add speedup "GPU, new result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup "GPU, same result"/"torch, same
+# result" @nvidia-h100-80gb-hbm3`. And if you had divided NumPy's time with a new
+# result, you'd have announced :timing:`vector-add speedup "GPU, same result"/"NumPy,
+# new result" @nvidia-h100-80gb-hbm3`!
 #
 # Why is a new result so slow? The operating system has to find memory for it and clear
 # it, each time anew. On a GPU, PyTorch keeps the memory for the next result.

@@ -531,7 +531,7 @@ plt.show()
 # :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`, and the core
 # beside it :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`. That's
 # :timing:`faster-step speedup "GPU, package"/"CPU, package" @nvidia-h100-80gb-hbm3` as
-# fast, with the same step on both, and it's our answer. **How close was your guess?**
+# fast, with the same step on both. **How close was your guess?**
 #
 # But for *one image of 180 × 180 pixels, stay on the CPU*. A whole fit, like those
 # above, took :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on

@@ -41,10 +41,11 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #      - Jy/beam, residuals added: **publish this one**
 #    * - ``my.model.fits``
 #      - ``.model``
-#      - Jy/pixel, as it was fitted
+#      - Jy/pixel, as it was fitted: for ``startmodel`` only
 #    * - ``my.image.fits``
 #      - nothing; it's *not* the ``.image``
-#      - Jy/pixel, without residuals: what this page shows. Its sum is the flux
+#      - Jy/pixel, smoothed over two pixels, without residuals: what this page shows, in
+#        mJy/arcsec². Its sum is the flux
 #
 # Cell, size, mask and threshold are chosen from the data. If you don't agree, say so:
 #

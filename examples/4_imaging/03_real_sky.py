@@ -246,9 +246,9 @@ if disk_file:
     say(before.quality)
 
 # %%
-# A typical antenna is off by 3° only, but the largest residual is more than 50 times
-# the noise. A bright source makes small mistakes visible. You don't get an error bar
-# for this flux, and you shouldn't: the noise isn't what limits it.
+# A typical antenna is off by less than 4°, but the largest residual is more than 50
+# times the noise. A bright source makes small mistakes visible. You don't get an error
+# bar for this flux, and you shouldn't: the noise isn't what limits it.
 #
 # But look at the last line. The program has already worked out *which* phases would
 # make the image fit better. It can do so because ten antennas have only ten gains, and
@@ -342,11 +342,14 @@ plt.show()
 # Eight antennas drift by a few degrees, and hardly change from one interval to the next
 # (but for a few, such as 300 and 401). Two others jump much farther and back, and they
 # do it in the same intervals, between 61 and 88. Air doesn't do that. Something was
-# wrong with those scans, and in CASA you'd flag them. (How far they jump, the data
-# hardly say. On one core in place of two, sums are rounded in another way, and that
-# alone made 87° of 173°. The flux changed by a thousandth.) (How long is an interval?
-# As short as the signal allows: most antennas have to see the source with 5 times the
-# noise in it. Where one had too little, its line has a gap.) In a terminal:
+# wrong with those scans, and in CASA you'd flag them.
+#
+# An interval is as short as the signal allows: most antennas have to see the source
+# with 5 times the noise in it. Where one had too little, its line has a gap. And don't
+# take the size of the jumps for known. On one core in place of two, sums are rounded in
+# another way, and that alone made 87° of 173°, while the flux changed by a thousandth.
+#
+# In a terminal, all of this is one command:
 #
 # .. code-block:: bash
 #

@@ -82,7 +82,7 @@ def test_what_is_averaged_is_dimmed_about_as_far_as_the_checks_say(page):
 
 
 @pytest.mark.parametrize(
-    ("mistake", "hint"), [("kilo-lambda", "unit="), ("both halves", "Hermitian"), ("NaN", "not flagged")]
+    ("mistake", "hint"), [("kilo-lambda", "unit="), ("both halves", "Hermitian"), ("NaN", "flag(vis, ")]
 )
 def test_files_that_no_image_can_be_made_of_are_refused(page, mistake, hint):
     said, read = page["files"][mistake]

@@ -180,6 +180,19 @@ def test_timestamps_that_cannot_be_true_give_way_to_the_clock_on_the_wall(browse
     page.context.close()
 
 
+def test_a_clock_too_coarse_for_anything_gives_rows_and_no_rates(browser: Any) -> None:
+    """A rate that nothing can be said of once stopped all experiments."""
+    coarse = """GPUSupportedFeatures.prototype.has = () => false;
+    const own = performance.now.bind(performance); performance.now = () => 100 * Math.floor(own() / 100);"""
+    page = watched(browser.new_context())
+    page.add_init_script(coarse)
+    page.goto(PAGE.as_uri())
+    page.evaluate(PATIENT)
+    assert press(page, "transfers coalescing roofline wins-add").startswith("Done")
+    assert not page.problems
+    page.context.close()
+
+
 STOPS = {
     "you pressed Stop": "document.querySelector('.fl-gpu button:nth-child(2)').click()",
     "the page was hidden": "Object.defineProperty(document, 'hidden', { get: () => true, configurable: true });"

@@ -20,6 +20,7 @@ const chart = (() => {
   function quantity(value, unit, count = 3) { // as firstlight.display writes it
     const prefixes = unit === "s" ? [[-9, "n"], [-6, "µ"], [-3, "m"], [0, ""]]
       : [[0, ""], [3, "k"], [6, "M"], [9, "G"], [12, "T"], [15, "P"]];
+    if (!value) return `0 ${unit}`;
     value = digits(value, count);
     const wanted = 3 * Math.floor(Math.log10(value) / 3 + 1e-12);
     const [power, prefix] = prefixes.findLast(([one]) => one <= wanted) ?? prefixes[0], scaled = value / 10 ** power;

@@ -16,26 +16,30 @@ const LARGE = 1e6;  // numbers in an array: fewer show the cost of a launch, or 
 /** The rate of the memory, if the addition came as far as arrays that say something of it; else 0. */
 const memoryRate = (rows) => best(rows.filter(({ bench, n }) => bench === "wins-add" && n >= LARGE).slice(-1), "bytes");
 
-/** Title, what the rows say in a sentence, and the axes of the figure, if a figure says more than the table. */
+/** Title, what the rows say in a sentence (nothing, where too few can be trusted), and the axes of the figure, if a figure
+    says more than the table. */
 const SHOWN = {
   "wins-add": { title: "Adding two arrays", x: "numbers in an array", y: "rate", unit: "B/s", what: "bytes", ticks: powers(10, 1, 7, 2),
     line: "x + y",
     says: (rows) => {
       const [large, top] = [best(rows.slice(-1), "bytes"), best(rows, "bytes")], n = rows.at(-1).n.toLocaleString("en");
-      return `Arrays of ${n} numbers are read and written at ${quantity(large, "B/s")}.${top > 1.3 * large ? ` The best rate, ${quantity(top, "B/s")}, is that of smaller ones, which a cache may hold.` : ""}`;
+      return large && `Arrays of ${n} numbers are read and written at ${quantity(large, "B/s")}.${top > 1.3 * large ? ` The best rate, ${quantity(top, "B/s")}, is that of smaller ones, which a cache may hold.` : ""}`;
     } },
   launches: { title: "The price of a launch",
     says: (rows) => rows.length < 3 ? "" : `A kernel that does nothing costs ${quantity(rows[0].median, "s")} in one pass, ${quantity(rows[1].median, "s")} in a submission of its own, and ${quantity(rows[2].median, "s")} if you wait for each.` },
   "timing-wrong": { title: "The wrong clock and the right one",
     says: (rows) => rows.length < 2 ? "" : `The same addition: a clock that is stopped before the GPU is done shows ${rows[0].verdict === "coarse" ? "next to nothing" : quantity(rows[0].median, "s")} instead of ${quantity(rows[1].median, "s")}.` },
   transfers: { title: "Transfers", x: "bytes in a transfer", y: "rate", unit: "B/s", what: "bytes", ticks: powers(2, 6, 26, 4),
-    says: (rows) => `A small transfer takes ${quantity(Math.min(...rows.map(({ median }) => median)), "s")} or more; large ones come near ${quantity(best(rows, "bytes"), "B/s")}. The browser copies between two processes, too.` },
+    says: (rows) => best(rows, "bytes") && `A small transfer takes ${quantity(Math.min(...rows.map(({ median }) => median)), "s")} or more; large ones come near ${quantity(best(rows, "bytes"), "B/s")}. The browser copies between two processes, too.` },
   coalescing: { title: "Reading every s-th number", x: "stride", y: "useful bytes a second", unit: "B/s", what: "bytes", line: "useful bytes", at: ({ label }) => Number(label.split(" ")[1]), ticks: STRIDES,
-    says: (rows) => rows.length < STRIDES.length ? "" : `With a stride of 64, the same memory brings useful bytes at ${quantity(best(rows.slice(-1), "bytes"), "B/s")}, in place of ${quantity(best(rows.slice(0, 1), "bytes"), "B/s")}.` },
+    says: (rows) => trusted(rows).length < STRIDES.length ? "" : `With a stride of 64, the same memory brings useful bytes at ${quantity(best(rows.slice(-1), "bytes"), "B/s")}, in place of ${quantity(best(rows.slice(0, 1), "bytes"), "B/s")}.` },
   "shared-memory": { title: "A matrix product, one element a thread and in tiles", x: "n, of n × n matrices", y: "rate", unit: "FLOP/s", what: "flops", ticks: powers(2, 6, 11),
-    says: (rows) => { const [one, tile] = ["one", "tile"].map((label) => best(by(rows, label), "flops")); return tile ? `Tiles in the workgroup's memory reach ${quantity(tile, "FLOP/s")}, ${digits(tile / one, 2).toLocaleString("en")} × the rate of one element a thread.` : ""; } },
+    says: (rows) => { const [one, tile] = ["one", "tile"].map((label) => best(by(rows, label), "flops")); return one && tile && `Tiles in the workgroup's memory reach ${quantity(tile, "FLOP/s")}, ${digits(tile / one, 2).toLocaleString("en")} × the rate of one element a thread.`; } },
   roofline: { title: "The roofline of this GPU", x: "operations a byte", y: "rate", unit: "FLOP/s", what: "flops", at: ({ flops, bytes }) => flops / bytes, ticks: powers(2, -2, 8, 2), roofed: true,
-    says: (rows) => `Memory brings ${quantity(best(rows.slice(0, 2), "bytes"), "B/s")} and arithmetic reaches ${quantity(best(rows, "flops"), "FLOP/s")}: below ${digits(best(rows, "flops") / best(rows.slice(0, 2), "bytes"), 2)} operations a byte, memory is the limit.` },
+    says: (rows) => {
+      const [memory, arithmetic] = [best(rows.slice(0, 2), "bytes"), best(rows, "flops")];
+      return memory && arithmetic && `Memory brings ${quantity(memory, "B/s")} and arithmetic reaches ${quantity(arithmetic, "FLOP/s")}: below ${digits(arithmetic / memory, 2)} operations a byte, memory is the limit.`;
+    } },
 };
 
 function figure(rows, { title, x, y, unit, what, ticks, line, at = ({ n }) => n, roofed }) {
@@ -60,7 +64,7 @@ function table(rows, title) {
 
 function section(name, rows, open) {
   const shown = SHOWN[name];
-  return made("section", {}, made("h3", {}, shown.title), made("p", {}, shown.says(rows) || "There was no time for all of it."),
+  return made("section", {}, made("h3", {}, shown.title), made("p", {}, shown.says(rows) || "The time was too short, or the clock too coarse, for all of it."),
     shown.what ? figure(rows, shown) : "", made("details", open ? { open: "" } : {}, made("summary", {}, "The numbers"), table(rows, shown.title)));
 }
 

@@ -17,7 +17,7 @@ function summary(values, fine = true) {
 /** Time run(blocks, calls), which returns the seconds of each block: the first call alone, then blocks of more and more
     calls until one lasts 20 ticks of the clock, then nine blocks, or as many as the seconds allow. */
 async function measure(run, { tick, seconds = 0.1, most = 2048, now = () => performance.now() / 1e3 }) {
-  const [first] = await run(1, 1), end = now() + seconds;
+  const [first] = await run(1, 1), end = now() + Math.max(seconds, 60 * tick);  // a slow round trip makes long ticks
   let calls = 1, block = Math.min(...await run(2, 1));
   while (block < 20 * tick && calls < most && now() < end) {
     calls = Math.min(most, Math.ceil(calls * Math.min(16, Math.max(2, 25 * tick / Math.max(block, tick / 4)))));

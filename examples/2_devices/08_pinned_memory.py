@@ -204,8 +204,9 @@ plt.show()
 # CPU's cache. The one from pinned memory took only a fraction of it. So it wasn't the
 # link that we waited for.
 #
-# Others found the same on their cards. The bars are what the links can do by their data
-# sheets, and the marks were measured with a program called clpeak:
+# People who ran a program called `clpeak <https://github.com/krrishnarraj/clpeak>`__
+# found it on three of these four cards. On the V100, it hardly mattered. The bars are
+# what the links can do by their data sheets, and the marks are theirs:
 
 # figure
 clpeak = {  # GB/s from ordinary and from pinned memory, and the slot
@@ -488,8 +489,8 @@ print(check(send_all))
 # remember
 
 print("""\
-1. A GPU can only fetch from pinned memory. From ordinary memory, the CPU copies every
-   byte first, and on a fast link the CPU is the slower of the two.
+1. A GPU fetches from pinned memory. From ordinary memory, NVIDIA's driver lets the CPU
+   copy every byte first, and on a fast link the CPU is usually the slower of the two.
 2. Let a DataLoader with workers pin, or pin once before the loop. x.pin_memory() in it
    may be slower than the plain x.to(device), so measure it.
 3. After a copy with non_blocking=True, wait before you read what it brings back, and

@@ -408,14 +408,15 @@ fig.set_label(
 plt.show()
 
 # %%
-# You should find a bit less than three. The real H100 took :timing:`training-a-cnn
-# median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading,
-# and it comes out a little below two. It also launches, so it can't get all the way
-# to the limit. (The orange parts are a guess of the launches, and the figure's title
-# counts them. The fold below says how.) Moving the batch to the GPU comes on top. We
-# haven't counted it, because it's the smallest part here: a copy of 4 MB to the same
-# H100 took :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=4194304"
-# @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
+# You should find a bit less than three. Nobody timed the whole loop on a GPU, so what
+# the figure calls measured is a sum of two measured parts. The real H100 took
+# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
+# a step. Add the loading, and it comes out a little below two. It also launches, so it
+# can't get all the way to the limit. (The orange parts are a guess of the launches, and
+# the figure's title counts them. The fold below says how.) Moving the batch to the GPU
+# comes on top. We haven't counted it, because it's the smallest part here: a copy of 4
+# MB to the same H100 took :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
 #
 # So, will a GPU train *your* network faster? Take your two times, and look for yourself
 # in this list:
@@ -516,8 +517,8 @@ plt.show()
 #
 # .. dropdown:: Four more tricks: workers, pinned memory, fewer launches, cuDNN's choice
 #
-#    ``num_workers=4`` loads in four processes, in a fourth of the time at best.
-#    ``pin_memory=True`` made a copy of 4 MB :timing:`pinned-memory speedup "to the GPU,
+#    ``num_workers=4`` loads in four processes, in a fourth of the time at best. On our
+#    H100, pinning made a copy of 4 MB :timing:`pinned-memory speedup "to the GPU,
 #    pinned/cuda:0/n=4194304"/"to the GPU, pageable/cuda:0/n=4194304"
 #    @nvidia-h100-80gb-hbm3` as fast (:doc:`/tutorials/2_devices/08_pinned_memory`).
 #    ``torch.compile`` makes fewer operations of many

@@ -362,7 +362,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# In the figure, the blue rings were measured by Modal, on a T4. Up to a stride of 8,
+# In the figure, the blue rings are from the GPU glossary of Modal, a company that rents
+# GPUs: they measured a T4. Up to a stride of 8,
 # they lie on the rule, or up to about a third above it. And then they go on falling! So
 # our rule is incomplete. Look at the times of our kernel on the H100:
 #
@@ -434,8 +435,8 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # %%
 # Can you believe such a count? An NVIDIA GPU counts sectors, too, in its hardware, and
 # the profiler Nsight Compute shows them. (Its metric for loads is called
-# ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum``.) We let an H200 count twelve
-# launches, with strides, matrices in both orders, and transposes. Its numbers were
+# ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum``.) We let an H200 count twelve of
+# our launches, with strides, matrices in both orders, and transposes. Its numbers were
 # those of ``trace``, to the last sector.
 #
 # One of the two has to go wrong

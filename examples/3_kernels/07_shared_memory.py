@@ -125,7 +125,7 @@ def column_along_x(a, b, c):
 # that doesn't fit.
 #
 # :doc:`Ask the compiler </tutorials/3_kernels/10_what_the_compiler_did>` what happened.
-# With ``for``, it made 36 instructions for each step of this loop on an H100. Two of
+# With ``for``, it made 36 instructions for each step of this loop, for an H100. Two of
 # them load, and one multiplies and adds. Nearly all the others work out where ``a[row,
 # k]`` lies, and ask whether ``k`` is negative, because in Python ``a[row, -1]`` would
 # be the last number of the row. With ``while`` the compiler sees that ``k`` begins at 0
@@ -636,7 +636,9 @@ plt.show()
 #
 #     .. measured-by-others:: tile-a100 eight-a100
 #
-#     The plain tile got a little more than our count allows, and we don't know how.
+#     The plain tile got a little more than our count allows. Their compiler fetches
+#     four numbers of ``A`` in one wide read, which a count of two reads each leaves
+#     out. That may be how.
 #     With 8 × 8 elements, a sixth was lost after all.
 #
 # .. dropdown:: Why are tiles often 33 numbers wide? Banks
@@ -651,8 +653,8 @@ plt.show()
 #     np.float32)``, which nobody uses. Then the words of a column are 33 apart, and
 #     33 % 32 is 1, so they lie in 32 different banks. (If all threads want the *same*
 #     word, it comes to all of them at once.) ``trace(...).bank_conflicts`` finds them.
-#     On an H200, a transpose of 64 × 64 numbers with tiles 32 wide cost 3,968 passes
-#     more, as its own counters say. With tiles 33 wide, it was none.
+#     We let an H200 count with Nsight Compute: a transpose of 64 × 64 numbers with
+#     tiles 32 wide cost it 3,968 passes more. With tiles 33 wide, it was none.
 #
 # Your turn
 # ---------

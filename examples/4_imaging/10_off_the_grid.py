@@ -264,16 +264,17 @@ plt.show()
 # speedup "exact, 1,000,000"/"NUFFT, 1,000,000" @cpu-amd-epyc` as fast as the NUFFT. The
 # set-up is paid back within a handful of steps, and a fit makes hundreds. With ten
 # thousand a step took :timing:`off-the-grid median "exact, 10,000" @cpu-amd-epyc`. It
-# isn't faster with fewer data, because it doesn't look at them. (That row is noisy.)
+# isn't faster with fewer data, because it doesn't look at them.
 #
 # And our count? It was wrong at both ends. With a hundred thousand visibilities, ten
 # times as many as at first, the NUFFT took :timing:`off-the-grid median "NUFFT,
 # 100,000" @cpu-amd-epyc`, hardly more than before. So with few data nearly all of its
 # time is a fixed cost, far above that of our two FFTs. With a million it's the
 # reading-off. To jump to cells all over a grid costs the CPU far more than the
-# multiplications that we counted. The authors of torchkbnufft found the same on a GPU
-# (the hollow mark of the figure), and those of FINUFFT publish how long a NUFFT takes
-# on another:
+# multiplications that we counted. The authors of torchkbnufft measured more than we
+# count on a GPU, too (the hollow mark of the figure; their FFTs are complex, and ours
+# of real images, so the line isn't theirs). Those of FINUFFT publish how long a NUFFT
+# takes on another:
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
 #

@@ -37,20 +37,10 @@ if torch.cuda.is_available():
     print("Bytes that my tensors take:", torch.cuda.memory_allocated())
 
 # %%
-# On a Mac, or with a card from AMD or Intel, some of these may be ``None`` or ``False``
-# though all is well. On a Mac, ask ``torch.backends.mps.is_available()``, and see the
-# fold below for the others. And on a computer with an NVIDIA H100, the same lines said:
-#
-# .. code-block:: none
-#
-#     PyTorch was built for CUDA: 13.0
-#     Is a GPU available? True
-#     How many? 1
-#     Which one is in use? 0
-#     What is it called? NVIDIA H100 80GB HBM3
-#     Its compute capability: (9, 0)
-#     Its memory: 79.2 GiB, of which 78.2 are free
-#     Bytes that my tensors take: 0
+# On the site, the tabs show what these lines printed on an NVIDIA H100, on an H200, and
+# on the computer that built the page. On a Mac, or with a card from AMD or Intel, some
+# of them may be ``None`` or ``False`` though all is well. On a Mac, ask
+# ``torch.backends.mps.is_available()``, and see the fold below for the others.
 #
 # Let's go through the words. :term:`CUDA` is NVIDIA's platform for computing on its
 # GPUs: compilers, and libraries that know how to add, multiply or transform arrays
@@ -87,14 +77,8 @@ except (AssertionError, RuntimeError) as error:
 
 # %%
 # There are 500 pairs that add up to 1000 (0 + 1000, 1 + 999, and so on), and the 500 in
-# the middle: 500,500. Our H100 said:
-#
-# .. code-block:: none
-#
-#     The GPU says 500500.0
-#
-# If yours did too, you have a GPU that works. But is *your program* using it? Ask the
-# program where its numbers are:
+# the middle: 500,500. That's what the H100 said. If your GPU did too, it works. But is
+# *your program* using it? Ask the program where its numbers are:
 #
 # .. code-block:: python
 #
@@ -173,7 +157,8 @@ except (AssertionError, RuntimeError) as error:
 #
 # .. code-block:: bash
 #
-#     python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu130
+#     python -m pip install --force-reinstall torch --index-url
+#     https://download.pytorch.org/whl/cu130
 #
 # The fifth row confuses nearly everybody. *Two different things are called "CUDA
 # version".* The one that ``nvidia-smi`` prints is the newest CUDA that your **driver**

@@ -38,16 +38,43 @@ pictures of digits.
 #            optimizer.step()
 #
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
-# move. So the loop needs no ``if``, and you can test it on your laptop. The model moves
-# *in place*, but a batch doesn't: ``x.to(device)`` alone would leave ``x`` where it is.
-# Keep what it returns.
+# move. So the loop needs no ``if``, and you can test it on your laptop.
+#
+# Forget one
+# ----------
+#
+# Let's write the two new lines a little differently. **On a GPU, which of these three
+# stops with an error? Guess all three, and open the fold.**
+#
+# .. code-block:: python
+#
+#    model.to(device)   # (a) nobody keeps what .to returns
+#    x.to(device)       # (b) nor here
+#    x = x.to(device)   # (c) x is kept, and y stays behind
+#
+# .. dropdown:: Which of them?
+#
+#    (a) works. A *model* moves in place: ``.to`` goes through its weights and moves
+#    each of them, and returns the same model.
+#
+#    (b) doesn't. A *tensor* never moves in place. ``x.to(device)`` makes a copy on the
+#    GPU, nobody keeps it, and ``x`` is where it was. So ``model(x)`` stops. PyTorch
+#    says that the "input type" and the "weight type" should be the same, or that it
+#    "expected all tensors to be on the same device".
+#
+#    (c) gets a step further, and stops at the loss, because the labels are still on the
+#    CPU. :doc:`/tutorials/2_devices/01_moving` reads such an error, and finds the line.
+#
+# And the third line, the optimizer? Before the move it often works, too, but not with
+# every kind of device. After the move is always right.
 #
 # A whole script
 # --------------
 #
 # Let's put a script around these lines. We need something to learn: 1,797 pictures of
-# handwritten digits, 8 × 8 pixels each. A *loader* draws pictures with their labels
-# from a *data set* in a random order, and stacks them into a *batch*.
+# handwritten digits, 8 × 8 pixels each.
+
+# folded: The pictures, and a loader's data sets to train with and to test with
 
 import time
 
@@ -67,8 +94,8 @@ train_set, test_set = random_split(
 )
 
 # %%
-# The network is a class: ``__init__`` makes the layers, and ``forward`` says how a
-# batch goes through them. You call ``model(x)``, and PyTorch calls ``forward``.
+# And a small network that looks at them. You have one of your own, so don't dwell on
+# it. None of its lines knows of a GPU:
 
 
 class CNN(nn.Module):
@@ -87,6 +114,15 @@ class CNN(nn.Module):
         return self.decide(self.look(x))
 
 
+# %%
+
+# folded: How many numbers leave the convolutions? LazyLinear finds out by itself
+
+# You could work it out: 32 maps of 2 × 2, so 128. A lazy layer takes it from the first
+# picture. It has no weights until then, so the order is: build, move, show it a
+# picture, make the optimizer.
+
+
 def new_model():
     picture, _ = train_set[0]
     model = CNN(colours=len(picture)).to(device)
@@ -95,11 +131,7 @@ def new_model():
 
 
 # %%
-# How many numbers leave the convolutions? You could work it out: 32 maps of 2 × 2, so
-# 128. ``LazyLinear`` finds out by itself, from the first picture. It has no weights
-# until then, so the order is: build, move, show it a picture, make the optimizer.
-#
-# In ``new_model`` the weights move. In the loop, each batch does:
+# Its weights move once, when it is made. In the loop, each batch does:
 
 
 def train(model, loader, optimizer, epochs=5):
@@ -116,20 +148,19 @@ def train(model, loader, optimizer, epochs=5):
     return torch.stack(losses).tolist()  # waits for the device, once
 
 
+# %%
+
+# folded: How many are right? And what runs need, in the right order
+
+# model.train() and model.eval() tell layers such as dropout whether you are training.
+# eval() doesn't switch the gradients off, so no_grad does.
+
+
 @torch.no_grad()
 def score(model, loader):
     model.eval()
     right = sum((model(x.to(device)).argmax(1).cpu() == y).sum() for x, y in loader)
     return right.item() / len(loader.dataset)
-
-
-# %%
-# The loss stays on the device, because ``loss.item()`` or a ``print`` in each step
-# would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
-# ``model.train()`` and ``model.eval()`` tell layers such as dropout whether you are
-# training. ``eval()`` doesn't switch the gradients off, so ``no_grad`` does.
-#
-# Let's run it. ``start`` makes all that a run needs, in the right order:
 
 
 def start(batch):
@@ -141,6 +172,14 @@ def start(batch):
 
 
 tests = DataLoader(test_set, 256)
+
+# %%
+# The loss stays on the device, because ``loss.item()`` or a ``print`` in each step
+# would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
+#
+# Let's run it. ``start`` makes a model, a loader and an optimizer, ``train`` runs the
+# loop, and ``score`` counts what the network gets right:
+
 run = start(batch=64)
 losses = train(*run)
 print("the weights are on", next(run[0].parameters()).device)
@@ -203,11 +242,11 @@ except RuntimeError as error:
 # same number of slips. So the two ways to gain from a GPU are *a larger batch* and *a
 # larger network*, and the table shows both.
 #
-# Two cores are an easy opponent. Against the 16 that stand beside it, the H100 was
+# (Two cores are an easy opponent. Against the 16 that stand beside it, the H100 was
 # :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small, CPU/cpu/n=256"
 # @nvidia-h100-80gb-hbm3` as fast with 256 pictures, and
 # :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
-# @nvidia-h100-80gb-hbm3` as fast with the large network.
+# @nvidia-h100-80gb-hbm3` as fast with the large network.)
 #
 # **Guess first:** what will batches of 16, 64 and 256 do here? All three see each
 # picture five times.
@@ -230,11 +269,8 @@ faster = rows[0][2] / rows[-1][2]
 print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16.")
 
 # %%
-# (The steps are those of all five epochs. A step takes longer than in the table above,
-# because it loads its batch, too.) Compare the tabs of the H100 and of the EPYC. With
-# 16 pictures, the H100's epochs took longer than those of the two cores, and with 256
-# they had caught up. A larger batch helps a CPU as well, because Python has to prepare
-# each operation there, too.
+# Compare the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took
+# longer than those of the two cores, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
 # learned less. With batches of 256, the loss has hardly begun to fall. So compare the
@@ -264,6 +300,21 @@ plt.show()
 # *and* what the optimizer has gathered, because Adam remembers two averages for each
 # weight. A file with all of it is called a *checkpoint*. Write one after each epoch, in
 # Colab to your Drive, because its disk goes with the session:
+#
+# .. code-block:: python
+#
+#    states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+#    torch.save(states, "checkpoint.pt")
+#
+#    saved = torch.load("checkpoint.pt", map_location=device)
+#    model.load_state_dict(saved["model"])
+#    optimizer.load_state_dict(saved["optimizer"])
+#
+# ``map_location`` lets you train on the GPU and go on at home. Let's try it. A run is
+# killed after three epochs, and another one goes on from its file. **Where will its
+# loss begin?**
+
+# folded: The same lines as two functions, with the number of the epoch
 
 
 def save(file, epoch, model, optimizer):
@@ -280,8 +331,6 @@ def load(file, model, optimizer):
 
 
 # %%
-
-# folded: Try it: a run is killed after three epochs, and goes on from its file
 
 import tempfile
 from pathlib import Path
@@ -301,10 +350,13 @@ print(f"loss {before[0]:.2f} at first, {before[-1]:.2f} after {epoch} epochs")
 print(f"loaded: {after[0]:.2f} at first, {after[-1]:.2f} after 5")
 
 # %%
-# ``map_location`` lets you train on the GPU and go on at home. In the fold, the loss
-# goes on where it had stopped.
+# It goes on where it had stopped, and not at the top.
 #
-# Now let something go wrong. We make a new network, but keep the optimizer that we had:
+# And whenever you make a model, make its optimizer in the next line. In a notebook,
+# where old variables live on, it's easy to keep the old one. Nothing stops you then,
+# and nothing is learned:
+
+# folded: A new network with an old optimizer
 
 again = start(batch=64)
 stuck = train(again[0], loader, optimizer)  # the *old* optimizer
@@ -312,11 +364,10 @@ moved = train(*again)
 print(f"old optimizer: loss {stuck[0]:.2f} at first, {stuck[-1]:.2f} at the end")
 print(f"its own:       loss {moved[0]:.2f} at first, {moved[-1]:.2f} at the end")
 
-# %%
 # The first run raised no error, and learned nothing at all. An optimizer holds the
-# weights that it was made from, here those of a network that you no longer use. It's an
-# easy mistake in a notebook, where old variables live on. So whenever you make a model,
-# make its optimizer in the next line.
+# weights that it was made from, here those of a network that you no longer use.
+
+# %%
 
 # folded: The same loop in a trainer, such as d2l's or Lightning's
 # non_blocking=True gains little here, because this loader doesn't pin its memory.
@@ -352,12 +403,16 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # Your turn
 # ---------
 #
-# Write the loop yourself, for any device. ``train_anywhere`` trains the model for one
-# pass over ``batches``, a list of pairs ``(x, y)`` on the CPU, with
-# ``torch.optim.SGD(…, lr=0.1)`` and the cross-entropy, and returns the losses as a list
-# of Python's numbers. Put your answer where the dots are, and run ``firstlight try
-# 02_training_loop.py``. It takes a second. The checker has no GPU, but a device that
-# notices what you didn't move.
+# Write the loop yourself, for any device. ``train_anywhere``
+#
+# - gets a model, a list of batches ``(x, y)`` on the CPU, and a device;
+# - goes through the batches once;
+# - uses the cross-entropy and ``torch.optim.SGD(…, lr=0.1)``;
+# - returns the losses, as a list of Python's numbers.
+#
+# Put your answer where the dots are, and run ``firstlight try 02_training_loop.py``. It
+# takes a second. The checker has no GPU, but a device that notices what you didn't
+# move.
 
 
 def train_anywhere(model, batches, device): ...
@@ -530,16 +585,8 @@ print("""\
 #
 # With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your program
 # goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast`` computes with 16
-# bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`).
-#
-# On the H100, pinned memory made a copy of 4 MB :timing:`pinned-memory speedup "to the
-# GPU, pinned/cuda:0/n=4194304"/"to the GPU, pageable/cuda:0/n=4194304"
-# @nvidia-h100-80gb-hbm3` as fast, and 16 bits made the product of two large matrices
-# :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32"
-# @nvidia-h100-80gb-hbm3` as fast.
-#
-# We left both off, because neither makes a launch any shorter, and ``autocast`` even
-# adds some.
+# bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`). We left both off,
+# because neither makes a launch any shorter, and ``autocast`` even adds some.
 #
 # **A trainer**, such as d2l's or Lightning's, is a loop that calls you back, once for
 # the model and once for each batch. So the two new lines have names there, and in the

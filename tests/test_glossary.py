@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from test_prose_numbers import typed
 
+from firstlight.display import COLOURS
+
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "docs/glossary.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```\{glossary\}\n(.*?)\n```", TEXT, re.DOTALL)
@@ -42,9 +44,10 @@ def test_other_entries_are_named_as_they_are_called():
 
 
 @pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)
-def test_a_drawing_is_shown_follows_the_theme_and_has_a_label(path):
+def test_a_drawing_is_shown_stands_out_in_both_themes_and_has_a_label(path):
     drawing = path.read_text(encoding="utf-8")
-    assert f":file: figures/{path.name}" in TEXT
+    pages = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
+    assert any(f"figures/{path.name}\n" in page for page in pages)
     assert 'role="img"' in drawing
     assert re.search('aria-label="[^"]+"', drawing)
-    assert set(re.findall(r'(?:fill|stroke)="([^"]*)"', drawing)) <= {"none", "currentColor"}
+    assert set(re.findall(r'(?:fill|stroke)="([^"]*)"', drawing)) <= {"none", "currentColor", *COLOURS}

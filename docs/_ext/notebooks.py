@@ -25,7 +25,7 @@ NAMED = re.compile(r"(?<!`)`([^`]+)`__")
 ADDRESS = re.compile(r"^ *__ (\S+)\n?", re.MULTILINE)
 PLACE = re.compile(r"(?<!`)`([^`<>]+?)\s*<[\w-]+>`(?![_`])")  # on this page, of which a notebook knows no places
 BOX = re.compile(r"^ *\.\. measured-by-others:: (.*(?:\n +\S.*)*)\n?", re.MULTILINE)
-PLOT = re.compile(r"^\.\. timings:: .*(?:\n +:.*)+", re.MULTILINE)  # of a record
+PLOT = re.compile(r"^\.\. (?:timings:: .*|raw:: html)(?:\n +:.*)+", re.MULTILINE)  # of a record, or a drawing
 MARK = re.compile(r"\A\s*# (?:(?:(?:measured )?figure|remember)\n+|(?P<title>folded): *)")  # of the page's folds
 TABLE = re.compile(r"^\.\. (?:list-)?table::(.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 FOLD = re.compile(r"^\.\. dropdown:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
@@ -70,7 +70,7 @@ def in_words(
                 told = before if MISSING in words else told
                 parts += [words] * (MISSING not in words)
             text = "\n".join(parts)
-            text = PLOT.sub("(The site draws them here.)", text)
+            text = PLOT.sub("(The site has a figure here.)", text)
             text = FOLD.sub(fold, TABLE.sub(table, PLACE.sub(r"*\1*", linked(text))))
             # Boxes last: what they become has no indent, and would end the fold that they are in.
             cell["source"] = [BOX.sub(lambda box: in_markdown(box[1]), text)]

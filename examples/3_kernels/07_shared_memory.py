@@ -12,7 +12,7 @@ time on?** On this page you'll climb from the first kernel towards the library, 
 at a time. At the end you can write the step that you'll need for kernels of your own:
 it makes a whole block of threads share what one of them has fetched.
 
-**Time:** 15 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 16 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -43,12 +43,12 @@ it makes a whole block of threads share what one of them has fetched.
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
 #      - 2
 #      - 0
-#    * - 3: with a *tile*
+#    * - 3: with a *tile* of 32 × 32
 #      - :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "tile"/"torch" @nvidia-h100-80gb-hbm3`
 #      - 1/16
 #      - 2
-#    * - 4: with tiles, 4 × 4 each
+#    * - 4: tiles of 16 × 16, and 4 × 4 elements each
 #      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
 #      - 1/32
@@ -59,10 +59,10 @@ it makes a whole block of threads share what one of them has fetched.
 #      - ?
 #      - ?
 #
-# The third column compares the speed. The last two say how many numbers a thread asks
-# for, whenever it multiplies two: from memory, and from a *tile*, which you'll meet
-# soon. The library is :timing:`shared-memory speedup "torch"/"first try"
-# @nvidia-h100-80gb-hbm3` as fast as the first try: was that your guess?
+# The last two columns say how many numbers a thread asks for, whenever it multiplies
+# two: from memory, and from a *tile*, which you'll meet soon. The library is
+# :timing:`shared-memory speedup "torch"/"first try" @nvidia-h100-80gb-hbm3` as fast as
+# the first try: was that your guess?
 #
 # From line 2 to 3, the first of the two falls. From 3 to 4, where each thread works out
 # 4 × 4 elements, the second one does. So you can read the ladder as a story of asking
@@ -99,11 +99,17 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 # once, and thousands of others ask for the same ones. Surely that's where the time
 # goes?
 #
-# First, it's something else
-# --------------------------
+# First, it's something else. Look at line 2 of the ladder. Its kernel asks for exactly
+# as many numbers. Only the loop counts in another way:
 #
-# Look at line 2 of the ladder. Its kernel asks for exactly as many numbers. Only the
-# loop counts in another way:
+# .. code-block:: python
+#
+#    total, k = np.float32(0), 0
+#    while k < a.shape[1]:
+#        total += a[row, k] * b[k, column]
+#        k += 1
+
+# folded: The kernel of line 2
 
 
 @cuda.jit
@@ -124,17 +130,25 @@ def column_along_x(a, b, c):
 # try" @nvidia-h100-80gb-hbm3` as fast, and the loads are the same! This is the step
 # that doesn't fit.
 #
-# :doc:`Ask the compiler </tutorials/3_kernels/10_what_the_compiler_did>` what happened.
-# With ``for``, it made 36 instructions for each step of this loop, for an H100. Two of
+# With ``for``, the compiler made 36 instructions for each step of this loop. Two of
 # them load, and one multiplies and adds. Nearly all the others work out where ``a[row,
-# k]`` lies, and ask whether ``k`` is negative, because in Python ``a[row, -1]`` would
-# be the last number of the row. With ``while`` the compiler sees that ``k`` begins at 0
-# and only grows, and 7.5 instructions are left, on average.
+# k]`` lies, because ``k`` might be negative.
 #
 # So the first kernel was busy with instructions that compute nothing. In the second
-# one, many of the rest are loads. And a thread that has asked for a number waits until
-# it comes. The further away it lies, the longer that takes. So *now* the loads are
-# worth a thought: we want fewer of them, and from nearby.
+# one, more than a quarter of them are loads. And a thread that has asked for a number
+# waits until it comes. The further away it lies, the longer that takes. So *now* the
+# loads are worth a thought: we want fewer of them, and from nearby.
+#
+# .. dropdown:: 36 instructions or 7.5: why?
+#
+#     In Python, ``a[row, -1]`` is the last number of the row. With ``for``, the
+#     compiler asks in each step whether ``k`` is negative. With ``while`` it sees that
+#     ``k`` begins at 0 and only grows, and 7.5 instructions are left, on average.
+#     That's for an H100, and you can :doc:`ask the compiler
+#     </tutorials/3_kernels/10_what_the_compiler_did>` about your own kernels.
+#
+#     Look before you rewrite a loop, too. In the tile of line 3, ``for`` and ``while``
+#     give the same instructions. In line 4, ``while`` gives fewer.
 #
 # One page on the blackboard
 # --------------------------
@@ -149,6 +163,15 @@ def column_along_x(a, b, c):
 # In a GPU, the class is a block of threads, and the blackboard is its *shared memory*.
 # That's a small, fast memory inside the multiprocessor. An array there belongs to one
 # block. All its threads see it, no other block does, and it's gone when the block ends.
+# How fast is it? An H100 has 132 of them, and each hands out 128 bytes in a clock
+# cycle. At the card's full clock, together they hand out ten times as many bytes as its
+# memory can send, with its :spec:`H100 SXM bandwidth`.
+#
+# .. raw:: html
+#    :file: ../../figures/reuse.svg
+#
+# Here eight threads work on one column of :math:`C`, and all of them need the same
+# number of :math:`B`. The long arrows are the slow ones.
 #
 # The part of a matrix that hangs on the blackboard is called a *tile*. Here a block of
 # 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and down :math:`B`
@@ -224,6 +247,12 @@ def tiled(T):
 
 
 # %%
+# You launch it like this, if :math:`C` has *m* rows and *n* columns:
+#
+# .. code-block:: python
+#
+#    tiled(32)[blocks_for((n, m), (32, 32)), (32, 32)](a, b, c)
+#
 # Read a round as if you were one of the threads:
 #
 # - *I pin up my two pages.* I fetch one number of each matrix, for the whole block.
@@ -237,9 +266,21 @@ def tiled(T):
 #   sum. Even if my own place in :math:`C` is beyond the edge, I don't leave, because
 #   the others need what I pin up.
 #
-# (This loop may be a ``for``, because ``T`` is known when the kernel is compiled.)
+# **Which of the two waits could you leave out?** Imagine that the second one is gone,
+# and guess.
 #
-# What does it save? Let's count again, with tiles of 8 × 8:
+# For *k* = 8 the product is right, because there's only one round, and nobody takes
+# anything down. For *k* = 32 it's wrong, and ``trace`` says who met whom:
+#
+# .. code-block:: none
+#
+#    a_tile[0, 0]: store by thread 0 …, and load by thread 1 …
+#
+# Thread 0 was already in its next round, and had taken down a page that thread 1 still
+# wanted to copy. That's called a :term:`race`. On a GPU you might even be lucky, and
+# find out on another card.
+#
+# What does a tile save? Let's count again, with tiles of 8 × 8:
 
 shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
@@ -253,8 +294,10 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 #
 #     \text{loads for each element} = \frac{2k}{T}.
 #
-# **So which T would you take?** A block has at most 1,024 threads, so 32 × 32 is the
-# largest. Its two tiles take 8 KiB, and a block may have 48.
+# **So which T would you take?** It isn't free to grow.
+#
+# A block has at most 1,024 threads, so 32 × 32 is the largest. Its two tiles take 8
+# KiB, and a block may have 48.
 #
 # With ``T = 32``, the H100 took :timing:`shared-memory median "tile"
 # @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory median "column along x"
@@ -263,48 +306,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 #
 # Why isn't it more? For one thing, the kernel without a tile wasn't as bad as its
 # count, because the :doc:`caches </tutorials/3_kernels/06_caches>` kept many of the
-# numbers by themselves. And now the tile is in the way, as you'll see after the next
-# section. (A tile isn't always worth it, either. If every number is used only once, as
-# in an addition, the blackboard is a detour.)
-#
-# Break it: the edge
-# ------------------
-#
-# Matrices in real life don't end where a tile ends. Two mistakes about the number of
-# rounds are so common that you find them in manuals. One takes ``a.shape[1] // T``
-# rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
-# along a row of :math:`C`. We let all three kernels multiply *m* × *k* numbers by *k* ×
-# *n*, for four choices of *m* × *k* × *n*. **Which of these will find the mistakes?**
-#
-# .. list-table:: With tiles of 8 × 8
-#    :header-rows: 1
-#
-#    * - rounds
-#      - 8 × 8 × 8
-#      - 8 × 32 × 8
-#      - 8 × 33 × 8
-#      - 5 × 11 × 9
-#    * - as above
-#      - right
-#      - right
-#      - right
-#      - right
-#    * - ``a.shape[1] // T``
-#      - right
-#      - right
-#      - wrong
-#      - wrong
-#    * - ``cuda.gridDim.x``
-#      - right
-#      - wrong
-#      - wrong
-#      - right
-#
-# In the first column everybody is right, because everything is a multiple of the tile.
-# Only the third finds both mistakes. **Test a tile with an odd k that's much longer
-# than n.**
+# numbers by themselves. And now the tile is in the way.
 
-# folded: Kernels with the wrong number of rounds
+# folded: For the edge, further down: kernels with the wrong number of rounds
 
 
 def rounds_down(a, T):
@@ -342,7 +346,7 @@ def tiled_until(T, end):
 
 # %%
 
-# folded: How the three were tried
+# folded: For the edge, too: how the three were tried
 
 
 def error_of(kernel, m, k, n):
@@ -367,8 +371,20 @@ for way, tiles in ways.items():
     print(f"{way:>10}:{told}")
 
 # %%
-# The same once more
-# ------------------
+
+# folded: For line 4 of the ladder: how each thread fetches its numbers
+
+
+@cuda.jit(device=True)
+def fetch(matrix, row, column, tiles, i):
+    inside = row < matrix.shape[0] and column < matrix.shape[1]
+    number = matrix[row, column] if inside else np.float32(0)
+    tiles[i, cuda.threadIdx.y, cuda.threadIdx.x] = number
+
+
+# %%
+# Now the tile is in the way
+# --------------------------
 #
 # The library is still far ahead, so what does the tile wait for? Look at the last
 # column of the ladder: for each product, a thread reads two numbers from its tile. In
@@ -385,21 +401,22 @@ for way, tiles in ways.items():
 # computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
 # keeps them in its *registers*, which are even nearer. That's half a number each time,
 # in place of two.
-
-# folded: How each thread fetches its numbers for the tiles
-
-
-@cuda.jit(device=True)
-def fetch(matrix, row, column, tiles, i):
-    inside = row < matrix.shape[0] and column < matrix.shape[1]
-    number = matrix[row, column] if inside else np.float32(0)
-    tiles[i, cuda.threadIdx.y, cuda.threadIdx.x] = number
-
-
-# %%
-# Here is the inner loop, for ``R`` × ``R`` elements a thread. It takes ``R`` numbers of
-# B out of the tiles and keeps them. Then it takes the numbers of A, one after the
-# other, and multiplies each by all that it has kept:
+#
+# Which 4 × 4? Not a patch of neighbours, as you might think, but **one element in each
+# of 16 tiles**. Here are the elements of one thread, in red, with tiles of 8 × 8. For
+# each step of its sum, it takes the four blue numbers of :math:`A` and the four green
+# ones of :math:`B`:
+#
+# .. raw:: html
+#    :file: ../../figures/tiles.svg
+#
+# Neighbouring threads own neighbouring elements of a tile, so they still read
+# neighbouring numbers.
+#
+# Now in code, for ``R`` × ``R`` elements a thread. The inner loop takes ``R`` numbers
+# of B out of the tiles and keeps them. Then it takes the numbers of A, one after the
+# other, and multiplies each by all that it has kept. **What may this reach, by the same
+# count?**
 
 
 def multiplying(T, R):
@@ -422,7 +439,9 @@ def multiplying(T, R):
 
 # %%
 # The kernel around it is that of the tile, with ``R`` times as many tiles of each
-# matrix:
+# matrix.
+
+# folded: The kernel around it
 
 
 def register_tiled(T, R):
@@ -454,18 +473,23 @@ def register_tiled(T, R):
 
 
 # %%
-# On the H100 that step brought :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` the speed of a tile, and you're at
-# :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
-# library. From there on it's weeks of work. The library itself reached
-# :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`, about three quarters of
-# what the data sheet promises. (It can also use the tensor cores, with fewer digits.
-# Then it took :timing:`shared-memory median "torch, TF32" @nvidia-h100-80gb-hbm3`.)
+# A thread needs half a number for each multiply-add, in place of two. So it may reach
+# half of the data sheet's rate, which is 33.5. On the H100 it was
+# :timing:`shared-memory rate "4 x 4 each" @nvidia-h100-80gb-hbm3`, and that's
+# :timing:`shared-memory speedup "4 x 4 each"/"tile" @nvidia-h100-80gb-hbm3` as fast as
+# the tile. (There ``T`` was 16, so that the 256 threads of a block work on 64 × 64
+# elements. That's why it asks memory for half as much, too.)
+#
+# Now you're at :timing:`shared-memory share "4 x 4 each"/"torch"
+# @nvidia-h100-80gb-hbm3` of the library. From there on it's weeks of work. The library
+# itself reached :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`, about
+# three quarters of what the data sheet promises.
 #
 # For a plain product, call the library. Write a tile when your kernel isn't in any
-# library, and reads the same numbers many times.
+# library, and reads the same numbers many times. If it uses every number only once, as
+# an addition does, the blackboard is a detour.
 #
-# .. dropdown:: Would 8 × 8 elements for each thread be better still?
+# .. dropdown:: Would 8 × 8 elements for each thread be better still? Or tensor cores?
 #
 #     We expected it, because then 16 numbers serve for 64 multiply-adds. But on the
 #     H100 they took :timing:`shared-memory median "8 x 8 each" @nvidia-h100-80gb-hbm3`,
@@ -474,8 +498,11 @@ def register_tiled(T, R):
 #     room for 2,048, and when its eight warps wait, nobody is left to work. With 4 × 4
 #     it's 72 registers, and three blocks. That may be the reason, though S. Boehm got
 #     more from 8 × 8 on his RTX A6000, as the figure shows.
+#
+#     The library can also use the tensor cores, with fewer digits. Then it took
+#     :timing:`shared-memory median "torch, TF32" @nvidia-h100-80gb-hbm3`.
 
-# folded: The slowest kernel of all: x as the row
+# folded: How each step was launched and checked, and a kernel that is slower still
 
 
 @cuda.jit
@@ -488,10 +515,6 @@ def row_along_x(a, b, c):
             k += 1
         c[row, column] = total
 
-
-# %%
-
-# folded: The steps of the ladder, how one is launched, and a check on odd sizes
 
 from collections import namedtuple
 
@@ -534,7 +557,7 @@ print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 
 # %%
 
-# folded: The timing of every step, and of the library's product through PyTorch
+# folded: How each step was timed, and the library's product through PyTorch
 
 import torch
 
@@ -584,10 +607,9 @@ bench.show()
 
 # %%
 # Others have climbed it, too. The circles are S. Boehm's, who wrote `the story of his
-# own ladder`__ in CUDA C++, on an RTX A6000, with larger tiles. *Column along x* is our
-# line 2. *Row along x* is the same kernel with its grid turned, so that neighbouring
-# threads read numbers that lie a whole row apart. If you want to go on from here, go on
-# with him: his last step is at 94 %.
+# own ladder`__ in CUDA C++, on an RTX A6000. The two ladders are alike up to the tile.
+# Then the H100 stops at 4 × 4, and his card goes on. If you want to go on from here, go
+# on with him: his last step is at 94 %.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
@@ -627,7 +649,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# .. dropdown:: Does the count hold on another card?
+# .. dropdown:: What is "row along x"? And does the count hold on another card?
+#
+#     *Column along x* is our line 2. *Row along x* is the same kernel with its grid
+#     turned, so that neighbouring threads read numbers that lie a whole row apart. The
+#     tiles of S. Boehm's ladder are larger than ours.
 #
 #     Somebody else climbed it on an A100. There a multiprocessor does 64 multiply-adds
 #     in a clock cycle, and gets 32 numbers from shared memory. So a plain tile should
@@ -656,6 +682,87 @@ plt.show()
 #     We let an H200 count with Nsight Compute: a transpose of 64 × 64 numbers with
 #     tiles 32 wide cost it 3,968 passes more. With tiles 33 wide, it was none.
 #
+# Break it: the edge
+# ------------------
+#
+# Matrices in real life don't end where a tile ends. Two mistakes about the number of
+# rounds are so common that you find them in manuals. One takes ``a.shape[1] // T``
+# rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
+# along a row of :math:`C`. We let these kernels, and the one without its second
+# barrier, multiply *m* × *k* numbers by *k* × *n*, for four choices of *m* × *k* × *n*.
+# **Which of these will find the mistakes?**
+#
+# .. list-table:: With tiles of 8 × 8
+#    :header-rows: 1
+#
+#    * - kernel
+#      - 8 × 8 × 8
+#      - 8 × 32 × 8
+#      - 8 × 33 × 8
+#      - 5 × 11 × 9
+#    * - ``product``, as above
+#      - right
+#      - right
+#      - right
+#      - right
+#    * - ``a.shape[1] // T`` rounds
+#      - right
+#      - right
+#      - wrong
+#      - wrong
+#    * - ``cuda.gridDim.x`` rounds
+#      - right
+#      - wrong
+#      - wrong
+#      - right
+#    * - without the second barrier
+#      - right
+#      - wrong
+#      - wrong
+#      - wrong
+#
+# In the first column everybody is right, because one round of full tiles is all it
+# takes. Only the third finds all three mistakes. **Test a tile with an odd k that's
+# much longer than n.** (Folds further up, before *Now the tile is in the way*, tried
+# the first three kernels.)
+
+# folded: Without the second barrier, on the same four products
+
+
+@cuda.jit
+def without_second_barrier(a, b, c):
+    a_tile = cuda.shared.array((8, 8), np.float32)
+    b_tile = cuda.shared.array((8, 8), np.float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    column, row = cuda.grid(2)
+    total = np.float32(0)
+    for first in range(0, a.shape[1], 8):
+        inside = row < a.shape[0] and first + tx < a.shape[1]
+        a_tile[ty, tx] = a[row, first + tx] if inside else np.float32(0)
+        inside = first + ty < b.shape[0] and column < b.shape[1]
+        b_tile[ty, tx] = b[first + ty, column] if inside else np.float32(0)
+        cuda.syncthreads()
+        for k in range(8):
+            total += a_tile[ty, k] * b_tile[k, tx]
+    if row < c.shape[0] and column < c.shape[1]:
+        c[row, column] = total
+
+
+def with_a_race(m, k, n):
+    random = np.random.default_rng(seed=k)
+    a, b = (random.uniform(1, 2, s).astype(np.float32) for s in ((m, k), (k, n)))
+    c = np.full((m, n), np.nan, dtype=np.float32)
+    blocks = blocks_for((n, m), (8, 8))
+    races = trace(without_second_barrier, blocks, (8, 8), a, b, c).problems
+    return np.max(np.abs(c - a.astype(np.float64) @ b)) / k, races
+
+
+for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
+    error, _ = with_a_race(*shape)
+    verdicts["one barrier", shape] = "right" if error < 1e-6 else "WRONG"
+    print(shape, verdicts["one barrier", shape])
+
+# %%
 # Your turn
 # ---------
 #
@@ -664,20 +771,36 @@ plt.show()
 # you could transpose :math:`A` first. But a kernel with tiles can do without, if you
 # choose well who fetches what.
 #
-# Write ``at_b(a, b, c)``, so that ``c`` becomes ``a.T @ b``, for blocks of 8 × 8
-# threads. Begin with a copy of ``product``, with ``T = 8``. The sum now runs down the
-# rows of both matrices, and only the tiles of :math:`A` are others: they go down the
-# matrix, as those of :math:`B` do in the picture.
+# Make ``at_b(a, b, c)`` write ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. It
+# begins as a copy of ``product``, with ``T = 8``, which computes ``a @ b``. The sum now
+# runs down the rows of both matrices, and only the tiles of :math:`A` are others: they
+# go down the matrix, as those of :math:`B` do in the picture of the three rounds.
 #
 # Here is the catch. If each thread fetches the number of :math:`A` that belongs to its
 # own row of :math:`C`, neighbours read numbers that lie a whole row apart. So let the
 # neighbours in ``x`` fetch neighbours of a row, and find out where in the tile each
-# number has to be read afterwards. Put your kernel where the dots are, and run
+# number has to be read afterwards. Change the four marked lines, and run
 # ``firstlight try 07_shared_memory.py``. The check counts your loads.
 
 
 @cuda.jit
-def at_b(a, b, c): ...
+def at_b(a, b, c):
+    a_tile = cuda.shared.array((8, 8), np.float32)
+    b_tile = cuda.shared.array((8, 8), np.float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    column, row = cuda.grid(2)
+    total = np.float32(0)
+    for first in range(0, a.shape[1], 8):  # your turn
+        inside = row < a.shape[0] and first + tx < a.shape[1]  # your turn
+        a_tile[ty, tx] = a[row, first + tx] if inside else np.float32(0)  # your turn
+        inside = first + ty < b.shape[0] and column < b.shape[1]
+        b_tile[ty, tx] = b[first + ty, column] if inside else np.float32(0)
+        cuda.syncthreads()
+        for k in range(8):
+            total += a_tile[ty, k] * b_tile[k, tx]  # your turn
+        cuda.syncthreads()
+    if row < c.shape[0] and column < c.shape[1]:
+        c[row, column] = total
 
 
 # %%
@@ -724,9 +847,6 @@ def check(kernel):
 print(check(at_b))
 
 # %%
-# Two :doc:`puzzles </tutorials/3_kernels/14_puzzles>` go further: ``tile`` and
-# ``matmul``.
-#
 # Three lines to remember
 # -----------------------
 

@@ -7,6 +7,7 @@ import pytest
 from pages import doubles_and_spills, judged
 
 from firstlight.kernels import cuda, trace
+from firstlight.timing.specs import spec
 
 PAGE = "3_kernels/07_shared_memory.py"
 
@@ -102,7 +103,21 @@ def test_every_wrong_way_is_right_somewhere_and_found(page) -> None:
         "as above": [True, True, True, True],
         "// T": [True, True, False, False],
         "gridDim.x": [True, False, False, True],
+        "one barrier": [True, False, False, False],
     }
+    races = str(page["with_a_race"](8, 32, 8)[1][0])
+    assert re.match(r"a_tile\[0, 0\]: store by thread 0 .*, and load by thread 1 ", races)
+    assert page["with_a_race"](8, 8, 8)[1] == []
+
+
+def test_what_an_h100_may_reach_by_the_count() -> None:
+    multiprocessors, bytes_a_cycle, multiply_adds_a_cycle = 132, 128, 128
+    clock = spec("H100 SXM", "fp32") / 2 / multiply_adds_a_cycle / multiprocessors
+    assert multiprocessors * bytes_a_cycle * clock / spec("H100 SXM", "bandwidth") == pytest.approx(10, rel=0.01)
+    # numbers of 4 bytes, two for each multiply-add, and then half a number
+    shares = [bytes_a_cycle / 4 / numbers / multiply_adds_a_cycle for numbers in (2, 1 / 2)]
+    assert shares == [1 / 8, 1 / 2]
+    assert [f"{share * spec('H100 SXM', 'fp32') / 1e12:.3g}" for share in shares] == ["8.38", "33.5"]
 
 
 def transpose_in_tiles(width):

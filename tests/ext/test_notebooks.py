@@ -54,8 +54,11 @@ def test_what_follows_a_table_is_no_row_of_it() -> None:
     assert text.endswith("| 1 | 2 |\n\nText.")
 
 
-def test_a_figure_of_a_record_is_on_the_site_alone() -> None:
-    (text,) = words(("markdown", "Its times:\n\n.. timings:: sums\n   :plot:\n   :rows: a; b\n\nThey grow."))
+@pytest.mark.parametrize(
+    "figure", ["timings:: sums\n   :plot:\n   :rows: a; b", "raw:: html\n   :file: ../../figures/tiles.svg"]
+)
+def test_a_figure_of_a_record_and_a_drawing_are_on_the_site_alone(figure) -> None:
+    (text,) = words(("markdown", f"Its times:\n\n.. {figure}\n\nThey grow."))
     assert text.startswith("Its times:\n\n(")
     assert text.endswith(")\n\nThey grow.")
     assert ":plot:" not in text

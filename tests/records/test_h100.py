@@ -218,7 +218,7 @@ def test_the_first_product_waits_for_its_instructions_and_the_others_for_loads(m
     steps = ("first try", "column along x", "tile", "4 x 4 each", "8 x 8 each", "torch")
     times = [median("3_kernels/07_shared_memory", f"shared-memory/{step}/cuda:0/n=4096") for step in steps]
     first, plain, tile, four, eight, library = (2 * 4096**3 / time / spec("H100 SXM", "fp32") for time in times)
-    assert first < 1 / 36 < plain < tile < 1 / 8 < four < library
+    assert first < 1 / 36 < plain < tile < 1 / 8 < four < 1 / 2 < library
     assert tile > 0.9 / 8
     assert eight < 1.05 * four
     assert 0.7 < library < 0.8

@@ -11,7 +11,7 @@ and write down two answers: how many galaxies does it show, and would you publis
 flux?** By the end of the page you'll be able to tell from a report whether an image can
 be trusted, and you'll have mended one that couldn't.
 
-**Time:** 10 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
+**Time:** 11 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
 shows what the real file gave. Without a network, the script simulates a sky like it.
 """
 
@@ -28,24 +28,23 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 # The file of the first line is at the end of this page. :doc:`/install` says how to
 # download less if you have no GPU, and for one image you need none.
 #
-# ``--of 0`` is what ``field="0"`` is in ``tclean``. That's all you have to say, because
-# cell, size, mask and threshold are chosen from the data. Nothing is cleaned. All
-# pixels are fitted at once, as in :doc:`/tutorials/4_imaging/01_first_light`, in one
-# small field and in total intensity: no mosaics, no polarization. (If the set is too
-# large for your computer's memory, ``split`` your target out and average its channels
-# first.)
+# ``--of 0`` is ``field="0"`` of ``tclean``. That's all you have to say, because cell,
+# size, mask and threshold are chosen from the data. It's for one small field in total
+# intensity, so no mosaics and no polarization.
 #
-# Let's see what that gives. The data are ALMA's, the continuum of SPT0346-52 at 2 mm.
+# Let's see what it gives. The data are ALMA's, the continuum of SPT0346-52 at 2 mm.
 # They come with visilens, a program by Justin Spilker and colleagues, and if you use
 # them, `visilens says what to cite`__. They're an npz file and not a measurement set,
-# which makes no difference to the command:
+# which makes no difference to the command. We ask for 9 arcsec, so that there's empty
+# sky around the source:
 #
 # .. code-block:: bash
 #
 #     firstlight image spt0346.npz --field 9 --out images
 #
-# In Python it's two lines. (``draws=4`` fits four times more, to data with fresh noise,
-# and takes the errors from these fits. The command does so 16 times.)
+# In Python it's two lines, here with a clock around them. (``draws=4`` fits four times
+# more, to data with fresh noise, and takes the errors from these fits. The command does
+# so 16 times.)
 #
 # __ https://github.com/jspilker/visilens#attribution
 
@@ -93,6 +92,10 @@ try:
 except OSError:
     columns, name = rows_of_a_simulation(), "a simulated lens"
     print("No network here: what follows is a simulated lens, and not SPT0346-52.")
+
+# %%
+
+# folded: Write them into an npz file
 
 u, v, real, imag, sigma, first, second = columns
 folder = tempfile.TemporaryDirectory()  # removed at the end
@@ -173,11 +176,12 @@ plt.show()
 # These are the four panels of ``images/my.png``. Look at that file first. Beside it are
 # FITS files, which CARTA and DS9 open, and ``importfits`` takes them back to CASA. The
 # one to publish is ``my.restored.fits``, in Jy/beam, the last panel. It's what
-# ``tclean`` calls ``.image``.
+# ``tclean`` calls ``.image``. But nothing was cleaned. All pixels of the second panel
+# were fitted at once, as in :doc:`/tutorials/4_imaging/01_first_light`.
 #
-# .. dropdown:: The other files
+# .. dropdown:: All files
 #
-#    .. list-table::
+#    .. list-table:: What the command writes, and what ``tclean`` calls it
 #       :header-rows: 1
 #
 #       * - file
@@ -418,10 +422,11 @@ if name == "SPT0346-52" and degrees == 40:
 #       gaincal(vis="my.ms", caltable="my.phase", field="0", calmode="p",
 #               solint="60s")
 #
-# All of this ends in two places. Sources far from the centre come out too faint,
-# because antennas see them less well (``--dish 12`` corrects for that). And if the
-# calibration is so bad that the first image is nonsense, the report says "not
-# calibrated". :doc:`/tutorials/4_imaging/03_real_sky` begins with such data.
+# All of this has three limits. Sources far from the centre come out too faint, because
+# antennas see them less well (``--dish 12`` corrects for that). If a set is too large
+# for your computer's memory, ``split`` your target out and average its channels first.
+# And if the calibration is so bad that the first image is nonsense, the report says
+# "not calibrated". :doc:`/tutorials/4_imaging/03_real_sky` begins with such data.
 #
 # Your turn
 # ---------
@@ -565,7 +570,7 @@ folder.cleanup()
 #
 # If your data aren't in a measurement set or a UVFITS file, make an npz. The galaxy's
 # file had seven columns of numbers: u, v, the real and the imaginary part of each
-# :term:`visibility`, its noise, and its two antennas. The fold at the top of the page
+# :term:`visibility`, its noise, and its two antennas. A fold at the top of the page
 # makes an npz of them. It needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``,
 # or ``data_re`` and ``data_im`` in its place. Baselines are in wavelengths, but with
 # the latter two often in thousands of them. Where both are possible, the command asks
@@ -578,8 +583,8 @@ folder.cleanup()
 #   a measurement set needs a minus in front of ``1j``, as ours did. If you forget it,
 #   *no* number of the report will tell. All are as good as before, and only the sky is
 #   turned by 180°. So you have to know something about the sky. Here we do: visilens
-#   has the lens *east* of the centre. Do this once, with a source that you know, for
-#   each program that writes your numbers.
+#   has the lens *east* of the centre, and so has our image. Do this once, with a source
+#   that you know, for each program that writes your numbers.
 # - **The weights.** If they are four times too large, so is :math:`\chi^2`, while the
 #   residuals still look like noise. The report then says by what to divide them. Add
 #   ``antennas`` and ``time``, and the command checks the weights by itself. Without

@@ -29,8 +29,8 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 # download less if you have no GPU, and for one image you need none.
 #
 # ``--of 0`` is ``field="0"`` of ``tclean``. That's all you have to say, because cell,
-# size, mask and threshold are chosen from the data. It's for one small field in total
-# intensity, so no mosaics and no polarization.
+# size, mask and threshold are chosen from the data. The command is for one small field
+# in total intensity, so no mosaics and no polarization.
 #
 # Let's see what it gives. The data are ALMA's, the continuum of SPT0346-52 at 2 mm.
 # They come with visilens, a program by Justin Spilker and colleagues, and if you use

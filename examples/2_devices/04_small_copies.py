@@ -150,14 +150,19 @@ bench.plot()
 # the left they are flat: a copy of 1,000 bytes takes as long as a copy of 64, because
 # nearly all of the time is latency. On the right they climb in step with the size. The
 # climb is the second number, the :term:`bandwidth`: how many bytes arrive in a second
-# once they flow.
+# once they flow. (Leave the curve within those computers' own memory alone. From 256
+# KiB on, PyTorch shares the copy among all cores, and it takes the same
+# :timing:`transfers median "within the CPU's memory/cpu/n=4194304"
+# @nvidia-h100-80gb-hbm3` for any size. Bytes don't do that. Most likely the cores wait
+# for one that is busy elsewhere.)
 #
 # On the H100, a copy of 64 bytes took :timing:`transfers median "to the GPU,
 # pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`. That is its latency. A copy of a
 # million times as much, 64 MiB, took :timing:`transfers median "to the GPU,
 # pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`. **Stop for a minute here: how
-# long would 4,096 copies of 64 bytes take?** They carry only a quarter of a megabyte,
-# but they walk 4,096 times. That makes five times what the 64 MiB took.
+# long would 4,096 copies of 64 bytes take?** They carry only a quarter of a megabyte.
+#
+# But they walk 4,096 times. That makes five times what the 64 MiB took.
 #
 # So we can read both numbers off the two ends of a curve. If you run the cell, you get
 # those of your computer. The tabs below say whose output you see.
@@ -256,8 +261,9 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 # again as those of the 64 MiB. We took our bandwidth from too large an array.
 #
 # And one event at a time? There 4,096 walks come out at what was measured, about
-# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3`. So two numbers
-# were enough to predict times that lie a factor of a thousand apart, to within a third.
+# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3`. That's a bit of
+# luck, because nearly half of the tries took a fifth less. So two numbers were enough
+# to predict times that lie a factor of a thousand apart, to within a third.
 #
 # Now predict your own: how long will the events take in copies of 1, 8, 64, 512, or
 # 4,096? The fold holds the prediction and the measurement.

@@ -34,6 +34,16 @@ def test_an_addition_is_close_to_its_floor_and_loses_on_the_way(median) -> None:
     assert 12 * 99e6 / spec("PCIe 5 x16", "bandwidth") == pytest.approx(1.5 * cpu, rel=0.05)
 
 
+def test_a_copy_of_one_event_is_fast_or_slow_and_a_copy_in_memory_takes_as_long_for_any_size(median) -> None:
+    page = "2_devices/04_small_copies"
+    walks = recorded(page).timings["small-copies/1 event a copy/cuda:0"]
+    assert sum(value < 0.82 * walks.median for value in walks.values) / len(walks.values) == pytest.approx(
+        0.45, abs=0.05
+    )
+    sizes = (median(page, f"transfers/within the CPU's memory/cpu/n={2**power}") for power in (18, 22, 26))
+    assert max(sizes) == pytest.approx(8e-3, rel=0.02)
+
+
 def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
     page, steps, clock = "1_setup/04_count_your_cpu", 100_000, 1.98e9
     one, million = (median(page, f"count-your-cpu/GPU, kernel/cuda:0/n={n}") for n in (1, 2**20))

@@ -104,18 +104,18 @@ del A, B, C  # they fill more than a gigabyte
 #      - :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3`
 #      - :timing:`vector-add speedup "GPU, new result"/"torch, new result"
 #        @nvidia-h100-80gb-hbm3` as fast
-#    * - the same vector
+#    * - a vector that we have
 #      - :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`
 #      - :timing:`vector-add median "GPU, same result" @nvidia-h100-80gb-hbm3`
 #      - :timing:`vector-add speedup "GPU, same result"/"torch, same result"
 #        @nvidia-h100-80gb-hbm3` as fast
 #
-# Look at the cores. The same sixteen took
-# :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3` in place of
-# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3`. The GPU's time
-# hardly changed, so its lead has shrunk from :timing:`vector-add speedup "GPU, new
-# result"/"torch, new result" @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup
-# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`.
+# Look at the column of the cores. For the same sixteen, the second line was
+# :timing:`vector-add speedup "torch, same result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` as fast. The GPU's time hardly changed, so its lead has shrunk
+# from :timing:`vector-add speedup "GPU, new result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup "GPU, same result"/"torch, same
+# result" @nvidia-h100-80gb-hbm3`.
 #
 # Why is a new result so slow? The operating system has to find memory for it and clear
 # it, each time anew. On a GPU, PyTorch keeps the memory for the next result.
@@ -125,7 +125,7 @@ del A, B, C  # they fill more than a gigabyte
 # as it can. For the H100 and its sixteen cores, that's :timing:`vector-add speedup
 # "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`.
 
-# folded: How we measured it: what is timed, and whether all of the sums are right
+# folded: What we timed, and whether all of the sums are right
 
 # Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
 least_bytes = 12 * n
@@ -170,7 +170,7 @@ print(f"{'; '.join(sums)}: the exact sum, rounded once")
 
 # %%
 
-# folded: All that we measured, and what your computer needs
+# folded: All of the times, and those of your own computer
 # A Bench calls a function many times, waits for the GPU, and keeps the median time.
 # NumPy adds on one core of the CPU, and PyTorch on all of them.
 
@@ -232,7 +232,8 @@ for card, bandwidth in bandwidths.items():
 # the clock didn't stop too early. Perhaps the time came from a faster card, but we
 # can't know.
 #
-# The H100's time is above its floor, but not by much. It moved
+# And our question? The H100's :timing:`vector-add median "GPU, same result"
+# @nvidia-h100-80gb-hbm3` are above its floor, but not by much. It moved
 # :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3`, of the
 # :spec:`H100 SXM bandwidth` on its data sheet. So no program can make this addition
 # much faster on that card.

@@ -33,7 +33,6 @@ QUOTED = {
         '"up to 100x" faster': MPOL,
         "with its 3.1 milliseconds": MPOL,
         "But 3.1 milliseconds is": MPOL,
-        "The 320 milliseconds are": MPOL,
     },
     "examples/2_devices/03_is_it_possible.py": {
         "Its 3.1 milliseconds are": MPOL,

@@ -2,11 +2,10 @@
 How much faster is a GPU at adding two vectors?
 ===============================================
 
-You've been told that your program would run much faster on a GPU. How much faster? An
-addition is the simplest thing to try. `An early tutorial of MPoL`__, a package that
-makes images from radio telescopes, adds two vectors of 99 million numbers. It reports
-320 milliseconds on a CPU and 3.1 milliseconds on a GPU, and promises that GPUs are
-"up to 100x" faster.
+You've been told that your program would run much faster on a GPU. How much faster?
+`An early tutorial of MPoL`__, a package that makes images from radio telescopes, adds
+two vectors of 99 million numbers. It reports 320 milliseconds on a CPU and 3.1
+milliseconds on a GPU, and promises that GPUs are "up to 100x" faster.
 
 **Write down a guess: how many times as fast is a GPU?** By the end you'll know which
 two times to divide, and how fast *any* card can be at most. And there's a catch in one
@@ -46,9 +45,8 @@ print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 
 # %%
 # Then the GPU. It can only add what lies in its own memory, so we send it both vectors
-# before the clock starts. And it works on its own: Python asks for the sum and goes on
-# at once, so Python's clock could stop too early. That's why the GPU itself notes the
-# time at two marks, called :term:`events <event>`.
+# before the clock starts. And it works on its own, so we *wait* for it before we look
+# at the clock. The GPU has one, too: it notes the time at ``begin`` and at ``end``.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
     A = A.to(device)
@@ -67,13 +65,13 @@ if device.type == "cuda":  # a GPU from NVIDIA or AMD
 del A, B, C  # they fill more than a gigabyte
 
 # %%
-# If you don't have such a GPU, nothing is printed. The tab shows what an NVIDIA H100
-# did. But one try tells you little. So we repeated both additions, on the H100 and on
-# the sixteen CPU cores beside it, until the times agreed. ``A + B`` took
-# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on the CPU and
-# :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU, so
-# the GPU was :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` as fast. The single try had given a third of that.
+# If you don't have such a GPU, nothing is printed, but the tab shows what an NVIDIA
+# H100 did. One try can be far off, so we repeated both additions and took the time in
+# the middle. On the H100's computer, ``A + B`` took
+# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on sixteen CPU
+# cores and :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the
+# GPU: :timing:`vector-add speedup "GPU, new result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` as fast.
 #
 # So the promise is kept! We could stop here, and many people do.
 #
@@ -81,15 +79,53 @@ del A, B, C  # they fill more than a gigabyte
 # -----------------
 #
 # Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
-# vector for the result. If we have one already, PyTorch can write the sum there:
-# ``torch.add(A, B, out=C)``. It's the same addition of the same numbers.
+# vector for the result. If we have one already, PyTorch can write the sum there. It's
+# the same addition of the same numbers:
 #
-# A ``Bench`` does what you've just done by hand: it calls a function many times, waits
-# for the GPU, and keeps the :term:`median` time. NumPy joins in: it adds on one core of
-# the CPU, and PyTorch on all of them. **Does it matter where the sum goes? Guess, then
-# run the cell.** (Its last two rows are for later.)
+# .. code-block:: python
+#
+#    C = A + B  # makes a new vector for the sum
+#    torch.add(A, B, out=C)  # writes the sum into a vector that we have
+#
+# **Does it matter where the sum goes? Guess before you read on:** how many times as
+# fast is the second line?
+#
+# It matters a lot! Here is what the H100's computer needed:
+#
+# .. list-table:: 99 million additions
+#    :header-rows: 1
+#
+#    * - where the sum goes
+#      - sixteen CPU cores
+#      - H100
+#      - the H100 is
+#    * - a new vector
+#      - :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3`
+#      - :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3`
+#      - :timing:`vector-add speedup "GPU, new result"/"torch, new result"
+#        @nvidia-h100-80gb-hbm3` as fast
+#    * - a vector that we have
+#      - :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`
+#      - :timing:`vector-add median "GPU, same result" @nvidia-h100-80gb-hbm3`
+#      - :timing:`vector-add speedup "GPU, same result"/"torch, same result"
+#        @nvidia-h100-80gb-hbm3` as fast
+#
+# Look at the column of the cores. For the same sixteen, the second line was
+# :timing:`vector-add speedup "torch, same result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` as fast. The GPU's time hardly changed, so its lead has shrunk
+# from :timing:`vector-add speedup "GPU, new result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup "GPU, same result"/"torch, same
+# result" @nvidia-h100-80gb-hbm3`.
+#
+# Why is a new result so slow? The operating system has to find memory for it and clear
+# it, each time anew. On a GPU, PyTorch keeps the memory for the next result.
+#
+# All of these times are correct. But only one of the ratios answers the question that
+# you had. It's called the :term:`speed-up`: both sides do the same work, each as well
+# as it can. For the H100 and its sixteen cores, that's :timing:`vector-add speedup
+# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`.
 
-# folded: The functions that we time, with either result
+# folded: What we timed, and whether all of the sums are right
 
 # Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
 least_bytes = 12 * n
@@ -115,10 +151,7 @@ import numpy as np
 
 rng = np.random.default_rng(seed=1)
 
-# %%
-
-# folded: Are all of these sums right? Compared with float64, at an odd size
-
+# Compare each sum with float64, at an odd size.
 x, y = (rng.standard_normal(1_000_003).astype(np.float32) for _ in range(2))
 exact = x.astype(np.float64) + y
 tx, ty, reused = torch.from_numpy(x), torch.from_numpy(y), torch.zeros(x.size)
@@ -136,6 +169,10 @@ for way, total in sums.items():
 print(f"{'; '.join(sums)}: the exact sum, rounded once")
 
 # %%
+
+# folded: All of the times, and those of your own computer
+# A Bench calls a function many times, waits for the GPU, and keeps the median time.
+# NumPy adds on one core of the CPU, and PyTorch on all of them.
 
 a, b = (rng.standard_normal(n, dtype=np.float32) for _ in range(2))
 out = np.zeros_like(a)
@@ -156,33 +193,9 @@ if has_gpu:
     bench.time("GPU, there and back, same", *back, n=n, device=device)
 for timing in bench.timings:
     print(f"{timing.label:25} {1e3 * timing.median:8.2f} ms for {n:,} numbers")
-
-# %%
-
-# folded: All that the Bench noted, explained under "How we measure"
-
 bench.show()
 
 # %%
-# It matters a lot, for PyTorch. (On the H100's computer, NumPy hardly minds; a fold
-# further down says why.) Look at the two rows of ``torch``: on the H100's computer, the
-# same sixteen cores took :timing:`vector-add median "torch, same result"
-# @nvidia-h100-80gb-hbm3` in place of :timing:`vector-add median "torch, new result"
-# @nvidia-h100-80gb-hbm3`. The GPU's time hardly changed, so its lead has shrunk from
-# :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup "GPU, same result"/"torch, same
-# result" @nvidia-h100-80gb-hbm3`. And if you had divided NumPy's time with a new
-# result, you'd have announced :timing:`vector-add speedup "GPU, same result"/"NumPy,
-# new result" @nvidia-h100-80gb-hbm3`!
-#
-# Why is a new result so slow? The operating system has to find memory for it and clear
-# it, each time anew. On a GPU, PyTorch keeps the memory for the next result.
-#
-# All of these times are correct. But only one of the ratios answers the question that
-# you had. It's called the :term:`speed-up`: both sides do the same work, each as well
-# as it can. For the H100 and its sixteen cores, that's :timing:`vector-add speedup
-# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`.
-#
 # How fast can it be?
 # -------------------
 #
@@ -214,19 +227,54 @@ for card, bandwidth in bandwidths.items():
     print(f"{card}: {bandwidth / 1e9:,.0f} GB/s, so at least {floor_ms:.2f} ms")
 
 # %%
-# The H100 moved :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3`, of
-# the :spec:`H100 SXM bandwidth` on its data sheet. So no program can make this addition
-# much faster on that card.
-#
 # But 3.1 milliseconds is *less* than either of the tutorial's cards needs. That's
 # impossible, for any program. What happened? The tutorial's code waits for the GPU, so
 # the clock didn't stop too early. Perhaps the time came from a faster card, but we
-# can't know. The 320 milliseconds are the opposite: possible, but very slow. It was one
-# call, with a new result, and you've just seen what that costs.
+# can't know.
 #
-# In the figure, points are times and bars are floors. **Find the tutorial's GPU, and
-# the floors of its two cards.** (For the two hollow points others timed fewer
-# additions; we scaled their times to 99 million.)
+# And our question? The H100's :timing:`vector-add median "GPU, same result"
+# @nvidia-h100-80gb-hbm3` are above its floor, but not by much. It moved
+# :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3`, of the
+# :spec:`H100 SXM bandwidth` on its data sheet. So no program can make this addition
+# much faster on that card.
+#
+# **Now your own card.** Take its bandwidth from the data sheet, work out its floor, and
+# compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, and an
+# RTX 4090 :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser
+# </your_gpu>`.
+#
+# When the GPU loses
+# ------------------
+#
+# So far the vectors were on the GPU already. Yours may come from a file, so that they
+# lie in the CPU's memory, and you want the sum there, too. **Does the GPU still win?
+# Guess before you read on.**
+#
+# It doesn't. Two vectors have to cross the link between CPU and GPU, and then one has
+# to come back. This is called the *transfer*. There and back, with the addition, took
+# the H100's computer :timing:`vector-add median "GPU, there and back, same"
+# @nvidia-h100-80gb-hbm3`. Its CPU alone was done in
+# :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`, so this time
+# the *CPU* was :timing:`vector-add speedup "torch, same result"/"GPU, there and back,
+# same" @nvidia-h100-80gb-hbm3` as fast. It's like driving to another town because the
+# bread costs a cent less there.
+#
+# What helps is to do more with the data while they are there. If your program adds,
+# multiplies and transforms the same vectors a hundred times, you pay for the transfer
+# once.
+#
+# *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
+# for anything takes some microseconds. For 10 thousand numbers, the H100 took
+# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3` and its CPU
+# :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`. Where does it
+# break even? :doc:`Find out for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
+#
+# All of it in one figure
+# -----------------------
+#
+# Points are times, and bars are floors. (NumPy adds on one core. The hollow points were
+# measured by others.) **Find the tutorial's GPU, and the floors of its two cards. Then
+# find the way there and back.**
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -267,68 +315,32 @@ fig.set_label(
 plt.show()
 
 # %%
-# The tutorial's GPU lies left of both floors, where neither card can be. An A100 would
-# have been fast enough, and an RTX 3060 nearly.
-#
-# .. dropdown:: Did those two come close to floors of their own?
-#
-#    Yes, both of them. What our model says is the floor:
-#
-#    .. measured-by-others:: add-a100 add-rtx3060
-#
-# **Now your own card.** Take its bandwidth from the data sheet, work out its floor, and
-# compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, and an
-# RTX 4090 :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser
-# </your_gpu>`.
-#
-# When the GPU loses
-# ------------------
-#
-# So far the vectors were on the GPU already. Yours may come from a file, so that they
-# lie in the CPU's memory, and you want the sum there, too. **Does the GPU still win?
-# Guess before you read on.**
-#
-# It doesn't. Two vectors have to cross the link between CPU and GPU, and then one has
-# to come back. This is called the *transfer*. An H100's link has a rate, too:
+# The tutorial's GPU lies left of both floors, where neither card can be. And the way
+# there and back lies far to the right, on either side of the tutorial's CPU.
+
+# folded: Could a faster link save the day? The floor of the transfer
+# An H100's link has a rate, too. Even at its full rate, with one vector after the other
+# as in (A.to(device) + B.to(device)).cpu(), the transfer alone would take longer than
+# the sixteen cores need for the whole addition: they are done in two thirds of it.
 
 link = spec("PCIe 5 x16", "bandwidth")
 link_ms = 1e3 * 12 * n_then / link
 print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the transfer")
 
 # %%
-# That's if one vector goes after the other, as in ``(A.to(device) +
-# B.to(device)).cpu()``. The sixteen cores were done with the whole addition in
-# :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`, two thirds of
-# it. It's like driving to another town because the bread costs a cent less there.
-#
-# (A link carries as much each way, so a program that fetches one piece while it sends
-# the next would save a third, and draw level with the CPU:
-# :doc:`/tutorials/2_devices/09_copy_and_compute`.)
-#
-# And that's only the floor. Going there and back really took the H100's computer
-# :timing:`vector-add median "GPU, there and back, same" @nvidia-h100-80gb-hbm3`, even
-# with a vector ready for the sum. So the CPU alone was
-# :timing:`vector-add speedup "torch, same result"/"GPU, there and back, same"
-# @nvidia-h100-80gb-hbm3` as fast as the GPU. What helps is to do more with the data
-# while they are there. If your program adds, multiplies and transforms the same vectors
-# a hundred times, you pay for the transfer once.
-#
-# *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
-# for anything takes some microseconds. For 10 thousand numbers, the H100 took
-# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3` and its CPU
-# :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`. Where does it
-# break even? :doc:`Find out for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
-#
-# .. dropdown:: Why was the way so far above its floor? And is NumPy quicker?
+# .. dropdown:: Why was the way so far above this floor? And is NumPy quicker?
 #
 #    A GPU can't read ordinary memory, so the CPU first copied all the numbers to a
 #    place where the GPU can (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that).
-#    The link wasn't what it waited for.
+#    The link wasn't what it waited for. It also carries as much each way, so a program
+#    that fetches one piece while it sends the next would save a third, and draw level
+#    with the CPU: :doc:`/tutorials/2_devices/09_copy_and_compute`.
 #
-#    With a new result, there and back took :timing:`vector-add median "GPU, there and
-#    back" @nvidia-h100-80gb-hbm3`, much longer than a new result cost the sixteen cores
-#    above. An operating system clears new memory in small pieces, called *pages*, and
-#    most likely a single core saw to them. Compare new with new, and the CPU alone was
+#    That was with a vector ready for the sum. With a new one, there and back took
+#    :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`, much
+#    longer than a new result cost the sixteen cores above. An operating system clears
+#    new memory in small pieces, called *pages*, and most likely a single core saw to
+#    them. Compare new with new, and the CPU alone was
 #    :timing:`vector-add speedup "torch, new result"/"GPU, there and back"
 #    @nvidia-h100-80gb-hbm3` as fast.
 #
@@ -338,6 +350,14 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #    Linux for *huge* pages, of 2 MB in place of 4 kB. That may also be why NumPy's two
 #    times on the H100's computer are so close. PyTorch does so only if you set
 #    ``THP_MEM_ALLOC_ENABLE=1``.
+#
+# .. dropdown:: How close to their floors did cards of other people come?
+#
+#    For the two hollow points of the figure, others timed fewer additions, and we
+#    scaled their times to 99 million. An A100 would have been fast enough for the
+#    tutorial's time, and an RTX 3060 nearly:
+#
+#    .. measured-by-others:: add-a100 add-rtx3060
 #
 # Your turn
 # ---------
@@ -398,8 +418,8 @@ print(check(possible))
 print("""\
 1. Bytes set the floor: 12 for each float32 addition, divided by the memory's bandwidth.
    Work it out before you believe a time, yours too.
-2. The same GPU can be many times as fast or a few times, depending on what the CPU did.
-   Only the best time against the best is a speed-up.
+2. Give the CPU a fair chance first. Only its best time against the GPU's best is a
+   speed-up.
 3. Count the transfers if your data need them. For a single addition, they usually cost
    more than the GPU saves.""")
 

@@ -91,7 +91,7 @@ def test_quick_checks_printed_what_the_pages_say_of_them(median) -> None:
     ways = "torch, new result/cpu", "GPU, new result/cuda:0"
     slow, fast = (median("1_setup/02_first_speedup", f"vector-add/{way}/n=99000000") for way in ways)
     (quick,) = re.findall(r"so (\d+) times as fast", printed("1_setup/02_first_speedup"))
-    assert float(quick) == pytest.approx(slow / fast / 3, rel=0.05)
+    assert float(quick) < slow / fast / 2
 
 
 def test_three_timers_agree_and_the_quartiles_of_one_hardly_touch_the_others() -> None:

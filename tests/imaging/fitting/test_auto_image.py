@@ -178,7 +178,7 @@ def test_a_source_outside_of_the_field_is_told():
 
 def test_a_field_is_advised_that_does_not_take_long(monkeypatch):
     """As of a lens whose images are hundreds of beams apart: the longest baselines would make too many pixels."""
-    monkeypatch.setattr("firstlight.imaging.fitting.diagnosis._ADVISED_PIXELS", 96)
+    monkeypatch.setattr("firstlight.imaging.fitting.diagnosis.ADVISED_PIXELS", 96)
     sky = [Point(0.5), Point(0.4, east=4.0, north=-2.0)]
     vis = with_noise(observe(sky, uv_track(n_times=3)), 0.02, seed=0)
     [fault] = [message for _, message in image(vis, field=2.0).quality.faults if "outside" in message]

@@ -33,6 +33,7 @@ from firstlight.imaging.fitting.bregman import (
 )
 from firstlight.imaging.fitting.diagnosis import (
     ADVISED_PIXELS,
+    OUTSIDE,
     UNEXPLAINED,
     diagnose,
     dynamic_range_of,
@@ -42,6 +43,7 @@ from firstlight.imaging.fitting.diagnosis import (
 from firstlight.imaging.fitting.image_grid import choose_grid, leave_out_intra_site
 from firstlight.imaging.fitting.imaging_problem import ImagingProblem, hann_smooth, model_visibilities, whiten
 from firstlight.imaging.fitting.quality import (
+    EXCESS,
     SOURCE_FLOOR,
     ImageVerdict,
     Quality,
@@ -185,9 +187,10 @@ def image(
             break
         scale, quiet = scale / chi2, _SCALED
     grows = field is None and mask is None and _WIDER * found.coords.npix <= ADVISED_PIXELS
-    if grows and UNEXPLAINED in str(found.quality):
+    if grows and any(reason in str(found.quality) for reason in (UNEXPLAINED, OUTSIDE)):
         wider, less = _image(vis, field, cell_size, mask, draws, seed, device, _WIDER)
-        if less - 1 < _MUCH_BETTER * (chi2 - 1) and not wider.quality.has_excess:
+        runaway = wider.quality.has_excess and wider.quality.flux > EXCESS * found.quality.flux  # of artefacts
+        if less - 1 < _MUCH_BETTER * (chi2 - 1) and not runaway:
             said = f"chi² falls from {chi2:.3g} to {less:.3g} in this field, from one of {1 / _WIDER:.0%} of its width"
             found = replace(wider, choices=(*wider.choices, said))
     if scale == 1:

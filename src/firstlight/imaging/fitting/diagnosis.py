@@ -27,7 +27,7 @@ _OUTSIDE = 2.0  # times the largest residual in the field: sidelobes of these ar
 ADVISED_PIXELS = 640  # of the width of a field that is advised: an image of it takes a minute or two on a CPU
 _STEP, _SLOPE = 0.05, 4.0  # between the fluxes of windows, and their spectral index: no source has more
 _MAX_NAMED = 3  # windows
-UNEXPLAINED = "no gains of antennas explain what is left"
+UNEXPLAINED, OUTSIDE = "no gains of antennas explain what is left", "is outside of the field"
 _PHASES_FIRST = 0.5  # of what phases and amplitudes cure: more than that, and phases are to be calibrated
 
 
@@ -152,6 +152,6 @@ def source_outside(vis: Visibilities, model_vis: Complex, residual: Real, coords
     longest = ADVISED_PIXELS / (CELLS_PER_FRINGE * field * ARCSEC)
     shorter = f", and only baselines up to {longest:.2g} wavelengths" if longest < vis.lengths[there].max() else ""
     return (
-        f"a source {per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle is outside of "
-        f"the field: take one of {field:.2g} arcsec{shorter}"
+        f"a source {per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle {OUTSIDE}: "
+        f"take one of {field:.2g} arcsec{shorter}"
     )

@@ -51,9 +51,10 @@ def choose_grid(
     A field that was not asked for is so many times as wide as the source seems to need.
     """
     source_width = _suggest_field(vis, device) if field is None else field
-    if source_width and field is None:
-        source_width *= wider
     suggested = suggest_grid(vis, source_width)
+    if wider > 1:
+        source_width = wider * suggested.npix * suggested.cell_size
+        suggested = suggest_grid(vis, source_width)
     npix, size = suggested.npix, suggested.cell_size
     if cell_size is not None:
         if not 0 < cell_size <= _MAX_CELL * size:

@@ -390,13 +390,14 @@ draw(
 #    Add ``--self-calibrate``. :doc:`/tutorials/4_imaging/03_real_sky` does it with real
 #    data, and their largest residual falls to a quarter. Calibrate amplitudes, too,
 #    only if the report asks for it: they can move your flux scale.
-# 3. **No gains explain it.** Look where the largest residual is. In a file of the disk
-#    HD 142527, from the tests of `gpuvmem`__, it was just outside the mask. With a
-#    ``--mask`` of our own, a circle, it fell to half. But that didn't make the flux
-#    right, because two of the file's three spectral windows don't agree with the other.
-#    So image each ``--spw`` by itself, too. Or there is a source beyond the field, as
-#    the second image of the lens J0414+0534 was in a file of the VLBA. If the report
-#    names a field that shows both, take it. If not, try a wider one all the same.
+# 3. **No gains explain it.** Then the command has already tried a field twice as wide,
+#    unless you asked for one. It has compared spectral windows, too. In a file of the
+#    disk HD 142527, from the tests of `gpuvmem`__, two of three windows have less flux
+#    than the other, and no mask makes that right, so take ``--spw 0``. If the report
+#    names no window, look where the largest residual is, and try a ``--mask`` of your
+#    own. Or there is a source beyond the field, as the second image of the lens
+#    J0414+0534 was in a file of the VLBA. If the report names a field that shows both,
+#    take it.
 # 4. **It's still limited.** Show the restored map with contours from 5 times its rms,
 #    as ``my.png`` does, and don't believe faint pieces. Give the flux without an error
 #    bar, beside that of the shortest baselines, and hold the map beside ``tclean``'s

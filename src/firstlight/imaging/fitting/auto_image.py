@@ -33,7 +33,6 @@ from firstlight.imaging.fitting.bregman import (
 )
 from firstlight.imaging.fitting.diagnosis import (
     ADVISED_PIXELS,
-    OUTSIDE,
     UNEXPLAINED,
     diagnose,
     dynamic_range_of,
@@ -187,11 +186,11 @@ def image(
             break
         scale, quiet = scale / chi2, _SCALED
     grows = field is None and mask is None and _WIDER * found.coords.npix <= ADVISED_PIXELS
-    if grows and any(reason in str(found.quality) for reason in (UNEXPLAINED, OUTSIDE)):
+    if grows and UNEXPLAINED in str(found.quality):
         wider, less = _image(vis, field, cell_size, mask, draws, seed, device, _WIDER)
         runaway = wider.quality.has_excess and wider.quality.flux > EXCESS * found.quality.flux  # of artefacts
         if less - 1 < _MUCH_BETTER * (chi2 - 1) and not runaway:
-            said = f"chi² falls from {chi2:.3g} to {less:.3g} in this field, from one of {1 / _WIDER:.0%} of its width"
+            said = f"chi² is {less:.3g} in this field, and {chi2:.3g} in one {_WIDER} times as narrow"
             found = replace(wider, choices=(*wider.choices, said))
     if scale == 1:
         return found

@@ -25,9 +25,9 @@ _MIN_CURED = {False: 0.1, True: 0.5}  # of chi² above 1, for gains to be to bla
 _WIDE_PIXELS = 2048  # of the width of a map in which a source outside of the field is looked for
 _OUTSIDE = 2.0  # times the largest residual in the field: sidelobes of these are no brighter than they are
 ADVISED_PIXELS = 640  # of the width of a field that is advised: an image of it takes a minute or two on a CPU
-_STEP, _SLOPE = 0.05, 4.0  # between the fluxes of windows, and their spectral index: no source has more
+_STEP, _SLOPE = 0.05, 4.0  # how far windows' fluxes may be apart, and the steepest spectral index
 _MAX_NAMED = 3  # windows
-UNEXPLAINED, OUTSIDE = "no gains of antennas explain what is left", "is outside of the field"
+UNEXPLAINED = "no gains of antennas explain what is left"
 _PHASES_FIRST = 0.5  # of what phases and amplitudes cure: more than that, and phases are to be calibrated
 
 
@@ -121,8 +121,9 @@ def windows_that_disagree(vis: Visibilities, model_vis: Complex) -> str:
     )
     first, last = np.flatnonzero(vis.window == there[best])[[0, -1]]
     return (
-        f"Spectral windows disagree: on its baselines, {named} the flux of window {there[best]} (chi² {chi2[best]:.3g}). "
-        f"Image that one by itself: --spw {there[best]} of a measurement set, --channels {first}:{last + 1} of others"
+        f"Spectral windows disagree: on its baselines, {named} the flux of window {there[best]} "
+        f"(chi² {chi2[best]:.3g}). Image that one by itself (--spw {there[best]} of a measurement set, "
+        f"--channels {first}:{last + 1} of other data)"
     )
 
 
@@ -152,6 +153,6 @@ def source_outside(vis: Visibilities, model_vis: Complex, residual: Real, coords
     longest = ADVISED_PIXELS / (CELLS_PER_FRINGE * field * ARCSEC)
     shorter = f", and only baselines up to {longest:.2g} wavelengths" if longest < vis.lengths[there].max() else ""
     return (
-        f"a source {per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle {OUTSIDE}: "
-        f"take one of {field:.2g} arcsec{shorter}"
+        f"a source {per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle is outside of "
+        f"the field: take one of {field:.2g} arcsec{shorter}"
     )

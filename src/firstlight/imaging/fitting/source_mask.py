@@ -43,16 +43,18 @@ def find_source(problem: ImagingProblem, beam: Beam, vis: Visibilities) -> tuple
     whatever the gains are.
     """
     mask = np.zeros((problem.coords.npix, problem.coords.npix), bool)
-    before, noise, least, scales = mask, 1.0, None, _MASK_SCALES
+    before, grown, noise, least = mask, mask, 1.0, None
     for attempt in range(_MASK_PASSES):
         model, residual = _fit_in(problem, mask, f"where the source is, {attempt} of {_MASK_PASSES - 1}")
         if attempt and (noise := map_noise(residual, mask)) > MAX_MAP_NOISE:
             unexplained = _chi2_of_gains(vis, model, problem.coords)
-            if least is not None and len(scales) > 1 and not unexplained < _WORTH * least:
+            if least is not None and not unexplained < _WORTH * least:
+                before = grown
                 break
-            least = unexplained
-            scales = _MASK_SCALES[: 1 if residual.max() > -_SKEW * residual.min() else None]
-        before, mask = mask, _grow_mask(problem, beam, residual, model, mask, scales)
+            least, grown = unexplained, mask
+            if residual.max() > -_SKEW * residual.min():
+                grown = _grow_mask(problem, beam, residual, model, mask, _MASK_SCALES[:1])
+        before, mask = mask, _grow_mask(problem, beam, residual, model, mask)
         if not mask.any():
             break
     return (before, noise) if noise > MAX_MAP_NOISE else (mask, 1.0)
@@ -80,7 +82,12 @@ def _chi2_of_gains(vis: Visibilities, model: Real, coords: GridCoords) -> float:
 
 
 def _grow_mask(
-    problem: ImagingProblem, beam: Beam, residual: Real, model: Real, before: Mask, scales: Sequence[int]
+    problem: ImagingProblem,
+    beam: Beam,
+    residual: Real,
+    model: Real,
+    before: Mask,
+    scales: Sequence[int] = _MASK_SCALES,
 ) -> Mask:
     """Return the mask extended to where the model plus its residuals, in σ, stand out of the noise at any scale."""
     vis, coords = problem.vis, problem.coords

@@ -400,10 +400,9 @@ if name == "SPT0346-52" and degrees == 40:
 # .. dropdown:: Two real files whose gains weren't to blame
 #
 #    In a file of the disk HD 142527, from the tests of `gpuvmem
-#    <https://github.com/miguelcarcamov/gpuvmem>`__, the largest residual was just
-#    outside the mask. With a ``--mask`` of our own, a circle, it fell to half. But that
-#    didn't make the flux right, because two of the file's three spectral windows don't
-#    agree with the other. In a file of the lens J0414+0534, from the VLBA, the second
+#    <https://github.com/miguelcarcamov/gpuvmem>`__, two of three spectral windows have
+#    less flux than the other. No mask makes that right, so take the one that the report
+#    names, ``--spw 0``. In a file of the lens J0414+0534, from the VLBA, the second
 #    image of the source was beyond the field.
 #
 # .. dropdown:: Carry the gains over to CASA

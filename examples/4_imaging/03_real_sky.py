@@ -378,21 +378,23 @@ plt.show()
 #      - 0.217 (`frank`__ 1.2.3)
 #      - 0.216
 #    * - HD 142527 (ALMA, 700 GHz, from `gpuvmem`__)
-#      - 5.92
-#      - 5.96
+#      - 6.23
+#      - 6.24
 #      - 5.39, 5.71 and 5.90 (CASA's ``tclean``, with three masks)
-#      - 6.63
+#      - 6.74
 #
 # In other words, you can move the flux by 9 % if you choose another mask for
 # ``tclean``. So don't worry about a percent or two between programs, and don't quote an
 # error of 0.1 % either.
 #
 # Programs can also agree and be wrong together, if the data are. The shortest baselines
-# of HD 142527 see a tenth more than any of these images. So we imaged each of the
-# file's three spectral windows by itself. The first (``--spw 0``) has 7.59 Jy, with a
-# :math:`\chi^2` of 1.24, and the other two don't agree with it. In these two, 8,554 of
-# 27,029 rows share time, baseline and window with another row. We don't know why. But
-# try this with a file of your own, whenever its report leaves you no other way out.
+# of HD 142527 see more than any of these images, and the report says why: the file's
+# three spectral windows disagree, and the second has 0.81 times the flux of the first,
+# the third 0.68 times. No spectrum of dust is that steep. By itself, the first
+# (``--spw 0``) has 7.59 Jy, with a :math:`\chi^2` of 1.24. In the other two, 8,554 of
+# 27,029 rows share time, baseline and window with another row, and in about half of
+# these pairs, only one of the two fits the first window's image. It looks as if rows
+# were mixed up before we got the file.
 #
 # __ https://discsim.github.io/frank/
 # __ https://github.com/miguelcarcamov/gpuvmem

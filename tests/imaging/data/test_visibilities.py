@@ -39,6 +39,14 @@ def test_a_flagged_antenna_has_no_weight_and_its_data_stay():
     assert (flagged.data == vis.data).all()
 
 
+def test_windows_of_one_frequency_have_a_band():
+    """Their weighted mean is rounded, so it may differ from it."""
+    for seed in range(20):
+        frequency = np.full(2, np.random.default_rng(seed).uniform(2e11, 3e11))
+        vis = few(frequency=frequency)
+        assert replace(vis, weight=vis.weight * [[0.1], [0.7]]).band == 1
+
+
 def test_a_shift_moves_any_sky_in_every_channel_and_nothing_else():
     frequency = channels(230e9, 20e9, 3)
     here = with_noise(few(protoplanetary_disk(east=0.9, north=-1.3), frequency=frequency), 1e-14, seed=1)

@@ -15,7 +15,7 @@ import pytest
 from firstlight.imaging import DirtyImager, image, read_npz, suggest_grid
 from firstlight.imaging.data.visibilities import select_baselines
 from firstlight.imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import Point, protoplanetary_disk, sky_image
+from firstlight.imaging.simulate.skies import Point, Ring, protoplanetary_disk, sky_image
 
 FLUX = 0.2
 
@@ -178,7 +178,7 @@ def test_a_source_outside_of_the_field_is_told():
 
 def test_a_field_is_advised_that_does_not_take_long(monkeypatch):
     """As of a lens whose images are hundreds of beams apart: the longest baselines would make too many pixels."""
-    monkeypatch.setattr("firstlight.imaging.fitting.diagnosis._ADVISED_PIXELS", 96)
+    monkeypatch.setattr("firstlight.imaging.fitting.diagnosis.ADVISED_PIXELS", 96)
     sky = [Point(0.5), Point(0.4, east=4.0, north=-2.0)]
     vis = with_noise(observe(sky, uv_track(n_times=3)), 0.02, seed=0)
     [fault] = [message for _, message in image(vis, field=2.0).quality.faults if "outside" in message]
@@ -187,6 +187,28 @@ def test_a_field_is_advised_that_does_not_take_long(monkeypatch):
     told = image(select_baselines(vis, longest=float(longest)), field=float(field), draws=0)
     assert told.coords.npix <= 100
     assert abs(told.flux - 0.9) < 0.1
+
+
+def far_jet(seed):
+    """Nine antennas anywhere within a kilometre see a core, and two faint blobs that its sidelobes hide."""
+    antennas = np.zeros((9, 3))
+    antennas[:, :2] = np.random.default_rng(seed).normal(scale=300, size=(9, 2))
+    sky = [Point(1.0), Ring(0.3, 0, 0.4, north=-0.8), Ring(0.2, 0, 0.5, north=-1.6)]
+    return with_noise(observe(sky, uv_track(antennas, n_times=6)), 0.003, seed=0)
+
+
+def test_a_field_that_was_too_narrow_is_widened():
+    found = image(vis := far_jet(6), draws=0)
+    narrow = image(vis, field=found.coords.npix * found.coords.cell_size / 2, draws=0)
+    assert found.quality.chi2 - 1 < 0.6 * (narrow.quality.chi2 - 1)
+    assert found.flux == pytest.approx(1.5, rel=0.03)
+
+
+def test_what_is_brighter_than_the_deepest_hole_is_let_into_the_mask():
+    """The best gains of antennas do not explain it better, but artefacts are as often negative."""
+    found = image(far_jet(7), draws=0)
+    assert found.flux == pytest.approx(1.5, rel=0.05)
+    assert found.quality.chi2 < 20
 
 
 def test_baselines_within_a_site_do_not_make_the_field():

@@ -1,6 +1,7 @@
 """Why residuals are larger than noise, as it is told, and what advice comes with it."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, solve_gains
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fitting.auto_image import image
-from firstlight.imaging.fitting.diagnosis import diagnose
+from firstlight.imaging.fitting.diagnosis import diagnose, windows_that_disagree
 from firstlight.imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
 from firstlight.imaging.simulate.skies import Point, Ring
 
@@ -62,8 +63,43 @@ def test_what_no_gains_explain_is_located():
     verdict, message = told(with_noise(replace(CLEAN, data=CLEAN.data + more.data), 0.05, seed=1), 30.0, limited=True)
     assert verdict == "limited by calibration"
     assert "30 σ, 0.1 arcsec east and 0.1 north" in message
-    assert all(option in message for option in ("--field", "--mask", "--spw", "check_weights"))
+    assert all(option in message for option in ("--field", "--mask", "check_weights"))
     assert "Self-calibrate" not in message
+
+
+def three_windows(fluxes, gigahertz):
+    """Return visibilities of windows that see the same sky, each so many times as bright."""
+    track = uv_track(alma_antennas()[:20], n_times=8)
+    clean = observe([Ring(0.5, 0.4, 0.3, east=0.2)], track, 1e9 * np.array(gigahertz))
+    return clean.data, with_noise(
+        replace(clean, data=clean.data * np.array(fluxes)[:, None], window=np.arange(3)), 0.01, seed=1
+    )
+
+
+@pytest.mark.parametrize("antennas", [1, 0])
+def test_windows_that_disagree_are_named(antennas):
+    model, vis = three_windows([1.0, 0.8, 1.0], [230, 231, 233])
+    residual, chi2 = np.full((4, 4), 60.0), float((vis.weight * np.abs(vis.data - 0.95 * model) ** 2).mean()) / 2
+    seen = replace(vis, antennas=antennas * vis.antennas)
+    verdict, message = diagnose(seen, 0.95 * model, residual, GridCoords(0.1, 4), chi2, 50.0, limited=True)
+    assert verdict == "limited by calibration"
+    assert re.findall(r"window (\d) has (\S+) times", message) == [("1", "0.8")]
+    assert re.search(r"--spw [02] .* --channels (0:1|2:3)", message)
+
+
+@pytest.mark.parametrize(("slope", "error"), [(3, 0), (-1, 0.02), (0, 0.02)])
+def test_a_spectrum_is_no_disagreement(slope, error):
+    gigahertz = np.array([215, 230, 248])
+    model, vis = three_windows((gigahertz / 230) ** slope * [1, 1 + error, 1 - error], gigahertz)
+    assert not windows_that_disagree(vis, model)
+
+
+def test_noise_is_no_disagreement():
+    model, vis = three_windows([1, 1, 1], [230, 231, 232])
+    for seed in range(10):
+        assert not windows_that_disagree(with_noise(replace(vis, data=model), 5.0, seed=seed), model)
+    flagged = replace(vis, weight=vis.weight * [[1], [0], [0]])
+    assert not windows_that_disagree(flagged, model)
 
 
 def test_noise_has_no_cause():

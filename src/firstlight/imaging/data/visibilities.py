@@ -101,8 +101,8 @@ class Visibilities:
     @property
     def band(self) -> float:
         """The width of a channel about `mean_frequency` that holds all channels, in Hz; 1 for a single one."""
-        reach = 2 * np.abs(self.frequency - self.mean_frequency).max()
-        return float(reach + np.diff(np.unique(self.frequency)).min(initial=np.inf)) if reach else 1.0
+        steps = np.diff(np.unique(self.frequency))
+        return float(2 * np.abs(self.frequency - self.mean_frequency).max() + steps.min()) if steps.size else 1.0
 
 
 def flag(vis: Visibilities, mask: Mask) -> Visibilities:

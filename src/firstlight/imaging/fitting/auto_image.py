@@ -32,6 +32,8 @@ from firstlight.imaging.fitting.bregman import (
     interpolate,
 )
 from firstlight.imaging.fitting.diagnosis import (
+    ADVISED_PIXELS,
+    UNEXPLAINED,
     diagnose,
     dynamic_range_of,
     is_noise,
@@ -40,6 +42,7 @@ from firstlight.imaging.fitting.diagnosis import (
 from firstlight.imaging.fitting.image_grid import choose_grid, leave_out_intra_site
 from firstlight.imaging.fitting.imaging_problem import ImagingProblem, hann_smooth, model_visibilities, whiten
 from firstlight.imaging.fitting.quality import (
+    EXCESS,
     SOURCE_FLOOR,
     ImageVerdict,
     Quality,
@@ -54,6 +57,7 @@ from firstlight.imaging.units import angular_unit
 
 _QUIET = 0.5  # of the noise power that the weights promise: a fit to noise alone comes nowhere near it
 _SCALED, _MAX_SCALINGS = 0.95, 2  # the same once they were scaled, and how often they are
+_WIDER, _MUCH_BETTER = 2, 0.7  # times as wide a field is tried, and kept if chi² above 1 falls to that much of it
 _MAX_BREGMAN = 6
 _ADVICE = (
     "look where they are in the residual map. A source outside the mask needs a wider field, or a mask of yours; one "
@@ -181,6 +185,13 @@ def image(
         if scalings == _MAX_SCALINGS or not chi2 or max(chi2, rms(found.residual[~found.mask]) ** 2) > quiet:
             break
         scale, quiet = scale / chi2, _SCALED
+    grows = field is None and mask is None and _WIDER * found.coords.npix <= ADVISED_PIXELS
+    if grows and UNEXPLAINED in str(found.quality):
+        wider, less = _image(vis, field, cell_size, mask, draws, seed, device, _WIDER)
+        runaway = wider.quality.has_excess and wider.quality.flux > EXCESS * found.quality.flux  # of artefacts
+        if less - 1 < _MUCH_BETTER * (chi2 - 1) and not runaway:
+            said = f"chi² is {less:.3g} in this field, and {chi2:.3g} in one {_WIDER} times as narrow"
+            found = replace(wider, choices=(*wider.choices, said))
     if scale == 1:
         return found
     said = f"the weights are multiplied by {scale:.3g}: so much quieter is the noise of the residuals than they promise"
@@ -195,13 +206,14 @@ def _image(
     draws: int,
     seed: int,
     device: torch.device | str,
+    wider: int = 1,
 ) -> tuple[Image, float]:
-    """Return an image made with the weights as they are, and its reduced chi²."""
+    """Return an image made with the weights as they are, and its reduced chi², in so much wider a field."""
     # In seconds, as float32: so a UVFITS has them, and the same data make the same image, whatever file they were in.
     hertz = np.nan_to_num(vis.frequency, nan=1.0)[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
     vis, left_out = leave_out_intra_site(vis)
-    asked, width = choose_grid(vis, field, cell_size, device)
+    asked, width = choose_grid(vis, field, cell_size, device, wider)
     for finer in (1, 2):  # pixels of a fifth of a beam show the position of a bright point too coarsely
         coords = GridCoords(asked.cell_size / finer, asked.npix * finer)
         problem, beam, scaled_vis, unit = whiten(vis, coords, device)

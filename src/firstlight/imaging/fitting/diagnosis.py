@@ -24,7 +24,10 @@ _MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if 
 _MIN_CURED = {False: 0.1, True: 0.5}  # of chi² above 1, for gains to be to blame: where noise does not limit, and does
 _WIDE_PIXELS = 2048  # of the width of a map in which a source outside of the field is looked for
 _OUTSIDE = 2.0  # times the largest residual in the field: sidelobes of these are no brighter than they are
-_ADVISED_PIXELS = 640  # of the width of a field that is advised: an image of it takes a minute or two on a CPU
+ADVISED_PIXELS = 640  # of the width of a field that is advised: an image of it takes a minute or two on a CPU
+_STEP, _SLOPE = 0.05, 4.0  # how far windows' fluxes may be apart, and the steepest spectral index
+_MAX_NAMED = 3  # windows
+UNEXPLAINED = "no gains of antennas explain what is left"
 _PHASES_FIRST = 0.5  # of what phases and amplitudes cure: more than that, and phases are to be calibrated
 
 
@@ -62,10 +65,13 @@ def diagnose(
         return None
     unexplained = f"the image leaves {left:.0%} of the power of the data unexplained"
     reached = f"dynamic range {dynamic_range:.0f}; " if limited else ""
+    verdict: ImageVerdict = "limited by calibration" if limited else "doubtful"
+    windows = windows_that_disagree(vis, model_vis)
     if not vis.antennas.any():
         if left > _MAX_LEFT:
             return "not calibrated", f"{unexplained}: calibrate the data first"
-        return ("limited by calibration", f"{reached}the data do not say which antennas saw what") if limited else None
+        why = windows or "the data do not say which antennas saw what"
+        return (verdict, f"{reached}{why}") if limited or windows else None
     phases = solve_gains(vis, model_vis)
     because, scatter = describe_gains(phases), phases.phase_scatter
     random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or (limited and dynamic_range < _MIN_DYNAMIC_RANGE)
@@ -81,16 +87,44 @@ def diagnose(
     if cured < max(_MIN_CURED[not limited] * (chi2 - 1), MAX_SIGMA / math.sqrt(count)):
         if largest < MAX_RESIDUAL * math.sqrt(chi2):  # as large as chi² says, and no larger anywhere
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
-            return "limited by calibration" if limited else "doubtful", message
-        message += (
-            f"no gains of antennas explain what is left, {_where_largest(residual, coords)}. Try another --field "
-        )
-        message += "or --mask, and each --spw by itself; check_weights tells of the weights"
-        return ("limited by calibration", message) if limited else None
+            return verdict, message
+        advice = "Try another --field or --mask; check_weights tells of the weights"
+        message += f"{UNEXPLAINED}, {_where_largest(residual, coords)}. {windows or advice}"
+        return (verdict, message) if limited or windows else None
     if chi2 - with_phases > _PHASES_FIRST * cured:
         return "limited by calibration", f"{message}{because}. Self-calibrate phases"
     amplitudes = solve_gains(apply_gains(vis, phases), model_vis, amplitude=True)
     return "limited by calibration", f"{message}{describe_gains(amplitudes, amplitude=True)}. Self-calibrate amplitudes"
+
+
+def windows_that_disagree(vis: Visibilities, model_vis: Complex) -> str:
+    """Return which spectral windows have another flux than the one that fits best; empty if none has.
+
+    The flux of a window is how much of the model its own baselines see. Noise and any spectrum are allowed for.
+    """
+    data = np.where(vis.flagged, 0, vis.data)
+    squares = (np.abs(model_vis) ** 2, (data * model_vis.conj()).real, np.abs(data - model_vis) ** 2 / 2)
+    sums = [np.bincount(vis.window, (vis.weight * part).sum(axis=1)) for part in squares]
+    sums += [np.bincount(vis.window, part) for part in ((~vis.flagged).sum(axis=1), np.log(vis.frequency), None)]
+    there = np.flatnonzero((sums[0] > 0) & (sums[1] > 0))
+    if len(there) < 2:
+        return ""
+    power, seen, left, count, logs, channels = (part[there] for part in sums)
+    flux, chi2, logs = seen / power, left / count, logs / channels
+    best, variance = int(chi2.argmin()), np.maximum(chi2, 1) * power / seen**2
+    spectrum, noise = _SLOPE * np.abs(logs - logs[best]), MAX_SIGMA * np.sqrt(variance + variance[best])
+    off = np.flatnonzero(np.abs(np.log(flux / flux[best])) > _STEP + spectrum + noise)
+    if not off.size:
+        return ""
+    named = " and ".join(
+        f"window {there[k]} has {flux[k] / flux[best]:.2g} times (chi² {chi2[k]:.3g})" for k in off[:_MAX_NAMED]
+    )
+    first, last = np.flatnonzero(vis.window == there[best])[[0, -1]]
+    return (
+        f"Spectral windows disagree: on its baselines, {named} the flux of window {there[best]} "
+        f"(chi² {chi2[best]:.3g}). Image that one by itself (--spw {there[best]} of a measurement set, "
+        f"--channels {first}:{last + 1} of other data)"
+    )
 
 
 def _where_largest(residual: Real, coords: GridCoords) -> str:
@@ -116,7 +150,7 @@ def source_outside(vis: Visibilities, model_vis: Complex, residual: Real, coords
     east, north = (float(axis[brightest]) for axis in wide.sky_coordinates())
     per_arcsec, angle = angular_unit(distance[brightest])
     field = 2.5 * float(distance[brightest])
-    longest = _ADVISED_PIXELS / (CELLS_PER_FRINGE * field * ARCSEC)
+    longest = ADVISED_PIXELS / (CELLS_PER_FRINGE * field * ARCSEC)
     shorter = f", and only baselines up to {longest:.2g} wavelengths" if longest < vis.lengths[there].max() else ""
     return (
         f"a source {per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle is outside of "

@@ -44,11 +44,17 @@ def leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ..
 
 
 def choose_grid(
-    vis: Visibilities, field: float | None, cell_size: float | None, device: torch.device | str
+    vis: Visibilities, field: float | None, cell_size: float | None, device: torch.device | str, wider: int = 1
 ) -> tuple[GridCoords, str]:
-    """Return the grid of an image, and why it is as wide; the field and the cell size are as asked for, in arcsec."""
+    """Return the grid of an image, and why it is as wide; the field and the cell size are as asked for, in arcsec.
+
+    A field that was not asked for is so many times as wide as the source seems to need.
+    """
     source_width = _suggest_field(vis, device) if field is None else field
     suggested = suggest_grid(vis, source_width)
+    if wider > 1:
+        source_width = wider * suggested.npix * suggested.cell_size
+        suggested = suggest_grid(vis, source_width)
     npix, size = suggested.npix, suggested.cell_size
     if cell_size is not None:
         if not 0 < cell_size <= _MAX_CELL * size:
@@ -69,7 +75,8 @@ def choose_grid(
             f"{_MAX_PIXELS_ASKED * size:.3g} arcsec or less (0.01 is 10 mas), or leave out the longest baselines "
             "(select_baselines)"
         )
-    why = "as asked for" if field else "as the source needs" if source_width else "all that the shortest baseline sees"
+    needs = "as the source needs" if wider == 1 else f"{wider} times as wide as the source seems to need"
+    why = "as asked for" if field else needs if source_width else "all that the shortest baseline sees"
     return GridCoords(size, npix), why
 
 

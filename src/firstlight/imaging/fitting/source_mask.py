@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -28,6 +29,7 @@ _TV_STRENGTH_MASK = 4.0  # of the fits for the mask, as `TV_STRENGTH` is of the 
 _MASK_PASSES = 3
 _MASK_SCALES = (0, 2, 4, 8)  # beams, by which an image is smoothed to see what is faint and wide
 _WORTH = 0.95  # of the chi² of the best gains: more than that, and a wider mask is not worth it
+_SKEW = 1.5  # times as high as the deepest hole is a residual that is no artefact: these are as often negative
 DETECTION_THRESHOLD, _EDGE_THRESHOLD = 5.0, 2.5  # σ: what is a source, and how far down its mask reaches
 _PEAK_THRESHOLD = 0.05  # of the brightest pixel, below which nothing is taken for the edge of the source
 _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
@@ -41,14 +43,17 @@ def find_source(problem: ImagingProblem, beam: Beam, vis: Visibilities) -> tuple
     whatever the gains are.
     """
     mask = np.zeros((problem.coords.npix, problem.coords.npix), bool)
-    before, noise, least = mask, 1.0, None
+    before, grown, noise, least = mask, mask, 1.0, None
     for attempt in range(_MASK_PASSES):
         model, residual = _fit_in(problem, mask, f"where the source is, {attempt} of {_MASK_PASSES - 1}")
         if attempt and (noise := map_noise(residual, mask)) > MAX_MAP_NOISE:
             unexplained = _chi2_of_gains(vis, model, problem.coords)
             if least is not None and not unexplained < _WORTH * least:
+                before = grown
                 break
-            least = unexplained
+            least, grown = unexplained, mask
+            if residual.max() > -_SKEW * residual.min():
+                grown = _grow_mask(problem, beam, residual, model, mask, _MASK_SCALES[:1])
         before, mask = mask, _grow_mask(problem, beam, residual, model, mask)
         if not mask.any():
             break
@@ -76,14 +81,21 @@ def _chi2_of_gains(vis: Visibilities, model: Real, coords: GridCoords) -> float:
     return chi2_of_gains(vis, model_visibilities(model, vis, coords)) if vis.antennas.any() else math.inf
 
 
-def _grow_mask(problem: ImagingProblem, beam: Beam, residual: Real, model: Real, before: Mask) -> Mask:
+def _grow_mask(
+    problem: ImagingProblem,
+    beam: Beam,
+    residual: Real,
+    model: Real,
+    before: Mask,
+    scales: Sequence[int] = _MASK_SCALES,
+) -> Mask:
     """Return the mask extended to where the model plus its residuals, in σ, stand out of the noise at any scale."""
     vis, coords = problem.vis, problem.coords
     convolved = convolve(model, coords, beam) / beam.area if before.any() else np.zeros(model.shape)
     mask, highest = before & (model > 1), 0.0
     is_bright = (residual + convolved).max() > _BRIGHT_SOURCE
     beam_width = min(beam.major, 2 * beam.minor)  # of a snapshot, a beam can be long
-    for width in (scale * beam_width for scale in _MASK_SCALES):
+    for width in (scale * beam_width for scale in scales):
         taper = _gaussian_taper((vis.u**2 + vis.v**2) * ARCSEC**2, width)
         noise = math.sqrt((vis.weight * taper**2).sum() / vis.weight.sum())
         smooth_residual = _gaussian_smooth(residual, coords, width) / noise

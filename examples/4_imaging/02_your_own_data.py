@@ -386,9 +386,10 @@ if name == "SPT0346-52" and degrees == 40:
 #    their largest residual falls to a quarter. Calibrate amplitudes, too, only if the
 #    report asks for it: they can move your flux scale.
 # 2. **It names a source outside of the field.** Take the ``--field`` that it names.
-# 3. **No gains explain it.** It says where the largest residual is, so look there. If
-#    it's beside the mask, try a wider field or a ``--mask`` of your own. Then image
-#    each ``--spw`` by itself: maybe they don't agree.
+# 3. **No gains explain it.** Then the command has compared the spectral windows of the
+#    file. If the report names one, image it by itself. It has also tried a field twice
+#    as wide, unless you asked for one. If none of this helped, look where the largest
+#    residual is, and try a ``--mask`` of your own.
 # 4. **It's still limited.** Show the restored map with contours from 5 times its rms,
 #    as ``my.png`` does, and don't believe faint pieces. Give the flux without an error
 #    bar, beside that of the shortest baselines, and hold the map beside ``tclean``'s

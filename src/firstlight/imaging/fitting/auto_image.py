@@ -232,7 +232,7 @@ def _image(
     dynamic_range = dynamic_range_of(residual, where, model, beam, coords)
     model_vis = model_visibilities(model, scaled_vis, coords)
     cause = diagnose(
-        scaled_vis, model_vis, residual, coords, chi2, dynamic_range, limited=not is_noise(residual, where)
+        scaled_vis, model_vis, residual, coords, chi2, dynamic_range, noise_limited=is_noise(residual, where)
     )
     limited = cause is not None and cause[0] in ("limited by calibration", "not calibrated")
     if limited and (outside := source_outside(scaled_vis, model_vis, residual, coords)):

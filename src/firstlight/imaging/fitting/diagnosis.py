@@ -50,31 +50,33 @@ def diagnose(
     chi2: float,
     dynamic_range: float,
     *,
-    limited: bool,
+    noise_limited: bool,
 ) -> tuple[ImageVerdict, str] | None:
     """Return what makes residuals larger than noise, of data and what a model has of them, if anything does.
 
-    ``limited`` says that the residuals are far louder than noise, so that something else limits the image.
+    ``noise_limited`` says that the residuals are no louder than noise; else something other than noise limits the image.
     """
     data = np.where(vis.flagged, 0, vis.data)
     count = int((~vis.flagged).sum())
     power, largest = float((vis.weight * np.abs(data) ** 2).sum()) / 2 / count - 1, float(np.abs(residual).max())
     left = (chi2 - 1) / power if (chi2 - 1) * math.sqrt(count) > _SURE else 0.0
     is_larger = largest > MAX_SIGMA or (chi2 - 1) * math.sqrt(count) > MAX_SIGMA
-    if not limited and left < _MAX_LEFT and not is_larger:
+    if noise_limited and left < _MAX_LEFT and not is_larger:
         return None
     unexplained = f"the image leaves {left:.0%} of the power of the data unexplained"
-    reached = f"dynamic range {dynamic_range:.0f}; " if limited else ""
-    verdict: ImageVerdict = "limited by calibration" if limited else "doubtful"
+    reached = "" if noise_limited else f"dynamic range {dynamic_range:.0f}; "
+    verdict: ImageVerdict = "doubtful" if noise_limited else "limited by calibration"
     windows = windows_that_disagree(vis, model_vis)
     if not vis.antennas.any():
         if left > _MAX_LEFT:
             return "not calibrated", f"{unexplained}: calibrate the data first"
         why = windows or "the data do not say which antennas saw what"
-        return (verdict, f"{reached}{why}") if limited or windows else None
+        return (verdict, f"{reached}{why}") if windows or not noise_limited else None
     phases = solve_gains(vis, model_vis)
     because, scatter = describe_gains(phases), phases.phase_scatter
-    random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or (limited and dynamic_range < _MIN_DYNAMIC_RANGE)
+    random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or (
+        not noise_limited and dynamic_range < _MIN_DYNAMIC_RANGE
+    )
     if left > _MAX_LEFT or random:
         advice = "Calibrate the data first, or image their closure quantities"
         if largest < MAX_RESIDUAL * math.sqrt(chi2):
@@ -84,13 +86,13 @@ def diagnose(
     message = f"{reached}chi² is {chi2:.3g}, with the best phases of antennas {with_phases:.3g}, "
     message += f"and with the best amplitudes {with_both:.3g}: "
     cured = chi2 - min(with_phases, with_both)
-    if cured < max(_MIN_CURED[not limited] * (chi2 - 1), MAX_SIGMA / math.sqrt(count)):
+    if cured < max(_MIN_CURED[noise_limited] * (chi2 - 1), MAX_SIGMA / math.sqrt(count)):
         if largest < MAX_RESIDUAL * math.sqrt(chi2):  # as large as chi² says, and no larger anywhere
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
             return verdict, message
         advice = "Try another --field or --mask; check_weights tells of the weights"
         message += f"{UNEXPLAINED}, {_where_largest(residual, coords)}. {windows or advice}"
-        return (verdict, message) if limited or windows else None
+        return (verdict, message) if windows or not noise_limited else None
     if chi2 - with_phases > _PHASES_FIRST * cured:
         return "limited by calibration", f"{message}{because}. Self-calibrate phases"
     amplitudes = solve_gains(apply_gains(vis, phases), model_vis, amplitude=True)

@@ -112,9 +112,12 @@ def windows_that_disagree(vis: Visibilities, model_vis: Complex) -> str:
     if len(there) < 2:
         return ""
     power, seen, left, count, logs, channels = (part[there] for part in sums)
-    flux, chi2, logs = seen / power, left / count, logs / channels
+    flux, chi2, log_frequency = seen / power, left / count, logs / channels
     best, variance = int(chi2.argmin()), np.maximum(chi2, 1) * power / seen**2
-    spectrum, noise = _SLOPE * np.abs(logs - logs[best]), MAX_SIGMA * np.sqrt(variance + variance[best])
+    spectrum, noise = (
+        _SLOPE * np.abs(log_frequency - log_frequency[best]),
+        MAX_SIGMA * np.sqrt(variance + variance[best]),
+    )
     off = np.flatnonzero(np.abs(np.log(flux / flux[best])) > _STEP + spectrum + noise)
     if not off.size:
         return ""

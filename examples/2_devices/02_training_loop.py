@@ -20,15 +20,15 @@ pictures of digits.
 # Copy this
 # ---------
 #
-# Choose the device once. Then two lines are new, and a third one has to stand in the
-# right place:
+# Choose the device once. Then two lines are new, and the optimizer comes after the
+# first of them:
 #
 # .. code-block:: python
 #
 #    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 #
 #    model = YourModel().to(device)  # new: the weights move, once
-#    optimizer = torch.optim.Adam(model.parameters())  # after the move
+#    optimizer = torch.optim.Adam(model.parameters())  # after the move is always right
 #    for epoch in range(5):
 #        for x, y in loader:
 #            x, y = x.to(device), y.to(device)  # new: each batch moves
@@ -38,16 +38,41 @@ pictures of digits.
 #            optimizer.step()
 #
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
-# move. So the loop needs no ``if``, and you can test it on your laptop. The model moves
-# *in place*, but a batch doesn't: ``x.to(device)`` alone would leave ``x`` where it is.
-# Keep what it returns.
+# move. So the loop needs no ``if``, and you can test it on your laptop.
+#
+# Forget one
+# ----------
+#
+# Suppose you're in a hurry. **Which of these three slips stops with an error? Guess.**
+#
+# a. You write ``model.to(device)``, and don't keep what it returns.
+# b. You write ``x.to(device)``, and don't keep what it returns.
+# c. You move ``x``, but forget ``y``.
+#
+# The first one isn't a slip at all, because a model moves *in place*. A batch doesn't:
+# ``x.to(device)`` makes another :term:`tensor`, and ``x`` stays where it was. So (b)
+# stops in the first layer. If that's a convolution, `you get`__
+#
+# .. code-block:: text
+#
+#    RuntimeError: Input type (torch.FloatTensor) and weight type
+#    (torch.cuda.FloatTensor) should be the same …
+#
+# Read it slowly. The weights are ``cuda``, and the input isn't, so it's the input that
+# stayed at home. With (c), the network runs, and the *loss* stops, with the error that
+# you know from :doc:`the last page </tutorials/2_devices/01_moving>`: *Expected all
+# tensors to be on the same device*. It calls the labels ``target``. In other words, an
+# error names the line that noticed. Look for what you forgot in the line that moves.
+#
+# __ https://github.com/Lightning-AI/pytorch-lightning/issues/20456
 #
 # A whole script
 # --------------
 #
-# Let's put a script around these lines. We need something to learn: 1,797 pictures of
-# handwritten digits, 8 × 8 pixels each. A *loader* draws pictures with their labels
-# from a *data set* in a random order, and stacks them into a *batch*.
+# Let's put a script around the loop. It needs something to learn: 1,797 pictures of
+# handwritten digits, 8 × 8 pixels each.
+
+# folded: The digits, in two data sets
 
 import time
 
@@ -67,8 +92,7 @@ train_set, test_set = random_split(
 )
 
 # %%
-# The network is a class: ``__init__`` makes the layers, and ``forward`` says how a
-# batch goes through them. You call ``model(x)``, and PyTorch calls ``forward``.
+# And it needs a network. Ours is small, and nothing in it knows of a GPU:
 
 
 class CNN(nn.Module):
@@ -87,6 +111,14 @@ class CNN(nn.Module):
         return self.decide(self.look(x))
 
 
+# %%
+
+# folded: new_model makes one of them: build, move, show it a picture
+# How many numbers leave the convolutions? You could work it out: 32 maps of 2 × 2, so
+# 128. LazyLinear finds out by itself, from the first picture, and has no weights until
+# then. So the optimizer comes after that picture.
+
+
 def new_model():
     picture, _ = train_set[0]
     model = CNN(colours=len(picture)).to(device)
@@ -95,11 +127,7 @@ def new_model():
 
 
 # %%
-# How many numbers leave the convolutions? You could work it out: 32 maps of 2 × 2, so
-# 128. ``LazyLinear`` finds out by itself, from the first picture. It has no weights
-# until then, so the order is: build, move, show it a picture, make the optimizer.
-#
-# In ``new_model`` the weights move. In the loop, each batch does:
+# Now the loop, with the line that moves each batch:
 
 
 def train(model, loader, optimizer, epochs=5):
@@ -116,20 +144,20 @@ def train(model, loader, optimizer, epochs=5):
     return torch.stack(losses).tolist()  # waits for the device, once
 
 
+# %%
+# The loss stays on the device, because ``loss.item()`` or a ``print`` in each step
+# would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
+
+# folded: score counts what is right, and start makes a model and all that it needs
+# model.train() and model.eval() tell layers such as dropout whether you are training.
+# eval() doesn't switch the gradients off, so no_grad does.
+
+
 @torch.no_grad()
 def score(model, loader):
     model.eval()
     right = sum((model(x.to(device)).argmax(1).cpu() == y).sum() for x, y in loader)
     return right.item() / len(loader.dataset)
-
-
-# %%
-# The loss stays on the device, because ``loss.item()`` or a ``print`` in each step
-# would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
-# ``model.train()`` and ``model.eval()`` tell layers such as dropout whether you are
-# training. ``eval()`` doesn't switch the gradients off, so ``no_grad`` does.
-#
-# Let's run it. ``start`` makes all that a run needs, in the right order:
 
 
 def start(batch):
@@ -139,6 +167,9 @@ def start(batch):
     optimizer = torch.optim.Adam(model.parameters())
     return model, loader, optimizer
 
+
+# %%
+# Let's run it:
 
 tests = DataLoader(test_set, 256)
 run = start(batch=64)
@@ -190,10 +221,17 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3`
 #
-# Divide, and compare with your guess. With a single picture, the H100 *lost*. Was it
-# busy with the arithmetic? Then its time should grow with the number of pictures. But
-# with 256 pictures, it took only a little longer than with one. So it can't have been
-# the arithmetic.
+# Divide, and compare with your guess. Two cores are an easy opponent, by the way.
+# Against the 16 that stand beside it, the H100 was
+# :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small, CPU/cpu/n=256"
+# @nvidia-h100-80gb-hbm3` as fast with 256 pictures, and
+# :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
+# @nvidia-h100-80gb-hbm3` as fast with the large network.
+#
+# And with a single picture, the H100 *lost*, even against two. Was it busy with the
+# arithmetic? Then its time should grow with the number of pictures. But with 256
+# pictures, it took only a little longer than with one. So it can't have been the
+# arithmetic.
 #
 # Think of a cook who makes any dish in a second, but gets each order on a slip of paper
 # that a waiter has to write. A step of our network is about 35 operations, one after
@@ -202,12 +240,6 @@ except RuntimeError as error:
 # the time the cook stands and waits. A larger batch makes each dish larger, for the
 # same number of slips. So the two ways to gain from a GPU are *a larger batch* and *a
 # larger network*, and the table shows both.
-#
-# Two cores are an easy opponent. Against the 16 that stand beside it, the H100 was
-# :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small, CPU/cpu/n=256"
-# @nvidia-h100-80gb-hbm3` as fast with 256 pictures, and
-# :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
-# @nvidia-h100-80gb-hbm3` as fast with the large network.
 #
 # **Guess first:** what will batches of 16, 64 and 256 do here? All three see each
 # picture five times.
@@ -230,18 +262,15 @@ faster = rows[0][2] / rows[-1][2]
 print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16.")
 
 # %%
-# (The steps are those of all five epochs. A step takes longer than in the table above,
-# because it loads its batch, too.) Compare the tabs of the H100 and of the EPYC. With
-# 16 pictures, the H100's epochs took longer than those of the two cores, and with 256
-# they had caught up. A larger batch helps a CPU as well, because Python has to prepare
-# each operation there, too.
+# Compare the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took
+# longer than those of the two cores, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
 # learned less. With batches of 256, the loss has hardly begun to fall. So compare the
 # time to *the same score*, not the time of an epoch
 # (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
 
-# figure
+# folded: The loss in each step, for the three sizes of batch
 # sphinx_gallery_thumbnail_number = 1
 
 fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
@@ -262,8 +291,23 @@ plt.show()
 #
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
 # *and* what the optimizer has gathered, because Adam remembers two averages for each
-# weight. A file with all of it is called a *checkpoint*. Write one after each epoch, in
-# Colab to your Drive, because its disk goes with the session:
+# weight. A file with all of it is called a *checkpoint*:
+#
+# .. code-block:: python
+#
+#    # after each epoch
+#    states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+#    torch.save(states | {"epoch": epoch}, file)
+#
+#    # tomorrow, with a new model and a new optimizer
+#    saved = torch.load(file, map_location=device)  # from any device to this one
+#    model.load_state_dict(saved["model"])
+#    optimizer.load_state_dict(saved["optimizer"])
+#
+# ``map_location`` lets you train on the GPU and go on at home. (In Colab, write the
+# file to your Drive, because Colab's own disk goes with the session.)
+
+# folded: These lines as two functions, save and load
 
 
 def save(file, epoch, model, optimizer):
@@ -280,8 +324,8 @@ def load(file, model, optimizer):
 
 
 # %%
-
-# folded: Try it: a run is killed after three epochs, and goes on from its file
+# Let's kill a run after three epochs, and go on from its file. **With which loss will
+# it go on?**
 
 import tempfile
 from pathlib import Path
@@ -301,10 +345,14 @@ print(f"loss {before[0]:.2f} at first, {before[-1]:.2f} after {epoch} epochs")
 print(f"loaded: {after[0]:.2f} at first, {after[-1]:.2f} after 5")
 
 # %%
-# ``map_location`` lets you train on the GPU and go on at home. In the fold, the loss
-# goes on where it had stopped.
+# It went on where it had stopped, and not from the beginning.
 #
-# Now let something go wrong. We make a new network, but keep the optimizer that we had:
+# One thing can still go wrong, without an error. An optimizer holds the weights that it
+# was made from. If you make a new model in a notebook and keep the old optimizer, it
+# trains a network that you no longer use. So whenever you make a model, make its
+# optimizer in the next line.
+
+# folded: See it learn nothing: a new network with the old optimizer
 
 again = start(batch=64)
 stuck = train(again[0], loader, optimizer)  # the *old* optimizer
@@ -313,10 +361,6 @@ print(f"old optimizer: loss {stuck[0]:.2f} at first, {stuck[-1]:.2f} at the end"
 print(f"its own:       loss {moved[0]:.2f} at first, {moved[-1]:.2f} at the end")
 
 # %%
-# The first run raised no error, and learned nothing at all. An optimizer holds the
-# weights that it was made from, here those of a network that you no longer use. It's an
-# easy mistake in a notebook, where old variables live on. So whenever you make a model,
-# make its optimizer in the next line.
 
 # folded: The same loop in a trainer, such as d2l's or Lightning's
 # non_blocking=True gains little here, because this loader doesn't pin its memory.
@@ -352,12 +396,17 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # Your turn
 # ---------
 #
-# Write the loop yourself, for any device. ``train_anywhere`` trains the model for one
-# pass over ``batches``, a list of pairs ``(x, y)`` on the CPU, with
-# ``torch.optim.SGD(…, lr=0.1)`` and the cross-entropy, and returns the losses as a list
-# of Python's numbers. Put your answer where the dots are, and run ``firstlight try
-# 02_training_loop.py``. It takes a second. The checker has no GPU, but a device that
-# notices what you didn't move.
+# Write the loop yourself, for any device. ``train_anywhere`` gets a model and
+# ``batches``, a list of pairs ``(x, y)`` on the CPU. It should
+#
+# - train the model on ``device``, for one pass over the batches;
+# - take its steps with ``torch.optim.SGD(…, lr=0.1)``;
+# - use the cross-entropy as its loss;
+# - return the loss of each batch, in a list of Python's numbers.
+#
+# Put your answer where the dots are, and run ``firstlight try 02_training_loop.py``. It
+# takes a second. The checker has no GPU, but a device that notices what you didn't
+# move.
 
 
 def train_anywhere(model, batches, device): ...
@@ -500,7 +549,8 @@ print("""\
 # ``new_model`` and ``LazyLinear`` find out both.
 #
 # **Your own labels** have to be integers, because a label is an index. ``int32`` is
-# refused, so write ``labels.long()``, which makes ``int64`` of them.
+# refused, and so is ``float32``. Write ``labels.long()``, which makes ``int64`` of
+# them. (The fold under the first run has the error.)
 #
 # **A loss curve that grows while you watch.** Write it for TensorBoard (``pip install
 # tensorboard``), every hundred steps or so, because ``add_scalar`` waits for the GPU
@@ -531,12 +581,6 @@ print("""\
 # With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your program
 # goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast`` computes with 16
 # bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`).
-#
-# On the H100, pinned memory made a copy of 4 MB :timing:`pinned-memory speedup "to the
-# GPU, pinned/cuda:0/n=4194304"/"to the GPU, pageable/cuda:0/n=4194304"
-# @nvidia-h100-80gb-hbm3` as fast, and 16 bits made the product of two large matrices
-# :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32"
-# @nvidia-h100-80gb-hbm3` as fast.
 #
 # We left both off, because neither makes a launch any shorter, and ``autocast`` even
 # adds some.

@@ -20,15 +20,15 @@ pictures of digits.
 # Copy this
 # ---------
 #
-# Choose the device once. Then two lines are new, and a third one has to stand in the
-# right place:
+# Choose the device once. Then two lines are new, and the optimizer comes after the
+# first of them:
 #
 # .. code-block:: python
 #
 #    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 #
 #    model = YourModel().to(device)  # new: the weights move, once
-#    optimizer = torch.optim.Adam(model.parameters())  # after the move
+#    optimizer = torch.optim.Adam(model.parameters())  # after the move is always right
 #    for epoch in range(5):
 #        for x, y in loader:
 #            x, y = x.to(device), y.to(device)  # new: each batch moves
@@ -43,38 +43,36 @@ pictures of digits.
 # Forget one
 # ----------
 #
-# Let's write the two new lines a little differently. **On a GPU, which of these three
-# stops with an error? Guess all three, and open the fold.**
+# Suppose you're in a hurry. **Which of these three slips stops with an error? Guess.**
 #
-# .. code-block:: python
+# a. You write ``model.to(device)``, and don't keep what it returns.
+# b. You write ``x.to(device)``, and don't keep what it returns.
+# c. You move ``x``, but forget ``y``.
 #
-#    model.to(device)   # (a) nobody keeps what .to returns
-#    x.to(device)       # (b) nor here
-#    x = x.to(device)   # (c) x is kept, and y stays behind
+# The first one isn't a slip at all, because a model moves *in place*. A batch doesn't:
+# ``x.to(device)`` makes another :term:`tensor`, and ``x`` stays where it was. So (b)
+# stops in the first layer. If that's a convolution, `you get`__
 #
-# .. dropdown:: Which of them?
+# .. code-block:: text
 #
-#    (a) works. A *model* moves in place: ``.to`` goes through its weights and moves
-#    each of them, and returns the same model.
+#    RuntimeError: Input type (torch.FloatTensor) and weight type
+#    (torch.cuda.FloatTensor) should be the same …
 #
-#    (b) doesn't. A *tensor* never moves in place. ``x.to(device)`` makes a copy on the
-#    GPU, nobody keeps it, and ``x`` is where it was. So ``model(x)`` stops. PyTorch
-#    says that the "input type" and the "weight type" should be the same, or that it
-#    "expected all tensors to be on the same device".
+# Read it slowly. The weights are ``cuda``, and the input isn't, so it's the input that
+# stayed at home. With (c), the network runs, and the *loss* stops, with the error that
+# you know from :doc:`the last page </tutorials/2_devices/01_moving>`: *Expected all
+# tensors to be on the same device*. It calls the labels ``target``. In other words, an
+# error names the line that noticed. Look for what you forgot in the line that moves.
 #
-#    (c) gets a step further, and stops at the loss, because the labels are still on the
-#    CPU. :doc:`/tutorials/2_devices/01_moving` reads such an error, and finds the line.
-#
-# And the third line, the optimizer? Before the move it often works, too, but not with
-# every kind of device. After the move is always right.
+# __ https://github.com/Lightning-AI/pytorch-lightning/issues/20456
 #
 # A whole script
 # --------------
 #
-# Let's put a script around these lines. We need something to learn: 1,797 pictures of
+# Let's put a script around the loop. It needs something to learn: 1,797 pictures of
 # handwritten digits, 8 × 8 pixels each.
 
-# folded: The pictures, and a loader's data sets to train with and to test with
+# folded: The digits, in two data sets
 
 import time
 
@@ -94,8 +92,7 @@ train_set, test_set = random_split(
 )
 
 # %%
-# And a small network that looks at them. You have one of your own, so don't dwell on
-# it. None of its lines knows of a GPU:
+# And it needs a network. Ours is small, and nothing in it knows of a GPU:
 
 
 class CNN(nn.Module):
@@ -116,11 +113,10 @@ class CNN(nn.Module):
 
 # %%
 
-# folded: How many numbers leave the convolutions? LazyLinear finds out by itself
-
-# You could work it out: 32 maps of 2 × 2, so 128. A lazy layer takes it from the first
-# picture. It has no weights until then, so the order is: build, move, show it a
-# picture, make the optimizer.
+# folded: new_model makes one of them: build, move, show it a picture
+# How many numbers leave the convolutions? You could work it out: 32 maps of 2 × 2, so
+# 128. LazyLinear finds out by itself, from the first picture, and has no weights until
+# then. So the optimizer comes after that picture.
 
 
 def new_model():
@@ -131,7 +127,7 @@ def new_model():
 
 
 # %%
-# Its weights move once, when it is made. In the loop, each batch does:
+# Now the loop, with the line that moves each batch:
 
 
 def train(model, loader, optimizer, epochs=5):
@@ -149,9 +145,10 @@ def train(model, loader, optimizer, epochs=5):
 
 
 # %%
+# The loss stays on the device, because ``loss.item()`` or a ``print`` in each step
+# would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
 
-# folded: How many are right? And what runs need, in the right order
-
+# folded: score counts what is right, and start makes a model and all that it needs
 # model.train() and model.eval() tell layers such as dropout whether you are training.
 # eval() doesn't switch the gradients off, so no_grad does.
 
@@ -170,6 +167,9 @@ def start(batch):
     optimizer = torch.optim.Adam(model.parameters())
     return model, loader, optimizer
 
+
+# %%
+# Let's run it:
 
 tests = DataLoader(test_set, 256)
 
@@ -229,10 +229,17 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3`
 #
-# Divide, and compare with your guess. With a single picture, the H100 *lost*. Was it
-# busy with the arithmetic? Then its time should grow with the number of pictures. But
-# with 256 pictures, it took only a little longer than with one. So it can't have been
-# the arithmetic.
+# Divide, and compare with your guess. Two cores are an easy opponent, by the way.
+# Against the 16 that stand beside it, the H100 was
+# :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small, CPU/cpu/n=256"
+# @nvidia-h100-80gb-hbm3` as fast with 256 pictures, and
+# :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
+# @nvidia-h100-80gb-hbm3` as fast with the large network.
+#
+# And with a single picture, the H100 *lost*, even against two. Was it busy with the
+# arithmetic? Then its time should grow with the number of pictures. But with 256
+# pictures, it took only a little longer than with one. So it can't have been the
+# arithmetic.
 #
 # Think of a cook who makes any dish in a second, but gets each order on a slip of paper
 # that a waiter has to write. A step of our network is about 35 operations, one after
@@ -241,12 +248,6 @@ except RuntimeError as error:
 # the time the cook stands and waits. A larger batch makes each dish larger, for the
 # same number of slips. So the two ways to gain from a GPU are *a larger batch* and *a
 # larger network*, and the table shows both.
-#
-# (Two cores are an easy opponent. Against the 16 that stand beside it, the H100 was
-# :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small, CPU/cpu/n=256"
-# @nvidia-h100-80gb-hbm3` as fast with 256 pictures, and
-# :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
-# @nvidia-h100-80gb-hbm3` as fast with the large network.)
 #
 # **Guess first:** what will batches of 16, 64 and 256 do here? All three see each
 # picture five times.
@@ -277,7 +278,7 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 # time to *the same score*, not the time of an epoch
 # (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
 
-# figure
+# folded: The loss in each step, for the three sizes of batch
 # sphinx_gallery_thumbnail_number = 1
 
 fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
@@ -298,23 +299,23 @@ plt.show()
 #
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
 # *and* what the optimizer has gathered, because Adam remembers two averages for each
-# weight. A file with all of it is called a *checkpoint*. Write one after each epoch, in
-# Colab to your Drive, because its disk goes with the session:
+# weight. A file with all of it is called a *checkpoint*:
 #
 # .. code-block:: python
 #
+#    # after each epoch
 #    states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-#    torch.save(states, "checkpoint.pt")
+#    torch.save(states | {"epoch": epoch}, file)
 #
-#    saved = torch.load("checkpoint.pt", map_location=device)
+#    # tomorrow, with a new model and a new optimizer
+#    saved = torch.load(file, map_location=device)  # from any device to this one
 #    model.load_state_dict(saved["model"])
 #    optimizer.load_state_dict(saved["optimizer"])
 #
-# ``map_location`` lets you train on the GPU and go on at home. Let's try it. A run is
-# killed after three epochs, and another one goes on from its file. **Where will its
-# loss begin?**
+# ``map_location`` lets you train on the GPU and go on at home. (In Colab, write the
+# file to your Drive, because Colab's own disk goes with the session.)
 
-# folded: The same lines as two functions, with the number of the epoch
+# folded: These lines as two functions, save and load
 
 
 def save(file, epoch, model, optimizer):
@@ -331,6 +332,8 @@ def load(file, model, optimizer):
 
 
 # %%
+# Let's kill a run after three epochs, and go on from its file. **With which loss will
+# it go on?**
 
 import tempfile
 from pathlib import Path
@@ -350,22 +353,20 @@ print(f"loss {before[0]:.2f} at first, {before[-1]:.2f} after {epoch} epochs")
 print(f"loaded: {after[0]:.2f} at first, {after[-1]:.2f} after 5")
 
 # %%
-# It goes on where it had stopped, and not at the top.
+# It went on where it had stopped, and not from the beginning.
 #
-# And whenever you make a model, make its optimizer in the next line. In a notebook,
-# where old variables live on, it's easy to keep the old one. Nothing stops you then,
-# and nothing is learned:
+# One thing can still go wrong, without an error. An optimizer holds the weights that it
+# was made from. If you make a new model in a notebook and keep the old optimizer, it
+# trains a network that you no longer use. So whenever you make a model, make its
+# optimizer in the next line.
 
-# folded: A new network with an old optimizer
+# folded: See it learn nothing: a new network with the old optimizer
 
 again = start(batch=64)
 stuck = train(again[0], loader, optimizer)  # the *old* optimizer
 moved = train(*again)
 print(f"old optimizer: loss {stuck[0]:.2f} at first, {stuck[-1]:.2f} at the end")
 print(f"its own:       loss {moved[0]:.2f} at first, {moved[-1]:.2f} at the end")
-
-# The first run raised no error, and learned nothing at all. An optimizer holds the
-# weights that it was made from, here those of a network that you no longer use.
 
 # %%
 
@@ -403,12 +404,13 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # Your turn
 # ---------
 #
-# Write the loop yourself, for any device. ``train_anywhere``
+# Write the loop yourself, for any device. ``train_anywhere`` gets a model and
+# ``batches``, a list of pairs ``(x, y)`` on the CPU. It should
 #
-# - gets a model, a list of batches ``(x, y)`` on the CPU, and a device;
-# - goes through the batches once;
-# - uses the cross-entropy and ``torch.optim.SGD(…, lr=0.1)``;
-# - returns the losses, as a list of Python's numbers.
+# - train the model on ``device``, for one pass over the batches;
+# - take its steps with ``torch.optim.SGD(…, lr=0.1)``;
+# - use the cross-entropy as its loss;
+# - return the loss of each batch, in a list of Python's numbers.
 #
 # Put your answer where the dots are, and run ``firstlight try 02_training_loop.py``. It
 # takes a second. The checker has no GPU, but a device that notices what you didn't
@@ -555,7 +557,8 @@ print("""\
 # ``new_model`` and ``LazyLinear`` find out both.
 #
 # **Your own labels** have to be integers, because a label is an index. ``int32`` is
-# refused, so write ``labels.long()``, which makes ``int64`` of them.
+# refused, and so is ``float32``. Write ``labels.long()``, which makes ``int64`` of
+# them. (The fold under the first run has the error.)
 #
 # **A loss curve that grows while you watch.** Write it for TensorBoard (``pip install
 # tensorboard``), every hundred steps or so, because ``add_scalar`` waits for the GPU
@@ -585,8 +588,10 @@ print("""\
 #
 # With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your program
 # goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast`` computes with 16
-# bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`). We left both off,
-# because neither makes a launch any shorter, and ``autocast`` even adds some.
+# bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`).
+#
+# We left both off, because neither makes a launch any shorter, and ``autocast`` even
+# adds some.
 #
 # **A trainer**, such as d2l's or Lightning's, is a loop that calls you back, once for
 # the model and once for each batch. So the two new lines have names there, and in the

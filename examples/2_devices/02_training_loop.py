@@ -69,6 +69,8 @@ pictures of digits.
 # A whole script
 # --------------
 #
+# (If you train networks every day, go on with *Did it help?*)
+#
 # Let's put a script around the loop. It needs something to learn: 1,797 pictures of
 # handwritten digits, 8 × 8 pixels each.
 
@@ -172,14 +174,6 @@ def start(batch):
 # Let's run it:
 
 tests = DataLoader(test_set, 256)
-
-# %%
-# The loss stays on the device, because ``loss.item()`` or a ``print`` in each step
-# would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
-#
-# Let's run it. ``start`` makes a model, a loader and an optimizer, ``train`` runs the
-# loop, and ``score`` counts what the network gets right:
-
 run = start(batch=64)
 losses = train(*run)
 print("the weights are on", next(run[0].parameters()).device)
@@ -278,7 +272,7 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 # time to *the same score*, not the time of an epoch
 # (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
 
-# folded: The loss in each step, for the three sizes of batch
+# figure
 # sphinx_gallery_thumbnail_number = 1
 
 fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")

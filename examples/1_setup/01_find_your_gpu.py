@@ -90,9 +90,17 @@ except (AssertionError, RuntimeError) as error:
 # second how busy the GPU is (``GPU-Util``), and which programs are on it. If that's all
 # you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #
-# And if you read ``Torch not compiled with CUDA enabled`` instead, as on a computer
-# without a GPU? It looks worse than it is. An error is the good case, because you can
-# read it. Many programs contain this line:
+# **Is there no GPU in your computer?** Then you read ``Torch not compiled with CUDA
+# enabled``, and nothing is broken. You're done here, too: all other pages run on your
+# CPU, and show what a GPU did. When you want a GPU, Google lends you one. Open
+# https://colab.research.google.com, make a new notebook, and choose *Runtime*, *Change
+# runtime type*, *T4 GPU*. Then paste the two cells above. They should say ``True``,
+# ``Tesla T4``, ``(7, 5)`` and 500500, because the driver and PyTorch are installed
+# there already. It costs nothing, but after some hours the computer is gone with all
+# your files, so save them elsewhere.
+#
+# **Is there one, and it doesn't answer?** Then read on. An error is the good case,
+# because you can read it. Many programs contain this line:
 #
 # .. code-block:: python
 #
@@ -115,8 +123,8 @@ except (AssertionError, RuntimeError) as error:
 # you're *where the GPU is*. The computer of a cluster that you log in to seldom has
 # one, so ask for a job: ``srun -p <partition> --gres=gpu:1 -t 30 --pty bash`` (your
 # cluster's pages have the name of the partition). There, type ``nvidia-smi``. If it
-# prints its table, go on at row 3. If it doesn't, start at row 1 (in WSL, at row 2).
-# Stop at the first row where your computer says something else than it should:
+# prints its table, rows 1 and 2 are in order. (In WSL, row 1 doesn't apply.) Stop at
+# the first row where your computer says something else than it should:
 #
 # .. list-table:: From your program to the GPU
 #    :header-rows: 1
@@ -127,7 +135,7 @@ except (AssertionError, RuntimeError) as error:
 #      - If not
 #    * - 1: the card
 #      - ``lspci | grep -i nvidia`` lists it (on Windows, look into the Device Manager)
-#      - There is none, or it has no power. You can borrow one: see below.
+#      - There is none, or it has no power. You can borrow one: see above.
 #    * - 2: its driver
 #      - ``nvidia-smi`` prints its table
 #      - Install the driver (on Ubuntu, ``sudo ubuntu-drivers install``), then restart.
@@ -181,14 +189,6 @@ except (AssertionError, RuntimeError) as error:
 #
 #    It's the fourth: this PyTorch was made for the CPU alone. No driver and no toolkit
 #    can change that. Your colleague needs another PyTorch, and nothing else.
-#
-# **And if there is no GPU at all?** Google lends you one. Open
-# https://colab.research.google.com, make a new notebook, and choose *Runtime*, *Change
-# runtime type*, *T4 GPU*. Then paste the two cells above. They should say ``True``,
-# ``Tesla T4``, ``(7, 5)`` and 500500, because the driver and PyTorch are installed
-# there already. It costs nothing, but after some hours the computer is gone with all
-# your files, so save them elsewhere. All other pages also run on your CPU, without a
-# GPU.
 #
 # Let the doctor ask
 # ------------------

@@ -120,9 +120,8 @@ plt.show()
 # the GPU.
 #
 # The board below does this division. **Choose report 1, and drag the blue point to the
-# right. How often does the verdict change, and why?** (First you pass the time that the
-# memory needs, then that of the arithmetic.) Then try a number of your own: type
-# something like ``1.2 GB, 3.1 ms``, and choose your card.
+# right. How often does the verdict change, and why?** Then try a number of your own:
+# type something like ``1.2 GB, 3.1 ms``, and choose your card.
 
 # folded: The three reports on the board
 
@@ -150,11 +149,13 @@ board = Board(reports, hardware=[Hardware.from_device("cpu")])
 board.show()
 
 # %%
-# Report 2 is the one from :doc:`/tutorials/1_setup/02_first_speedup`. Its 3.1
-# milliseconds are less than the tutorial's cards can do, although its clock waited. The
-# board suspects *unequal work*. It may have come from a faster card, but we can't know.
-# Report 3, from a course notebook, is a product of a matrix and a vector in 10.4
-# microseconds, and it has the same fault as report 1.
+# On the way to the right, you first pass the time that the memory needs, then that of
+# the arithmetic. Report 2 is the one from
+# :doc:`/tutorials/1_setup/02_first_speedup`. Its 3.1 milliseconds are less than the
+# tutorial's cards can do, although its clock waited. The board suspects *unequal work*.
+# It may have come from a faster card, but we can't know. Report 3, from a course
+# notebook, is a product of a matrix and a vector in 10.4 microseconds, and it has the
+# same fault as report 1.
 #
 # What went wrong?
 # ----------------
@@ -180,12 +181,13 @@ if has_gpu:
     print(f"asked after {1e6 * asked:,.0f} µs, done after {1e6 * done:,.0f} µs")
 
 # %%
-# If you have no GPU, that cell printed nothing, so here is what one does. On an H100, a
-# product of two tiny matrices, 8 × 8, takes :timing:`wins-matrix-matrix median
-# "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. One of
-# 4,096 × 4,096 takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, nearly all of it work. So ten launches fit easily into the
-# time of the notes, and ten products don't.
+# That was a single launch, after a pause. If you launch again and again, it's much
+# less: on an H100, a product of two tiny matrices, 8 × 8, takes
+# :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`, and
+# nearly all of that is the launch. One of 4,096 × 4,096 takes
+# :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, nearly
+# all of it work. So ten launches fit easily into the time of the notes, and ten
+# products don't.
 #
 # **The result is infinite.** The loop multiplies the product by itself, again and
 # again. Let's look at what becomes of it. **Guess first: after how many products does

@@ -254,11 +254,11 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 # a 205th of the 64 MiB. So one big copy should take one walk of :timing:`transfers
 # median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, and a 205th of
 # :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3` for its bytes. The sum is nearly a third more than the
+# @nvidia-h100-80gb-hbm3` for its bytes. That is nearly a third more than the
 # :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that were
 # measured. Why? A copy of 4 MiB took :timing:`transfers median "to the GPU,
-# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, so its bytes flowed half as fast
-# again as those of the 64 MiB. We took our bandwidth from too large an array.
+# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, so its bytes flowed faster, half
+# as fast again as those of the 64 MiB. We took our bandwidth from too large an array.
 #
 # And one event at a time? There 4,096 walks come out at what was measured, about
 # :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3`. That's a bit of

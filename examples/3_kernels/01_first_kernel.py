@@ -314,8 +314,9 @@ bench.show()
 # core of the CPU beside it, :timing:`first-kernel median NumPy @nvidia-h100-80gb-hbm3`.
 # So your kernel wins by
 # :timing:`first-kernel speedup "Numba kernel"/NumPy @nvidia-h100-80gb-hbm3` against
-# that one core, as long as the arrays are on the GPU already. Sixteen cores would come
-# much closer.
+# that one core, as long as the arrays are on the GPU already. That's no speed-up yet,
+# because it isn't the CPU's best: on :doc:`/tutorials/1_setup/02_first_speedup`, the
+# sixteen cores come much closer.
 #
 # PyTorch's own addition took
 # :timing:`first-kernel median torch.add @nvidia-h100-80gb-hbm3`, so four lines of
@@ -325,13 +326,9 @@ bench.show()
 # :timing:`first-kernel rate "Numba kernel" @nvidia-h100-80gb-hbm3`, and the memory of
 # such a card can deliver :spec:`H100 SXM bandwidth`, says its data sheet.
 #
-# And the copies? For :doc:`another page </tutorials/1_setup/02_first_speedup>`, the
-# same card added 99 million pairs. With the copies to the card and back, that took
-# :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`. NumPy, on
-# the CPU beside it, needed :timing:`vector-add median "NumPy, new result"
-# @nvidia-h100-80gb-hbm3`. So the GPU lost. Of all that time, the addition itself took
-# only :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3`. In other
-# words, a kernel pays when your data are on the GPU already, and stay there.
+# And the copies? That page also has 99 million pairs with the copies to the card and
+# back, and with them the GPU loses against its sixteen cores. In other words, a kernel
+# pays when your data are on the GPU already, and stay there.
 #
 # Your turn
 # ---------

@@ -123,13 +123,13 @@ class Image:
 
     @property
     def flux_text(self) -> str:
-        """The flux and its error; without one where calibration limits it, and without a flux where there is none."""
+        """The flux and its error; without one where more than noise limits it, and without a flux where there is none."""
         if self.quality.verdict == "not calibrated":
             return "not calibrated"
         if math.isnan(self.flux):
             return "not known: artefacts have become flux"
-        if self.quality.verdict == "limited by calibration":
-            return f"{self.flux:.4g} Jy, limited by calibration"
+        if self.quality.verdict in ("limited by calibration", "over-fitted"):
+            return f"{self.flux:.4g} Jy, {self.quality.verdict}"
         if math.isnan(self.flux_error):
             return f"{self.flux:.4g} Jy, without an error"
         return f"{self.flux:.4g} ± {self.flux_error:.2g} Jy"

@@ -266,11 +266,9 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 # longer than those of the two cores, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. With batches of 256, the loss has hardly begun to fall. So compare the
-# time to *the same score*, not the time of an epoch
-# (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
+# learned less. With batches of 256, the loss has hardly begun to fall:
 
-# folded: The loss in each step, for the three sizes of batch
+# figure
 # sphinx_gallery_thumbnail_number = 1
 
 fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
@@ -286,6 +284,9 @@ fig.set_label(f"Three falling curves of the loss. At the end it is {ends} in a b
 plt.show()
 
 # %%
+# So compare the time to *the same score*, not the time of an epoch
+# (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
+#
 # Stop, and go on
 # ---------------
 #

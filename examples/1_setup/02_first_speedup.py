@@ -318,7 +318,7 @@ plt.show()
 # The tutorial's GPU lies left of both floors, where neither card can be. And the way
 # there and back lies far to the right, on either side of the tutorial's CPU.
 
-# folded: Could a faster link save the day? The floor of the transfer
+# folded: The transfer has a floor, too
 # An H100's link has a rate, too. Even at its full rate, with one vector after the other
 # as in (A.to(device) + B.to(device)).cpu(), the transfer alone would take longer than
 # the sixteen cores need for the whole addition: they are done in two thirds of it.
@@ -328,7 +328,7 @@ link_ms = 1e3 * 12 * n_then / link
 print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the transfer")
 
 # %%
-# .. dropdown:: Why was the way so far above this floor? And is NumPy quicker?
+# .. dropdown:: Why did the transfer take so much longer? And is NumPy quicker?
 #
 #    A GPU can't read ordinary memory, so the CPU first copied all the numbers to a
 #    place where the GPU can (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that).

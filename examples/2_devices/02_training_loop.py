@@ -51,7 +51,7 @@ pictures of digits.
 #
 # The first one isn't a slip at all, because a model moves *in place*. A batch doesn't:
 # ``x.to(device)`` makes another :term:`tensor`, and ``x`` stays where it was. So (b)
-# stops in the first layer. If that's a convolution, `you get`__
+# stops in the first layer. If that's a convolution, `you get`__:
 #
 # .. code-block:: text
 #
@@ -223,8 +223,8 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3`
 #
-# Divide, and compare with your guess. Two cores are an easy opponent, by the way.
-# Against the 16 that stand beside it, the H100 was
+# Divide, and compare with your guess. Two cores are an easy opponent, by the way. The
+# H100 has 16 beside it, and against those it was
 # :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small, CPU/cpu/n=256"
 # @nvidia-h100-80gb-hbm3` as fast with 256 pictures, and
 # :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
@@ -268,9 +268,7 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 # longer than those of the two cores, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. With batches of 256, the loss has hardly begun to fall. So compare the
-# time to *the same score*, not the time of an epoch
-# (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
+# learned less. With batches of 256, the loss has hardly begun to fall:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -288,6 +286,9 @@ fig.set_label(f"Three falling curves of the loss. At the end it is {ends} in a b
 plt.show()
 
 # %%
+# So compare the time to *the same score*, not the time of an epoch
+# (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
+#
 # Stop, and go on
 # ---------------
 #
@@ -527,10 +528,34 @@ print("""\
 3. Keep the losses on the device, and save the model and its optimizer together.""")
 
 # %%
+# Solution
+# --------
+
+# solution
+
+
+def train_anywhere_solution(model, batches, device):
+    model.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.train()
+    losses = []
+    for x, y in batches:
+        x, y = x.to(device), y.to(device)
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses).tolist()
+
+
+print(f"Our solution: {check(train_anywhere_solution)}")
+
+# %%
 # When you need it: CIFAR10, TensorBoard, a trainer
 # -------------------------------------------------
 #
-# That was the page. The rest is for the day when you need it.
+# That was the page. The rest is for another day.
 #
 # **Your own pictures.** Only the two data sets change. For CIFAR10, 60,000 small
 # photographs in colour, these lines stand in for the digits. They fetch 170 MB, so we
@@ -582,10 +607,8 @@ print("""\
 #
 # With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your program
 # goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast`` computes with 16
-# bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`).
-#
-# We left both off, because neither makes a launch any shorter, and ``autocast`` even
-# adds some.
+# bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`). We left both off,
+# because neither makes a launch any shorter, and ``autocast`` even adds some.
 #
 # **A trainer**, such as d2l's or Lightning's, is a loop that calls you back, once for
 # the model and once for each batch. So the two new lines have names there, and in the
@@ -602,26 +625,3 @@ print("""\
 # **More to copy.** :doc:`/where_from` has short training scripts to download. What else
 # a model can leave behind is the subject of
 # :doc:`/tutorials/2_devices/05_moving_a_model`.
-#
-# Solution
-# --------
-
-# solution
-
-
-def train_anywhere_solution(model, batches, device):
-    model.to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model.train()
-    losses = []
-    for x, y in batches:
-        x, y = x.to(device), y.to(device)
-        loss = nn.functional.cross_entropy(model(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.detach())
-    return torch.stack(losses).tolist()
-
-
-print(f"Our solution: {check(train_anywhere_solution)}")

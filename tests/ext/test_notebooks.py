@@ -55,7 +55,9 @@ def test_what_follows_a_table_is_no_row_of_it() -> None:
 
 
 def test_a_figure_of_a_record_is_on_the_site_alone() -> None:
-    (text,) = words(("markdown", "Its times:\n\n.. timings:: sums\n   :plot:\n   :rows: a; b\n\nThey grow."))
+    plot, stacks = "timings:: sums\n   :plot:\n   :rows: a; b", "stacks:: sums\n   :plot: x\n\n   one | a |\n   b"
+    (text, other) = words(*(("markdown", f"Its times:\n\n.. {one}\n\nThey grow.") for one in (plot, stacks)))
+    assert text == other
     assert text.startswith("Its times:\n\n(")
     assert text.endswith(")\n\nThey grow.")
     assert ":plot:" not in text

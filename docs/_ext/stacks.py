@@ -115,7 +115,8 @@ def draw_bars(ax: Axes, runs: list[Stack], steps: list[str], colours: dict[str, 
             look = hatched if part == REST else {"color": colours[part]}
             ax.barh(place, 1e3 * took, 0.7, left=1e3 * at, label="" if place else part, **look)
             at += took
-        ax.text(1e3 * at, place, f"  {quantity(one.whole, 's')}", va="center", fontsize=9)
+        end = (1e3 * at, place)
+        ax.annotate(quantity(one.whole, "s"), end, (5, 0), textcoords="offset points", va="center", fontsize=9)
     ax.set_yticks(range(len(runs)), [one.name for one in runs])
     ax.invert_yaxis()
     ax.set_xlim(0, 1.12e3 * max(one.whole for one in runs))

@@ -15,7 +15,7 @@ read on: if 95 % of your program's time shrank to nothing, how much faster would
 whole be?** By the end you'll be able to predict that, and to move a program step by
 step, so that each step is still right.
 
-**Time:** 13 minutes. **Needs:** any computer, and some NumPy. Without a GPU, you move
+**Time:** 14 minutes. **Needs:** any computer, and some NumPy. Without a GPU, you move
 to PyTorch on the CPU, and we tell what an H100 did.
 """
 
@@ -77,7 +77,6 @@ print("the same as NumPy")
 #
 #     `JAX`__ keeps NumPy's meanings, too, and adds gradients and a compiler. But its
 #     arrays can't be changed, and it computes in ``float32`` unless you ask for more.
-#     How to find what you can gain, and how to check it, is the same for all three.
 #
 #     __ https://docs.cupy.dev/en/stable/user_guide/difference.html
 #     __ https://docs.jax.dev/en/latest/101/arrays.html
@@ -110,8 +109,7 @@ except ValueError as problem:
 #   makes your whole array ``float64``. PyTorch keeps ``float32``
 #   (:doc:`/tutorials/2_devices/13_precision`), as NumPy 1 did.
 #
-# A fourth one is waiting for us further down. And these three stop nearly everybody
-# once:
+# A fourth is waiting further down. And these three stop nearly everybody once:
 #
 # .. table:: From NumPy to PyTorch
 #
@@ -123,7 +121,7 @@ except ValueError as problem:
 #    big-endian numbers (FITS)        ``.astype(np.float32)`` before ``from_numpy``
 #    ===============================  ==================================================
 #
-# :doc:`/numpy_to_pytorch` has more of them, to look up while you type.
+# :doc:`/numpy_to_pytorch` has more to look up.
 #
 # A night at the telescope
 # ------------------------
@@ -314,9 +312,7 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 # And your data have to travel, too. There and back, they took :timing:`port-numpy
 # median transfers @nvidia-h100-80gb-hbm3` on the H100. With this journey,
 # :timing:`port-numpy sum "read, NumPy" + "photometry, NumPy" + transfers
-# @nvidia-h100-80gb-hbm3` remain of :timing:`port-numpy sum "read, NumPy" +
-# "calibrate, NumPy" + "level, NumPy" + "clean, NumPy" + "stack, NumPy" +
-# "photometry, NumPy" @nvidia-h100-80gb-hbm3`, whatever you do. That limits the gain to
+# @nvidia-h100-80gb-hbm3` of the sum remain, whatever you do. That limits the gain to
 # 17.6, and no money can buy more.
 #
 # In general, a share :math:`p` of the time can move and gets :math:`s` times as fast,
@@ -540,7 +536,7 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # What did it bring?
 # ------------------
 #
-# Only now is it time for the time. On the H100 it was this:
+# Only now is it time for the time. On the H100:
 #
 # .. list-table:: Before the move and after
 #    :header-rows: 1
@@ -625,8 +621,7 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # The four steps, blue in the figure, now take a 62nd of what they took. From the sums,
 # the whole gains 13.8, which lies between the ten and the fifteen that we expected. In
 # one run it's a little less. With NumPy, too, a run takes longer than its parts when
-# you time them one by one. That's the hatched rest, and we don't know what it is. So
-# trust the last row.
+# you time them one by one. That's the hatched rest, and we don't know what it is.
 #
 # But look at what is left. More than half of the run is now reading, photometry and
 # transfers. A faster GPU could hardly help.
@@ -638,9 +633,9 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # came from the other cores, and against them the H100 was :timing:`port-numpy speedup
 # "whole, ported"/"whole, torch on all cores" @nvidia-h100-80gb-hbm3` as fast.
 #
-# You can even gain without PyTorch. A better way to find a median made the whole
-# :timing:`port-numpy speedup "whole, by swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3`
-# as fast, still in NumPy and on one core. So ask for a better way *before* you move.
+# A better median made the whole :timing:`port-numpy speedup "whole, by
+# swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast, in NumPy and on one core. So
+# ask for a better way *before* you move.
 
 # folded: Each step and the whole, timed
 for step, (_, function, *inputs) in t_steps.items():

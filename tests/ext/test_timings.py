@@ -94,7 +94,7 @@ def test_page_has_this_build_and_the_machine(site) -> None:
     assert "This build" not in shown
     assert "This build" in behind
     assert '<a href="../../machines.html#gpu-one">GPU-ONE</a>' in html
-    assert shown.count('scope="row"') == 2  # of the machines
+    assert shown.count('scope="row"') == 3  # of the machines
     assert behind.count('scope="row"') == 2
     assert "sphx-glr-single-img" not in html  # the example's own drawing does not stand beside the page's
     assert "timings.js" in html

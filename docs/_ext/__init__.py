@@ -24,6 +24,7 @@ from _ext import (
     published,
     records,
     references,
+    stacks,
     timings,
     your_gpu,
 )
@@ -62,6 +63,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_directive("short-course", navigation.ShortCourse)
     app.add_directive("finding", navigation.Finding)
     app.add_directive("timings", timings.Timings)
+    app.add_directive("stacks", stacks.Stacks)
     app.add_directive("measured-by-others", published.MeasuredByOthers)
     app.add_directive("machines", machines.Machines)
     app.add_directive("your-gpu", your_gpu.YourGpu)

@@ -31,8 +31,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ROW = r'"[^"]+"|[^\s"/@]+'
-REQUEST = re.compile(rf"([a-z0-9-]+) (?:(median|rate) ({ROW})|(speedup|share) ({ROW}) ?/ ?({ROW})) @([a-z0-9-]+)")
-FORMS = """expected: BENCH median|rate "ROW" @MACHINE or BENCH speedup|share "ROW"/"ROW" @MACHINE"""
+WHAT = rf"(median|rate) ({ROW})|(speedup|share) ({ROW}) ?/ ?({ROW})|(sum) ((?:{ROW})(?: \+ (?:{ROW}))+)"
+REQUEST = re.compile(rf"([a-z0-9-]+) (?:{WHAT}) @([a-z0-9-]+)")
+FORMS = (
+    """expected: BENCH median|rate "ROW" @MACHINE, or speedup|share "ROW"/"ROW", or sum "ROW" + "ROW" in its place"""
+)
 MISSING = "not recorded yet"
 LEFT = "No GPU is on record for this page yet: what it says of GPUs is from data sheets or models, labelled as such."
 
@@ -72,6 +75,7 @@ def timing(request: str, of: dict[str, str], find: Callable[[str, str], list[Jud
         An experiment, what of it, and where: ``vector-add median "NumPy, new result" @cpu``. ``rate`` is bytes or
         operations a second. ``speedup "GPU"/"NumPy"`` says how many times faster the first row is than the second, and
         ``share "kernel"/"library"`` what part of the second one's speed the first row reaches.
+        ``sum "read" + "clean"`` is the time of several rows together.
         ``@gpu`` and ``@cpu`` mean the newest record of such a machine, a fresh one if there is one.
     of
         The example of each experiment.
@@ -81,10 +85,11 @@ def timing(request: str, of: dict[str, str], find: Callable[[str, str], list[Jud
     found = REQUEST.fullmatch(" ".join(request.split()))
     if not found:
         raise ValueError(f"{request!r} asks for no number; {FORMS}")
-    bench, what, machine = found[1], found[2] or found[4], found[7]
+    bench, what, machine = found[1], found[2] or found[4] or found[7], found[9]
     if bench not in of:
         raise ValueError(f"there is no experiment {bench!r}; there are: {', '.join(sorted(of)) or 'none'}")
-    labels = [row.strip('"') for row in (found[3] or found[5], found[6]) if row]
+    asked = found[8].split(" + ") if found[8] else (found[3] or found[5], found[6])
+    labels = [row.strip('"') for row in asked if row]
     candidates = [entry for entry in find(of[bench], bench) if is_meant(entry[0], machine)]
     candidates.sort(key=lambda entry: entry[1] == "stale")
     for record, state, reasons in candidates:
@@ -128,8 +133,10 @@ def refuse_unknown(bench: str, labels: list[str], records: list[Record]) -> None
 
 
 def value(what: str, rows: list[Timing]) -> str:
-    """Return the median or the rate of a row, or how fast the first row is, measured by the second."""
+    """Return the median or the rate of a row, the sum of some, or how fast the first is, measured by the second."""
     row = rows[0]
+    if what == "sum":
+        return quantity(sum(one.median for one in rows), "s")
     if what == "median":
         return quantity(row.median, "s")
     if what == "rate":

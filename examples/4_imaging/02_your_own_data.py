@@ -177,38 +177,8 @@ plt.show()
 # FITS files, which CARTA and DS9 open, and ``importfits`` takes them back to CASA. The
 # one to publish is ``my.restored.fits``, in Jy/beam, the last panel. It's what
 # ``tclean`` calls ``.image``. But nothing was cleaned. All pixels of the second panel
-# were fitted at once, as in :doc:`/tutorials/4_imaging/01_first_light`.
-#
-# .. dropdown:: All files
-#
-#    .. list-table:: What the command writes, and what ``tclean`` calls it
-#       :header-rows: 1
-#
-#       * - file
-#         - in ``tclean``
-#         - what it holds
-#       * - ``my.restored.fits``
-#         - ``.image``
-#         - Jy/beam, residuals added: **publish this one**
-#       * - ``my.residual.fits``
-#         - ``.residual``
-#         - Jy/beam
-#       * - ``my.dirty.fits``
-#         - ``.image``, with ``niter=0``
-#         - Jy/beam
-#       * - ``my.model.fits``
-#         - ``.model``
-#         - Jy/pixel, as it was fitted: for ``startmodel`` only
-#       * - ``my.image.fits``
-#         - nothing; it's *not* the ``.image``
-#         - Jy/pixel, smoothed over two pixels, without residuals: the second panel,
-#           which shows it in mJy/arcsec². Its sum is the flux
-#       * - ``my.error.fits``
-#         - nothing
-#         - Jy/pixel: what noise does to each pixel of ``my.image.fits``, one σ
-#       * - ``my.txt``
-#         - the log
-#         - the report, with warnings if there are any
+# were fitted at once, as in :doc:`/tutorials/4_imaging/01_first_light`. (The other
+# files are listed :ref:`at the end <tclean-words>`.)
 #
 # How many galaxies did you count? It's one. A second galaxy, which is dark here, stands
 # in front of it and bends its light, so that we see the far one three times over. The
@@ -540,6 +510,35 @@ folder.cleanup()
 #    * - ``gaincal`` and ``applycal``, in a loop
 #      - ``--self-calibrate``
 #      - no calibration
+#
+# .. list-table:: What the command writes, and what ``tclean`` calls it
+#    :header-rows: 1
+#
+#    * - file
+#      - in ``tclean``
+#      - what it holds
+#    * - ``my.restored.fits``
+#      - ``.image``
+#      - Jy/beam, residuals added: **publish this one**
+#    * - ``my.residual.fits``
+#      - ``.residual``
+#      - Jy/beam
+#    * - ``my.dirty.fits``
+#      - ``.image``, with ``niter=0``
+#      - Jy/beam
+#    * - ``my.model.fits``
+#      - ``.model``
+#      - Jy/pixel, as it was fitted: for ``startmodel`` only
+#    * - ``my.image.fits``
+#      - nothing; it's *not* the ``.image``
+#      - Jy/pixel, smoothed over two pixels, without residuals: the second panel,
+#        which shows it in mJy/arcsec². Its sum is the flux
+#    * - ``my.error.fits``
+#      - nothing
+#      - Jy/pixel: what noise does to each pixel of ``my.image.fits``, one σ
+#    * - ``my.txt``
+#      - the log
+#      - the report, with warnings if there are any
 #
 # .. dropdown:: Five more, and what to do without casacore
 #

@@ -55,7 +55,12 @@ def test_what_follows_a_table_is_no_row_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "figure", ["timings:: sums\n   :plot:\n   :rows: a; b", "raw:: html\n   :file: ../../figures/tiles.svg"]
+    "figure",
+    [
+        "timings:: sums\n   :plot:\n   :rows: a; b",
+        "stacks:: sums\n   :plot: x\n\n   one | a |\n   b",
+        "raw:: html\n   :file: ../../figures/tiles.svg",
+    ],
 )
 def test_a_figure_of_a_record_and_a_drawing_are_on_the_site_alone(figure) -> None:
     (text,) = words(("markdown", f"Its times:\n\n.. {figure}\n\nThey grow."))

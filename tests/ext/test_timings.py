@@ -34,12 +34,23 @@ bench.plot()
 #    :plot:
 #    :machine: gpu-one
 #    :rows: only here
+#
+# .. stacks:: two-sums
+#    :machine: gpu-one
+#    :stays: only here
+#    :title: Where it goes
+#
+#    first | short; only here |
+#    the whole
+#
+#    second | short | the whole
 '''
 HOSTILE = '<script>alert("x")</script>'
 
 
 def record(site, machine: str, name: str = "", date: str = "2026-11-01", source: str = EXAMPLE) -> None:
     rows = (timing("short", 1e-6, n=2, device="cuda:0"), timing("only here", 2e-6, device="cuda:0"))
+    rows += (timing("the whole", 5e-6, device="cuda:0"),)
     timings = {f"two-sums/{t.label}/cuda:0": t for t in rows}
     facts = {"name": name or machine.upper(), "date": date, "source": source, "cpu_name": "some CPU", "cpu_cores": 2}
     keep(site.folder, "1_x/01_sums", machine, timings=timings, **facts)
@@ -78,12 +89,12 @@ def changed(site) -> int:
 def test_page_has_this_build_and_the_machine(site) -> None:
     html = page(site)
     assert html.count('<div class="fl-timings"') == 1
-    assert html.count('<figure class="fl-figure"') == 2
+    assert html.count('<figure class="fl-figure"') == 3
     shown, _, behind = html.partition("What this build measured")
     assert "This build" not in shown
     assert "This build" in behind
     assert '<a href="../../machines.html#gpu-one">GPU-ONE</a>' in html
-    assert shown.count('scope="row"') == 2  # of the machines
+    assert shown.count('scope="row"') == 3  # of the machines
     assert behind.count('scope="row"') == 2
     assert "sphx-glr-single-img" not in html  # the example's own drawing does not stand beside the page's
     assert "timings.js" in html
@@ -100,16 +111,24 @@ def test_older_code_is_struck_through_and_not_drawn(site) -> None:
 
 
 def test_a_page_draws_some_rows_of_one_machine(site) -> None:
-    _, figure = re.findall(r'<figure class="fl-figure".*?</figure>', page(site), re.DOTALL)
+    _, figure, _ = re.findall(r'<figure class="fl-figure".*?</figure>', page(site), re.DOTALL)
     assert "only here on GPU-ONE" in figure
     assert "short" not in figure
     assert "EVIL" not in figure
+
+
+def test_stacked_bars_say_what_a_run_took_beyond_its_parts(site) -> None:
+    *_, figure = re.findall(r'<figure class="fl-figure".*?</figure>', page(site), re.DOTALL)
+    assert "first: short 1.00 µs, only here 2.00 µs, the rest of the run 2.00 µs; second: short 1.00 µs, the" in figure
 
 
 def test_a_row_that_no_record_has_fails_the_build(site) -> None:
     site.write("examples/1_x/01_sums.py", EXAMPLE.replace(":rows: only here", ":rows: only here; nowhere"))
     assert site.build("html").failed
     assert "GPU-ONE has no row 'nowhere'" in site.log
+    site.write("examples/1_x/01_sums.py", EXAMPLE.replace("second | short", "second | shorter"))
+    assert site.build("html").failed
+    assert "no row 'shorter' on gpu-one" in site.log
     site.write("examples/1_x/01_sums.py", EXAMPLE)
     site.rebuild()
 

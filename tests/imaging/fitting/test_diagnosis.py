@@ -60,7 +60,9 @@ def test_weights_are_blamed_where_residuals_look_like_noise(factor, verdict):
 def test_what_no_gains_explain_is_located():
     """A second source, which the model does not have: other baselines see it with other amplitudes and phases."""
     more = observe([Point(0.1, east=0.8, north=1.1)], uv_track(alma_antennas()[:20], n_times=8), 230e9)
-    verdict, message = told(with_noise(replace(CLEAN, data=CLEAN.data + more.data), 0.05, seed=1), 30.0, noise_limited=False)
+    verdict, message = told(
+        with_noise(replace(CLEAN, data=CLEAN.data + more.data), 0.05, seed=1), 30.0, noise_limited=False
+    )
     assert verdict == "limited by calibration"
     assert "30 σ, 0.1 arcsec east and 0.1 north" in message
     assert all(option in message for option in ("--field", "--mask", "check_weights"))

@@ -123,7 +123,7 @@ class Image:
 
     @property
     def flux_text(self) -> str:
-        """The flux and its error; without one where more than noise limits it, and without a flux where there is none."""
+        """The flux, with its error where noise alone limits it; no flux where there is none."""
         if self.quality.verdict == "not calibrated":
             return "not calibrated"
         if math.isnan(self.flux):

@@ -54,7 +54,7 @@ def diagnose(
 ) -> tuple[ImageVerdict, str] | None:
     """Return what makes residuals larger than noise, of data and what a model has of them, if anything does.
 
-    ``noise_limited`` says that the residuals are no louder than noise; else something other than noise limits the image.
+    ``noise_limited`` says that the residuals are no louder than noise, so that nothing else limits the image.
     """
     data = np.where(vis.flagged, 0, vis.data)
     count = int((~vis.flagged).sum())

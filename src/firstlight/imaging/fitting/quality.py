@@ -62,7 +62,7 @@ class Quality:
     >>> print(assess(0.97, 100_000, 0.2, 0.9, 3.9, (0.44, 0.2, 0.01)))
     reduced chi² 0.97 (-9.5 σ from 1); residuals 0.20 of the noise in the source, 0.90 beside it, 3.9 σ at most
     flux 0.44 Jy; the shortest baselines see 0.2 ± 0.01 Jy: the image has 0.24 Jy (120%) more
-    over-fitted: the residuals are quieter than noise: check the weights, or take a larger λ or a smaller field
+    over-fitted: the residuals are quieter than noise: check the weights, or take a larger λ
     doubtful: the flux is not what the shortest baselines see: take a narrower field
     """
 
@@ -132,7 +132,7 @@ def assess(
     if cause:
         faults.append(cause)
     elif off < -MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):
-        faults.append(("over-fitted", "the residuals are quieter than noise: check the weights, or take a larger λ or a smaller field"))
+        faults.append(("over-fitted", "the residuals are quieter than noise: check the weights, or take a larger λ"))
     if not cause and (inside > max(_MAX_RMS, 1 + rms_scatter) or largest > MAX_SIGMA or off > MAX_SIGMA):
         faults.append(("not converged", f"the residuals are larger than noise: {advice}"))
     uncalibrated = cause is not None and cause[0] == "not calibrated"

@@ -1,0 +1,123 @@
+"""Where the time of each run goes: bars of a record's rows, one after the other, as long as what they took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from _ext.prose import row_of
+from _ext.records import records_of
+from firstlight.display import GREY, quantity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from firstlight.records.record import Record
+
+MOVED = ("#1b4f8f", "#2f7ed8", "#7fb2ea", "#c3dcf6")  # blues, and what stays in the colours of sand
+STAYS = ("#8a4a12", "#d9762b", "#efb98c")
+REST = "the rest of the run"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A run: the seconds of each of its parts, timed alone, and of all in one run."""
+
+    name: str
+    parts: dict[str, float]
+    whole: float
+
+    def with_rest(self) -> dict[str, float]:
+        """Return the parts, and what the run took beyond them."""
+        return self.parts | {REST: max(0.0, self.whole - sum(self.parts.values()))}
+
+
+class Stacks(SphinxDirective):
+    """``.. stacks:: port-numpy``, then a run a paragraph: its name, its rows, the row of the whole, with ``|`` between.
+
+    The rows are of one record, ``:machine:``. A part is called as its row, up to the comma; those of ``:stays:`` are
+    drawn in other colours. The last run is drawn once more, on an axis of its own.
+    """
+
+    required_arguments = 1
+    has_content = True
+    option_spec: ClassVar[dict[str, Any]] = dict.fromkeys(("machine", "stays", "title"), directives.unchanged_required)
+
+    def run(self) -> list[nodes.Node]:
+        """Draw the runs of a fresh record; nothing if there is none."""
+        import matplotlib as mpl
+        import matplotlib.pyplot as plt
+
+        from firstlight.timing.figure import STYLE, as_svg
+
+        bench, machine = self.arguments[0], self.options["machine"]
+        found = records_of(self.env, self.env.docname.removeprefix("tutorials/"), bench)
+        record = next((one for one, state, _ in found if one.machine == machine and state != "stale"), None)
+        if not record:
+            return []
+        runs = [self.stack(text, record, bench) for text in "\n".join(self.content).split("\n\n")]
+        mpl.use("Agg")
+        with mpl.rc_context(STYLE):
+            figure = draw(runs, self.options["stays"].split("; "), self.options["title"])
+        plt.close(figure)
+        return [nodes.raw("", f'<figure class="fl-figure">{as_svg(figure, bench)}</figure>\n', format="html")]
+
+    def stack(self, text: str, record: Record, bench: str) -> Stack:
+        """Return the run that a paragraph describes."""
+
+        def seconds(label: str) -> float:
+            if row := row_of(record, bench, label):
+                return row.median
+            raise self.error(f"{bench!r} has no row {label!r} on {record.machine}")
+
+        name, labels, whole = (part.strip() for part in " ".join(text.split()).split("|"))
+        parts = {label.partition(",")[0]: seconds(label) for label in labels.split("; ")}
+        return Stack(name, parts, seconds(whole))
+
+
+def draw(runs: list[Stack], stays: list[str], title: str) -> Figure:
+    """Draw the runs under each other, and the last once more, stretched."""
+    import matplotlib.pyplot as plt
+
+    steps = list(dict.fromkeys(part for one in runs for part in one.parts))
+    moved = [step for step in steps if step not in stays]
+    colours = dict(zip(moved, MOVED, strict=False)) | dict(zip(stays, STAYS, strict=False))
+    heights = (len(runs), 1.2)
+    fig, (top, below) = plt.subplots(2, 1, figsize=(7.2, 4.4), layout="constrained", height_ratios=heights)
+    draw_bars(top, runs, [*moved, *stays], colours)
+    draw_bars(below, [Stack(f"{runs[-1].name},\nstretched", runs[-1].parts, runs[-1].whole)], [*moved, *stays], colours)
+    at = 0.0
+    for part, took in runs[-1].with_rest().items():
+        if took > 0.06 * runs[-1].whole:
+            below.text(1e3 * (at + took / 2), -0.42, part, ha="center", va="bottom", fontsize=9)
+        at += took
+    below.set_ylim(0.5, -0.9)
+    below.set_xlabel("time (ms)")
+    fig.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    fig.suptitle(title, weight="bold", fontsize=12)
+    said = (f"{one.name}: " + ", ".join(f"{p} {quantity(t, 's')}" for p, t in one.with_rest().items()) for one in runs)
+    fig.set_label(f"{title}. Stacked bars of the time of each run. {'; '.join(said)}.")
+    return fig
+
+
+def draw_bars(ax: Axes, runs: list[Stack], steps: list[str], colours: dict[str, str]) -> None:
+    """Draw a bar a run, in milliseconds, with its whole beside it; hatched is what the run took beyond its parts."""
+    hatched: Any = {"facecolor": "none", "edgecolor": GREY, "hatch": "///", "linewidth": 0}
+    for place, one in enumerate(runs):
+        at = 0.0
+        for part in [*steps, REST]:
+            took = one.with_rest().get(part, 0.0)
+            look = hatched if part == REST else {"color": colours[part]}
+            ax.barh(place, 1e3 * took, 0.7, left=1e3 * at, label="" if place else part, **look)
+            at += took
+        end = (1e3 * at, place)
+        ax.annotate(quantity(one.whole, "s"), end, (5, 0), textcoords="offset points", va="center", fontsize=9)
+    ax.set_yticks(range(len(runs)), [one.name for one in runs])
+    ax.invert_yaxis()
+    ax.set_xlim(0, 1.12e3 * max(one.whole for one in runs))
+    ax.spines[["top", "right"]].set_visible(False)

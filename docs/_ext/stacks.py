@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
@@ -65,7 +65,7 @@ class Stacks(SphinxDirective):
         with mpl.rc_context(STYLE):
             figure = draw(runs, self.options["stays"].split("; "), self.options["title"])
         plt.close(figure)
-        return [nodes.raw("", f'<figure class="fl-figure">{as_svg(figure, bench)}</figure>\n', format="html")]
+        return [nodes.raw("", f'<figure class="fl-figure">{as_svg(figure, bench)}</figure>', format="html")]
 
     def stack(self, text: str, record: Record, bench: str) -> Stack:
         """Return the run that a paragraph describes."""
@@ -84,20 +84,17 @@ def draw(runs: list[Stack], stays: list[str], title: str) -> Figure:
     """Draw the runs under each other, and the last once more, stretched."""
     import matplotlib.pyplot as plt
 
-    steps = list(dict.fromkeys(part for one in runs for part in one.parts))
-    moved = [step for step in steps if step not in stays]
+    moved = dict.fromkeys(part for one in runs for part in one.parts if part not in stays)
     colours = dict(zip(moved, MOVED, strict=False)) | dict(zip(stays, STAYS, strict=False))
-    heights = (len(runs), 1.2)
-    fig, (top, below) = plt.subplots(2, 1, figsize=(7.2, 4.4), layout="constrained", height_ratios=heights)
-    draw_bars(top, runs, [*moved, *stays], colours)
-    draw_bars(below, [Stack(f"{runs[-1].name},\nstretched", runs[-1].parts, runs[-1].whole)], [*moved, *stays], colours)
-    at = 0.0
-    for part, took in runs[-1].with_rest().items():
-        if took > 0.06 * runs[-1].whole:
+    last, at = replace(runs[-1], name=f"{runs[-1].name},\nstretched"), 0.0
+    fig, (top, below) = plt.subplots(2, 1, figsize=(7.2, 4.4), layout="constrained", height_ratios=(len(runs), 1.2))
+    draw_bars(top, runs, colours)
+    draw_bars(below, [last], colours)
+    for part, took in last.with_rest().items():
+        if took > 0.06 * last.whole:
             below.text(1e3 * (at + took / 2), -0.42, part, ha="center", va="bottom", fontsize=9)
         at += took
-    below.set_ylim(0.5, -0.9)
-    below.set_xlabel("time (ms)")
+    below.set(ylim=(0.5, -0.9), xlabel="time (ms)")
     fig.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     fig.suptitle(title, weight="bold", fontsize=12)
     said = (f"{one.name}: " + ", ".join(f"{p} {quantity(t, 's')}" for p, t in one.with_rest().items()) for one in runs)
@@ -105,19 +102,18 @@ def draw(runs: list[Stack], stays: list[str], title: str) -> Figure:
     return fig
 
 
-def draw_bars(ax: Axes, runs: list[Stack], steps: list[str], colours: dict[str, str]) -> None:
+def draw_bars(ax: Axes, runs: list[Stack], colours: dict[str, str]) -> None:
     """Draw a bar a run, in milliseconds, with its whole beside it; hatched is what the run took beyond its parts."""
     hatched: Any = {"facecolor": "none", "edgecolor": GREY, "hatch": "///", "linewidth": 0}
     for place, one in enumerate(runs):
         at = 0.0
-        for part in [*steps, REST]:
+        for part in [*colours, REST]:
             took = one.with_rest().get(part, 0.0)
-            look = hatched if part == REST else {"color": colours[part]}
+            look = {"color": colours[part]} if part in colours else hatched
             ax.barh(place, 1e3 * took, 0.7, left=1e3 * at, label="" if place else part, **look)
             at += took
-        end = (1e3 * at, place)
-        ax.annotate(quantity(one.whole, "s"), end, (5, 0), textcoords="offset points", va="center", fontsize=9)
+        said = quantity(one.whole, "s")
+        ax.annotate(said, (1e3 * at, place), (5, 0), textcoords="offset points", va="center", fontsize=9)
     ax.set_yticks(range(len(runs)), [one.name for one in runs])
-    ax.invert_yaxis()
-    ax.set_xlim(0, 1.12e3 * max(one.whole for one in runs))
+    ax.set(xlim=(0, 1.12e3 * max(one.whole for one in runs)), ylim=(len(runs) - 0.5, -0.5))
     ax.spines[["top", "right"]].set_visible(False)

@@ -219,11 +219,11 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
 # That is more than most people expect, and it is what the slot could carry at best. An
-# ordinary copy reaches only a part of the slot's rate, so it needs fewer. On the H100,
-# the two ends of its curve give about 87 kB, or some 1,100 events. So a batch of a
-# hundred events, which feels big, still spends most of its time on the walk. If you
-# have heard the advice to *batch your transfers*, you now know how big a :term:`batch`
-# should be: several times :math:`n_{1/2}`.
+# ordinary copy reaches only a part of the slot's rate, so it needs fewer. With the two
+# ends of the H100's curve, our formula gives about 87 kB, or some 1,100 events. So a
+# batch of a hundred events, which feels big, still spends most of its time on the walk.
+# If you have heard the advice to *batch your transfers*, you now know how big a
+# :term:`batch` should be: several times :math:`n_{1/2}`.
 #
 # On a second computer, with an H200, it was much the same: a copy of 64 bytes took
 # :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h200`, and the
@@ -242,10 +242,10 @@ gathering = Bench("collecting").time("np.stack", np.stack, list(events.numpy()))
 print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
-# That takes far longer than the one big copy. Add both, and divide: of the factor of a
-# thousand that the H100 promised at the top, less than twenty is left. That's still
-# worth a line. You pay less if you write each event into one array that you allocated
-# beforehand.
+# That's the work of a CPU, and takes far longer than the one big copy. Add both, and
+# divide: of the factor of a thousand that the H100 promised at the top, less than
+# twenty is left. That's still worth a line. You pay less if you write each event into
+# one array that you allocated beforehand.
 #
 # Predict your own
 # ----------------

@@ -647,10 +647,11 @@ bench.show()
 # The first one gains nothing from a graph, since its GPU is busy. The second one waited
 # for launches most of the time. In a whole program each of them takes longer than one
 # bare operation, because its modules and their Python come on top. Count with
-# :spec:`kernel of a program seconds`, a number that we chose because others' programs
-# took about as much on an H200. The model in the box is the longer of two: this for
-# all launches, or the GPU's work, which they measured. For a kernel of a graph it takes
-# :spec:`graph node seconds`, which RRZE-HPC measured on an H200.
+# :spec:`kernel of a program seconds`, a round number of ours: two programs of others
+# took about as much on an H200, and a third took more beside an old CPU. The model in
+# the box is the longer of two: this for all launches, or the GPU's work, which they
+# measured. For a kernel of a graph it takes :spec:`graph node seconds`, which RRZE-HPC
+# measured on an H200 for one that moves 64 kB.
 #
 # Your turn
 # ---------

@@ -277,7 +277,7 @@ print(f"at least {1e6 * least:.0f} µs")
 # :timing:`cuda-reduce median "cuda.reduce" @nvidia-h100-80gb-hbm3` for the same
 # numbers. It's convenient, but slow.
 #
-# Others measured the fourth rung on an A100, and on a GTX 1650 an atomic addition for
+# Others measured the fourth row on an A100, and on a GTX 1650 an atomic addition for
 # *every* number, to the same address. Our model is the A100's bandwidth by its data
 # sheet, and for the GTX 1650 one addition in each clock cycle:
 #
@@ -545,7 +545,7 @@ for attempt in (1, 2, 3):
 # places. So it depends on who decides the order. In two stages the *program* does, and
 # the sum is the same each time. With atomic additions the *clock* does.
 #
-# On the H100 we launched each sum twenty times. The two stages, which took
+# On the H100 we launched these two sums twenty times each. The two stages, which took
 # :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit
 # for bit. The kernel in which each block makes one atomic addition is a little faster,
 # with :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`, but it gave
@@ -559,7 +559,8 @@ for attempt in (1, 2, 3):
 # (`its documentation`__ has both lists). Integer sums and maxima are never rounded, so
 # they are the same in any order.
 #
-# __ https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
+# __
+# https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
 #
 # .. dropdown:: Shuffles, and GPUs of other makers
 #

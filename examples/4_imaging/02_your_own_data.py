@@ -135,9 +135,12 @@ LEFT = {"stretch": "linear", "cmap": "PuOr", "unit": "σ", "vmin": -5, "vmax": 5
 
 
 def draw(panels, title, caption):
-    fig, axes = plt.subplots(2, 2, figsize=(7.4, 6.6), layout="constrained")
+    rows = len(panels) // 2
+    size = (6.2, 2.8 * rows)
+    fig, axes = plt.subplots(rows, 2, figsize=size, layout="constrained")
     for ax, (label, values, look) in zip(axes.flat, panels, strict=True):
         plot_image(values, found.coords, ax=ax, **look)
+        ax.images[0].set_interpolation("none")  # a smaller file, of the pixels as they are
         ax.set_title(label, fontsize="medium")
     fig.suptitle(title)
     fig.set_label(caption)
@@ -289,15 +292,12 @@ say(mended.quality)
 
 draw(
     [
-        ("spoiled", 1e3 * spoiled.sky, SKY),
-        ("what is left over", spoiled.residual, LEFT),
-        ("self-calibrated", 1e3 * mended.sky, SKY),
-        ("what is left over", mended.residual, LEFT),
+        ("left over, spoiled", spoiled.residual, LEFT),
+        ("left over, self-calibrated", mended.residual, LEFT),
     ],
     "Wrong phases leave blobs all over the field; the right ones leave noise",
-    "Above, the image from spoiled data, and its residuals, with blobs far above noise "
-    "all over the field. Below, the image after self-calibration, and its residuals, "
-    "which are like noise.",
+    "Left, the residuals of the spoiled data, with blobs far above noise all over the "
+    "field. Right, those after self-calibration, which are like noise.",
 )
 plt.show()
 

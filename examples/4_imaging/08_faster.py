@@ -256,9 +256,9 @@ for what in sorted(usual, key=usual.get, reverse=True):
 # %%
 # How close was your guess? On the two computers on record, an EPYC and the Xeon beside
 # an H100, the FFTs took about a seventh of the step. Smoothing the image with nine
-# numbers had twice that share. And the largest part, or nearly so, are the penalties,
-# which look so harmless. Each of them consists of a dozen operations, none of which is
-# slow. But each reads a whole image from memory, and writes another one.
+# numbers had two or three times that share. And the largest part, or nearly so, are the
+# penalties, which look so harmless. Each of them consists of a dozen operations, none
+# of which is slow. But each reads a whole image from memory, and writes another one.
 #
 # To watch a step of your own, put the names of your parts into ``PARTS``, with the
 # empty pattern last, and call ``watch`` with a function that makes one step. But it
@@ -577,7 +577,8 @@ bench.show()
 # @nvidia-h100-80gb-hbm3` as fast, so they do help! Before the capture, the GPU waited
 # for orders, and saving it work only made it wait longer.
 #
-# Merged into six passes as well, as ``fit`` does it, the step took the H100
+# ``fit`` does all of this: its step is captured, in ``float32``, and merged into six
+# passes. So it took the H100
 # :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`. That is
 # :timing:`faster-step speedup "GPU, package"/"GPU, as usual" @nvidia-h100-80gb-hbm3`
 # against the step as usual, on the same card. (We haven't timed ``torch.compile`` on

@@ -140,7 +140,7 @@ def draw(panels, title, caption):
     fig, axes = plt.subplots(rows, 2, figsize=size, layout="constrained")
     for ax, (label, values, look) in zip(axes.flat, panels, strict=True):
         plot_image(values, found.coords, ax=ax, **look)
-        ax.images[0].set_interpolation("none")  # a smaller file, of the pixels as they are
+        ax.images[0].set_interpolation("none")  # pixels as they are
         ax.set_title(label, fontsize="medium")
     fig.suptitle(title)
     fig.set_label(caption)

@@ -12,7 +12,7 @@ the same as well. Let's find out. By the end of this page you'll be able to answ
 a question for your own computer, within a factor of a few, as soon as you've measured
 two numbers.
 
-**Time:** 10 minutes. **Needs:** any computer, and some PyTorch. With a GPU, your copies
+**Time:** 11 minutes. **Needs:** any computer, and some PyTorch. With a GPU, your copies
 go to the GPU. Without one, they go from one place in your computer's memory to another,
 and you compare them with what a real GPU did.
 """

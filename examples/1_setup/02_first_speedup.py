@@ -8,8 +8,8 @@ two vectors of 99 million numbers. It reports 320 milliseconds on a CPU and 3.1
 milliseconds on a GPU, and promises that GPUs are "up to 100x" faster.
 
 **Write down a guess: how many times as fast is a GPU?** By the end you'll know which
-two times to divide, and how fast *any* card can be at most. And there's a catch in one
-of the numbers above. You'll find it.
+two times to divide, and how fast *any* card can be at most. And one of the
+numbers above can't be true. You'll find it.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -257,7 +257,9 @@ for card, bandwidth in bandwidths.items():
 # :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`, so this time
 # the *CPU* was :timing:`vector-add speedup "torch, same result"/"GPU, there and back,
 # same" @nvidia-h100-80gb-hbm3` as fast. It's like driving to another town because the
-# bread costs a cent less there.
+# bread costs a cent less there. (That was the plain way, as most people write it. The
+# best way for such a transfer can do no better than draw level with the CPU. A fold
+# below says why.)
 #
 # What helps is to do more with the data while they are there. If your program adds,
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer

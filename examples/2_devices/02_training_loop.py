@@ -241,7 +241,7 @@ except RuntimeError as error:
 # start. We call that a :term:`launch`. It takes longer than the work itself, so most of
 # the time the cook stands and waits. A larger batch makes each dish larger, for the
 # same number of slips. So the two ways to gain from a GPU are *a larger batch* and *a
-# larger network*, and the table shows both.
+# larger network*, and the table has an example of each.
 #
 # **Guess first:** what will batches of 16, 64 and 256 do here? All three see each
 # picture five times.
@@ -265,7 +265,9 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 
 # %%
 # Compare the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took
-# longer than those of the two cores, and with 256 they had caught up.
+# longer than those of the two cores, and with 256 they had caught up. (Don't compare
+# their scores. From the same seed, a GPU draws other numbers than a CPU, so the two
+# began with other weights.)
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
 # learned less. With batches of 256, the loss has hardly begun to fall:

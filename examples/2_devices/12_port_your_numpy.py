@@ -769,9 +769,10 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 # :timing:`port-numpy speedup "photometry, NumPy"/"photometry, torch"
 # @nvidia-h100-80gb-hbm3` as long. The loop does about thirty small operations for each
 # star, and a GPU needs some time to start each of them, its :term:`launch`, however
-# little there is to do. And whenever the loop asks for a number, with ``float(…)``, the
-# CPU waits until the GPU is done. To move such a loop, turn it inside out: do each
-# operation once, for all stars (:doc:`/tutorials/2_devices/11_when_the_gpu_wins`).
+# little there is to do. And whenever the loop asks for a number, with ``float(…)``, or
+# picks numbers by a mask, the CPU waits until the GPU is done. To move such a loop,
+# turn it inside out: do each operation once, for all stars
+# (:doc:`/tutorials/2_devices/11_when_the_gpu_wins`).
 
 # figure
 # sphinx_gallery_thumbnail_number = 2

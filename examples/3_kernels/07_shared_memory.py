@@ -171,7 +171,8 @@ def column_along_x(a, b, c):
 #    :file: ../../figures/reuse.svg
 #
 # Here eight threads work on one column of :math:`C`, and all of them need the same
-# number of :math:`B`. The long arrows are the slow ones.
+# number of :math:`B`. (They're drawn side by side.) The arrows out of memory are the
+# slow ones.
 #
 # The part of a matrix that hangs on the blackboard is called a *tile*. Here a block of
 # 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and down :math:`B`
@@ -278,7 +279,7 @@ def tiled(T):
 #
 # Thread 0 was already in its next round, and had taken down a page that thread 1 still
 # wanted to copy. That's called a :term:`race`. On a GPU you might even be lucky, and
-# find out on another card.
+# find out on another card. So you need both.
 #
 # What does a tile save? Let's count again, with tiles of 8 × 8:
 
@@ -297,7 +298,7 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # **So which T would you take?** It isn't free to grow.
 #
 # A block has at most 1,024 threads, so 32 × 32 is the largest. Its two tiles take 8
-# KiB, and a block may have 48.
+# KiB, and a block gets up to 48 unless you ask for more.
 #
 # With ``T = 32``, the H100 took :timing:`shared-memory median "tile"
 # @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory median "column along x"
@@ -779,8 +780,8 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 # Here is the catch. If each thread fetches the number of :math:`A` that belongs to its
 # own row of :math:`C`, neighbours read numbers that lie a whole row apart. So let the
 # neighbours in ``x`` fetch neighbours of a row, and find out where in the tile each
-# number has to be read afterwards. Change the four marked lines, and run
-# ``firstlight try 07_shared_memory.py``. The check counts your loads.
+# number has to be read afterwards. Change the four marked lines, add one if you like,
+# and run ``firstlight try 07_shared_memory.py``. The check counts your loads.
 
 
 @cuda.jit

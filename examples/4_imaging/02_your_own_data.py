@@ -34,9 +34,9 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #
 # Let's see what it gives. The data are ALMA's, the continuum of SPT0346-52 at 2 mm.
 # They come with visilens, a program by Justin Spilker and colleagues, and if you use
-# them, `visilens says what to cite`__. They're an npz file and not a measurement set,
-# which makes no difference to the command. We ask for 9 arcsec, so that there's empty
-# sky around the source:
+# them, `visilens says what to cite`__. They're an npz file, and the command is the same
+# for a measurement set, which also brings times, and a position on the sky. We ask for
+# 9 arcsec, so that there's empty sky around the source:
 #
 # .. code-block:: bash
 #
@@ -226,7 +226,7 @@ say(found)
 #    * - Is anything left over?
 #      - :term:`residuals <residual>` with an rms of 1, and none above 5 σ
 #      - 1.0 in the source, 1.1 beside it, 4 σ at most
-#    * - Is it all the flux?
+#    * - Is it all the flux that the baselines can see?
 #      - what the shortest baselines see: they need only the shape of the image
 #      - 15.2 mJy, and they see 14.7 ± 0.5
 #    * - What's the verdict?
@@ -239,7 +239,8 @@ say(found)
 # Yes, as 15.2 ± 0.3 mJy, and with a word on the flux scale. ALMA promises it to a few
 # percent only, and no residual shows when it's off. But don't trust a single pixel as
 # far as its error says. That error knows of noise, and nothing of what no baseline
-# measured, such as edges sharper than the beam. So take it as a lower limit.
+# measured, such as edges sharper than the beam. So the error of a pixel is a lower
+# limit.
 #
 # Spoil it, and mend it
 # ---------------------

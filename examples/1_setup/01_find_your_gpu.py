@@ -91,8 +91,8 @@ except (AssertionError, RuntimeError) as error:
 # you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #
 # **Is there no GPU in your computer?** Then you read ``Torch not compiled with CUDA
-# enabled``, and nothing is broken. You're done here, too: all other pages run on your
-# CPU, and show what a GPU did. When you want a GPU, Google lends you one. Open
+# enabled``, and nothing is broken. You're done here, too, because all other pages run
+# on your CPU, and show what a GPU did. When you want a GPU, Google lends you one. Open
 # https://colab.research.google.com, make a new notebook, and choose *Runtime*, *Change
 # runtime type*, *T4 GPU*. Then paste the two cells above. They should say ``True``,
 # ``Tesla T4``, ``(7, 5)`` and 500500, because the driver and PyTorch are installed
@@ -135,7 +135,7 @@ except (AssertionError, RuntimeError) as error:
 #      - If not
 #    * - 1: the card
 #      - ``lspci | grep -i nvidia`` lists it (on Windows, look into the Device Manager)
-#      - There is none, or it has no power. You can borrow one: see above.
+#      - There is none, or it has no power. You can borrow one (see above).
 #    * - 2: its driver
 #      - ``nvidia-smi`` prints its table
 #      - Install the driver (on Ubuntu, ``sudo ubuntu-drivers install``), then restart.

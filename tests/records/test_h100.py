@@ -40,8 +40,8 @@ def test_a_copy_of_one_event_is_fast_or_slow_and_a_copy_in_memory_takes_as_long_
     assert sum(value < 0.82 * walks.median for value in walks.values) / len(walks.values) == pytest.approx(
         0.45, abs=0.05
     )
-    sizes = (median(page, f"transfers/within the CPU's memory/cpu/n={2**power}") for power in (18, 22, 26))
-    assert max(sizes) == pytest.approx(8e-3, rel=0.02)
+    for power in (18, 22, 26):
+        assert median(page, f"transfers/within the CPU's memory/cpu/n={2**power}") == pytest.approx(8e-3, rel=0.02)
 
 
 def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
@@ -91,7 +91,7 @@ def test_quick_checks_printed_what_the_pages_say_of_them(median) -> None:
     ways = "torch, new result/cpu", "GPU, new result/cuda:0"
     slow, fast = (median("1_setup/02_first_speedup", f"vector-add/{way}/n=99000000") for way in ways)
     (quick,) = re.findall(r"so (\d+) times as fast", printed("1_setup/02_first_speedup"))
-    assert float(quick) < slow / fast / 2
+    assert float(quick) == pytest.approx(slow / fast / 3, rel=0.05)
 
 
 def test_three_timers_agree_and_the_quartiles_of_one_hardly_touch_the_others() -> None:

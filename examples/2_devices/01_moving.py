@@ -2,25 +2,48 @@
 Did that line move your tensor?
 ===============================
 
-You have written ``x.to("cuda")``. There was no error, so ``x`` should be on the GPU
-now. Two lines later you compute ``x + y``, and PyTorch says: *Expected all tensors to
-be on the same device, but found at least two devices, cuda:0 and cpu!* Did the first
-line do nothing at all?
+This loop counts to three, and keeps each total on the CPU:
 
-It did something, but not what it seems to do. Let's try such lines one by one, and look
-where your :term:`tensor` is after each of them. By the end you'll know which lines move
-a tensor, and you'll write programs that run on a laptop without a GPU and on a cluster.
-If you are in a hurry, copy the lines below, and come back when one of them surprises
-you.
+.. code-block:: python
 
-**Time:** 10 minutes. **Needs:** any computer, and some PyTorch.
+    total = torch.zeros(1, device=device)
+    kept = []
+    for _ in range(3):
+        total += 1
+        kept.append(total.cpu())
+    print([int(number) for number in kept])
+
+You run it on a cluster, where ``device`` is a GPU. A colleague runs it on a laptop that
+has none. **Write down what each of you gets to see.**
+
+One of the two lists is wrong, and there's no error. By the end you'll know what ``.to``
+and ``.cpu`` promise, and you'll write programs that are right on both computers.
+
+**Time:** 8 minutes. **Needs:** any computer, and some PyTorch.
 """
 
 # %%
+# The answer
+# ----------
+#
+# You get ``[1, 2, 3]``, and your colleague gets ``[3, 3, 3]``.
+#
+# A :term:`device` is a place where PyTorch can compute, with memory of its own. The CPU
+# is one, and each GPU is another. The line ``x.to(device)`` promises to *return* a
+# :term:`tensor` that is in that place:
+#
+# - If ``x`` is somewhere else, you get a copy, and ``x`` stays where it was.
+# - If ``x`` is there already, you get ``x`` *itself*.
+#
+# That's the whole rule, and ``x.cpu()`` is short for ``x.to("cpu")``. On the cluster,
+# ``total`` was copied three times. On the laptop there was nothing to copy, so the list
+# holds ``total`` itself, three times. At the end, ``total`` is 3.
+#
 # Copy this
 # ---------
 #
-# These lines do it right, on a GPU of any maker or without one.
+# In a hurry? These lines do it right, on a GPU of any maker or without one. The rest of
+# the page shows the rule at work.
 
 import numpy as np
 import torch
@@ -41,9 +64,9 @@ print(result.cpu().numpy())  # back to NumPy
 # Move it, and look
 # -----------------
 #
-# Let's do again what went wrong, and look at the tensor afterwards. (Without a GPU, we
-# use ``meta`` as the second device. Its tensors have a shape but no numbers. They go
-# there by the same rules, and never come back.) **Where will the image be?**
+# Here's the half of the rule that you may know. (Without a GPU, we use ``meta`` as the
+# second device. It obeys the rule, but its tensors have a shape and no numbers.)
+# **Where will the image be?**
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -52,27 +75,17 @@ image.to(gpu)
 print("image is on", image.device)
 
 # %%
-# It's still on ``cpu``. The line did make a tensor on the GPU, but we didn't give it a
-# name, so it was thrown away at once. You know this from strings: ``text.upper()``
-# doesn't change ``text``, it *returns* another string. If you don't keep that, nothing
-# has happened. So let's keep it:
+# It's still on ``cpu``. The line did make a copy on the GPU, but we gave it no name, so
+# it was thrown away at once. Strings do the same: ``text.upper()`` doesn't change
+# ``text``, it *returns* another string. So let's keep the copy:
 
 image_there = image.to(gpu)
 print("image is on", image.device, "and image_there is on", image_there.device)
 print("get_device:", image.get_device(), "and", image_there.get_device())
 
 # %%
-# ``.device`` tells you the :term:`device`: a place where PyTorch can compute, with
-# memory of its own. The CPU is one, and each GPU is another. (``get_device()``, in
-# older notebooks, returns only the number of the GPU, and -1 if there is none.)
-#
-# There are short forms, too: ``x.cpu()`` for ``x.to("cpu")``, ``x.cuda()`` for
-# ``x.to("cuda")``, and ``x.cuda(1)`` for the second GPU. They also return the moved
-# tensor, and leave ``x`` where it was. Avoid ``.cuda()``: it fails on every computer
-# that has no NVIDIA or AMD GPU.
-#
-# Here is the same with boxes. A name is a label on a box, and ``.to`` never takes a
-# label off.
+# In the figure, each box is a tensor, with its names above. The last panel shows the
+# other half of the rule.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -111,9 +124,8 @@ plt.show()
 # It was there already
 # --------------------
 #
-# What does ``.to`` do if the tensor is already where you want it? This small program
-# counts to three on the CPU, and after each step it keeps the total, in two ways.
-# **Write down the two lists that it prints, before you look.**
+# Here's your colleague's loop again, and this time it keeps a second list. **What will
+# that one hold?**
 
 total = torch.zeros(1)
 kept, copies = [], []
@@ -125,59 +137,49 @@ print("kept:  ", [int(number) for number in kept])
 print("copies:", [int(number) for number in copies])
 
 # %%
-# The first list is ``[3, 3, 3]``. Had you expected ``[1, 2, 3]``? Because
-# ``total`` is on the CPU already, ``total.cpu()`` has nothing to do, and it returns
-# ``total`` *itself*. So the list holds the same tensor three times, and when that
-# tensor changes, all three entries change with it. You can ask:
+# You can ask Python whether two names mean the same tensor:
 
 print("total.cpu() is total:", total.cpu() is total)
 print("with copy=True:", total.to("cpu", copy=True) is total)
 
 # %%
-# In other words, ``.to`` promises you a tensor in that place, and makes one only if it
-# has to. So you can write ``.to(device)`` wherever you like, without an ``if`` around
-# it. If you need a copy, ask for one: ``copy=True`` always makes it, and so does
-# ``total.clone()``.
+# With ``copy=True`` you always get a copy, so the second list is right on every
+# computer. (``total.clone()`` copies, too.) Ask for a copy if you keep a tensor and go
+# on changing it. Otherwise write ``.to(device)`` wherever you like, without an ``if``.
 #
-# This mistake is nasty because a GPU hides it. With ``total`` on a GPU, ``.cpu()`` has
-# to copy, and you'd get ``[1, 2, 3]``. Then the program is right on the cluster, and
-# wrong on the laptop of the colleague who has no GPU.
-#
-# A *model* is different: ``model.to(device)`` moves the model itself, and best before
-# you make its optimizer (:doc:`/tutorials/2_devices/05_moving_a_model`). You can look
-# up what other lines do, such as ``print``: :doc:`/copies_and_waits`.
+# A *model* is different: ``model.to(device)`` moves the model itself
+# (:doc:`/tutorials/2_devices/05_moving_a_model`). For other lines, such as ``print``,
+# see :doc:`/copies_and_waits`.
 #
 # Choose the device once
 # ----------------------
 #
-# If you write ``"cuda"`` in twenty places, your program fails in twenty places on the
-# first computer without CUDA. So choose the device at the top, and write ``device``
-# everywhere else. Most programs that you'll read choose it like this:
+# If you write ``"cuda"`` or ``.cuda()`` in twenty places, your program fails in twenty
+# places on a computer without CUDA. So choose the device at the top, and write
+# ``device`` everywhere else. Most programs choose it like this:
 
 chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 print(chosen)
 
 # %%
-# That line finds an NVIDIA GPU, or an AMD GPU, which PyTorch calls ``"cuda"`` as well.
-# With a GPU of Apple or Intel, it takes the CPU. The lines under *Copy this* find
-# those, too, but need PyTorch 2.6. Whichever you use, *print* what was chosen. If your
-# program falls back to the CPU, you won't get an error. It will just be slow.
+# Which should you write, this line or the three under *Copy this*? The three, if your
+# PyTorch is 2.6 or newer, because they find a GPU of any maker. This one finds those of
+# NVIDIA and AMD (PyTorch calls both ``"cuda"``), and beside a GPU of Apple or Intel it
+# takes the CPU. It stands on many pages of this course because it's the one that you'll
+# read everywhere. In your own programs, write the three instead.
 #
-# With a device in your hand, you can often do without a move. ``torch.zeros(n)`` makes
-# its zeros on the CPU, and ``torch.zeros(n, device=device)`` where you need them.
-# (``torch.zeros_like(x)`` follows ``x``.) Is that worth typing?
+# Whichever you write, *print* what was chosen. If your program falls back to the CPU,
+# you won't get an error. It will just be slow.
 #
-# On an H100's computer, 67 million ones that were made on the CPU and then moved took
-# :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
-# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`.
+# A new tensor is on the CPU unless you say ``device=``. So say it: to make 67 million
+# ones on an H100 took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, and
+# to make them on the CPU and move them :timing:`moving median "made here, moved"
+# @nvidia-h100-80gb-hbm3`.
 #
-# Which GPU, if there are several?
-# --------------------------------
-#
-# Then you need their numbers. You may know ``try_gpu`` and ``try_all_gpus`` from `Dive
+# Do you have several GPUs? You may know ``try_gpu`` and ``try_all_gpus`` from `Dive
 # into Deep Learning`__. Without a GPU, the book's list is *empty*, so a loop over it
-# does nothing, and you don't get an error. Ours has the CPU then, and finds GPUs of any
-# maker.
+# does nothing, without an error. Ours holds the CPU then. (What devices are called, you
+# find under `To look up`_.)
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 
@@ -199,8 +201,8 @@ def try_all_gpus():
 print(try_gpu(), try_gpu(10), try_all_gpus())
 
 # %%
-# How do you write a device as a string? Two of these four are wrong, one you've met
-# above, and one is the third GPU. **Which is which?**
+
+# folded: Four names of devices. Two are wrong. Which?
 
 for name in ("cuda:2", "cuda0", "gpu", "meta"):
     try:
@@ -209,21 +211,11 @@ for name in ("cuda:2", "cuda0", "gpu", "meta"):
         print(f"{name}: {error!s:.60}...")
 
 # %%
-# GPUs are counted from 0, so ``"cuda:2"`` is the *third*, and the number needs its
-# colon. (On a shared node you usually see only your own, so yours is ``cuda:0``.) If
-# PyTorch doesn't know the word, as in ``"gpu"`` or ``x.to("random")``, the message
-# lists all the words that it does know.
-#
-# Did it surprise you that ``"cuda:2"`` works, although you may have no GPU at all? It's
-# only a name. You get the error when you *move* something there: ``invalid device
-# ordinal`` if you don't have three GPUs, or ``Torch not compiled with CUDA enabled`` if
-# your PyTorch can't use any (:doc:`/doctor`).
-#
 # Two devices in one line
 # -----------------------
 #
-# Now the error from the beginning. We multiply a batch of data by weights, and we
-# forgot to move one of the two:
+# Now the error that everybody meets: *Expected all tensors to be on the same device*.
+# We multiply a batch of data by weights, and forget to move one of the two:
 
 batch = torch.ones(4, 3)
 weights = torch.tensor([0.2, 0.3, 0.5], device=gpu)
@@ -249,25 +241,21 @@ print("scores is on", scores.device)
 # The usual suspects are a batch, a mask, the class weights of a loss, and a tensor that
 # somebody made inside a function without saying ``device=``.
 #
-# Why doesn't PyTorch simply move the tensor for you? Because a move is slow, and you
-# would never find out. This is what ``.to`` took on an H100, for 67 million numbers:
+# Why doesn't PyTorch move it for you? Because a move is slow, and you'd never find out.
+# With 67 million numbers and an H100, ``.to`` took
 #
-# - the tensor was there already: :timing:`moving median "there already"
-#   @nvidia-h100-80gb-hbm3`;
-# - a copy within the GPU: :timing:`moving median "copy, new memory"
-#   @nvidia-h100-80gb-hbm3`;
-# - from the CPU's memory to the GPU: :timing:`moving median "from the host"
-#   @nvidia-h100-80gb-hbm3`.
-#
-# In a loop, a hidden move from the CPU could eat all that the GPU gains. (*Pinned*
-# memory makes it faster: :doc:`/tutorials/2_devices/08_pinned_memory`)
+# - :timing:`moving median "there already" @nvidia-h100-80gb-hbm3` if they were there
+#   already;
+# - :timing:`moving median "copy, new memory" @nvidia-h100-80gb-hbm3` for a copy within
+#   the GPU, with ``copy=True``;
+# - :timing:`moving median "from the host" @nvidia-h100-80gb-hbm3` from the CPU's memory
+#   to the GPU. (:doc:`Pinned memory </tutorials/2_devices/08_pinned_memory>` helps.)
 #
 # .. dropdown:: The exceptions: single numbers go with every device
 #
-#    A number of Python does, so ``weights * 2`` is fine. So is ``weights *
-#    torch.tensor(2.0)``, because that tensor has no dimensions. It doesn't work the
-#    other way round: a tensor on the CPU can't be multiplied by a single number on the
-#    GPU.
+#    ``weights * 2`` is fine, and so is ``weights * torch.tensor(2.0)``, because that
+#    tensor has no dimensions. It doesn't work the other way round: a tensor on the CPU
+#    can't be multiplied by a single number on the GPU.
 
 # folded: Time the moves on your own computer
 
@@ -296,8 +284,8 @@ bench.show()
 # From NumPy and back
 # -------------------
 #
-# NumPy knows only the CPU. There are two ways from an array to a tensor, and they
-# differ when you change the array afterwards. **What will the two tensors hold?**
+# NumPy knows only the CPU. Two ways lead from an array to a tensor, and they differ if
+# you change the array afterwards. **What will the two tensors hold?**
 
 signal = np.array([0.0, 0.5, 1.0])
 shared = torch.from_numpy(signal)
@@ -307,15 +295,15 @@ print("shared:", shared)
 print("copied:", copied)
 
 # %%
-# ``from_numpy`` makes a tensor around the array's memory, so that a change of one shows
-# in the other. ``torch.tensor`` always copies. It can also take the numbers straight to
-# the GPU, and change their type on the way. Do that, because NumPy's ``float64`` is
-# slow on most GPUs, and doesn't work at all on Apple's. (What it costs in digits:
-# :doc:`/tutorials/2_devices/13_precision`)
+# ``from_numpy`` makes a tensor around the array's memory, so a change of one shows in
+# the other. ``torch.tensor`` always copies. It can also take the numbers straight to
+# the GPU, and make them ``float32`` on the way. Do that, because NumPy's ``float64`` is
+# slow on most GPUs and doesn't work at all on Apple's
+# (:doc:`/tutorials/2_devices/13_precision`).
 #
 # The way back is ``.numpy()``. It doesn't copy either, so a tensor on the GPU answers
-# ``can't convert cuda:0 device type tensor to numpy``: bring it home with ``.cpu()``
-# first. And PyTorch must not be recording a gradient for it:
+# ``can't convert cuda:0 device type tensor to numpy``: call ``.cpu()`` first. And
+# PyTorch must not be recording a gradient for it:
 
 weights = torch.ones(3, requires_grad=True)
 try:
@@ -327,9 +315,8 @@ print(weights.detach().cpu().numpy())
 # %%
 # ``.detach().cpu().numpy()`` works on every device: let go of the gradient, come to the
 # CPU, become an array. (A type that NumPy lacks, such as ``bfloat16``, has to become
-# another one first. For one number, write ``x.item()``.) But remember the list ``[3, 3,
-# 3]``. If the tensor was on the CPU already, then all three return something around the
-# same memory.
+# another one first. For one number, write ``x.item()``.) But remember ``[3, 3, 3]``: if
+# the tensor was on the CPU already, none of the three copies.
 
 # folded: Does a move change a number? There and back again, on an odd size
 
@@ -346,38 +333,10 @@ assert torch.equal(tilted.to(device, copy=True).cpu(), tilted)
 print("transpose, there and back: equal, bit for bit")
 
 # %%
-# If your notebook is some years old
-# ----------------------------------
-#
-# Skip this if it isn't. The *storage* of a tensor is the memory behind it. Two tensors
-# share it if ``x.untyped_storage().data_ptr()``, its address, is the same.
-#
-# .. list-table:: Lines of older notebooks, and what to write today
-#    :header-rows: 1
-#
-#    * - you find
-#      - write
-#    * - ``torch.FloatTensor([1, 2]).cuda()``
-#      - ``torch.tensor([1.0, 2.0], device=device)``
-#    * - ``torch.LongTensor(labels)``
-#      - ``torch.tensor(labels, dtype=torch.int64)``
-#    * - ``torch.ones(3, gpu=True)``, a ``TypeError``
-#      - ``torch.ones(3, device=device)``
-#    * - ``x.storage()``, a ``torch.cuda.FloatStorage`` if ``x`` is on a GPU
-#      - ``x.device``, or ``x.untyped_storage().device``
-#    * - ``if x.get_device() >= 0``
-#      - ``if x.device.type != "cpu"``
-#    * - ``if x.device == "cuda"``
-#      - ``if x.device.type == "cuda"``
-#
-# Why not the last one? ``"cuda"`` alone is the *current* GPU, the first one unless you
-# call ``torch.cuda.set_device``. A tensor there says ``cuda:0``, and for Python the two
-# names aren't equal.
-#
 # Your turn
 # ---------
 #
-# You want to look at the weights of a model after each epoch. Write ``snapshot(x)``. It
+# You want to keep the weights of a model after each epoch. Write ``snapshot(x)``. It
 # gets a tensor, from any device, and returns its numbers as a NumPy array of
 # ``float64`` that stays as it is when ``x`` changes. The tensor may have a gradient, or
 # a type that NumPy doesn't know, such as ``bfloat16``.
@@ -463,3 +422,51 @@ def snapshot_solution(x):
 
 
 print(f"Our solution: {check(snapshot_solution)}")
+
+# %%
+# To look up
+# ----------
+#
+# .. list-table:: What devices are called
+#    :header-rows: 1
+#
+#    * - you write
+#      - you mean
+#    * - ``"cuda"``
+#      - the *current* GPU of NVIDIA or AMD: the first, unless you call
+#        ``torch.cuda.set_device``
+#    * - ``"cuda:2"``, ``x.cuda(2)``
+#      - the *third*, because GPUs are counted from 0. (On a shared node you usually see
+#        only your own, so it's ``cuda:0``.)
+#    * - ``"mps"``, ``"xpu"``
+#      - a GPU of Apple, a GPU of Intel
+#    * - ``"cuda0"``
+#      - *Invalid device string*: the colon is missing
+#    * - ``"gpu"``, ``"random"``
+#      - *Expected one of cpu, cuda, …*, with all the words that PyTorch knows
+#
+# ``torch.device("cuda:2")`` works anywhere, because it's only a name. You get the error
+# when you *move* something there: ``invalid device ordinal`` if you don't have three
+# GPUs, or ``Torch not compiled with CUDA enabled`` if your PyTorch can't use any
+# (:doc:`/doctor`).
+#
+# .. list-table:: Lines of older notebooks
+#    :header-rows: 1
+#
+#    * - you find
+#      - write
+#    * - ``torch.FloatTensor([1, 2]).cuda()``
+#      - ``torch.tensor([1.0, 2.0], device=device)``
+#    * - ``torch.LongTensor(labels)``
+#      - ``torch.tensor(labels, dtype=torch.int64)``
+#    * - ``torch.ones(3, gpu=True)``, a ``TypeError``
+#      - ``torch.ones(3, device=device)``
+#    * - ``x.storage()``, a ``torch.cuda.FloatStorage`` if ``x`` is on a GPU
+#      - ``x.device``, or ``x.untyped_storage().device``
+#    * - ``if x.get_device() >= 0``: the number of its GPU, or -1
+#      - ``if x.device.type != "cpu"``
+#    * - ``if x.device == "cuda"``: never true, a tensor there says ``cuda:0``
+#      - ``if x.device.type == "cuda"``
+#
+# The *storage* of a tensor is the memory behind it. Two tensors share it if
+# ``x.untyped_storage().data_ptr()``, its address, is the same.

@@ -266,10 +266,11 @@ for card, bandwidth in bandwidths.items():
 # once.
 #
 # *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
-# for anything takes some microseconds. For 10 thousand numbers, the H100 took
-# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3` and its CPU
-# :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`. Where does it
-# break even? :doc:`Find out for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
+# for anything takes some microseconds. To add 10 thousand numbers, PyTorch took
+# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3` on the H100, and
+# :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3` on its CPU. Where
+# does it break even? :doc:`Find out for your own
+# </tutorials/2_devices/11_when_the_gpu_wins>`.
 #
 # All of it in one figure
 # -----------------------

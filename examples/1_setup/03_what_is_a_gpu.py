@@ -363,9 +363,9 @@ plt.show()
 #
 # - *There are too few pieces.* One cup of coffee uses one thread of 270,336.
 # - *Each piece needs the one before.* More threads don't make a chain shorter.
-# - *The work is over too soon.* Every call to a GPU costs some microseconds. To bring a
-#   mere 64 bytes to our H100 took :timing:`pinned-memory median "to the GPU,
-#   pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
+# - *The work is over too soon.* Every call to a GPU costs some microseconds. When
+#   PyTorch copied a mere 64 bytes to our H100, that took :timing:`transfers median "to
+#   the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
 # - *The numbers cross PCIe again and again.* Then the last row of the table sets the
 #   pace. :doc:`/tutorials/2_devices/04_small_copies` has more on this.
 #

@@ -38,7 +38,9 @@ pictures of digits.
 #            optimizer.step()
 #
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
-# move. So the loop needs no ``if``, and you can test it on your laptop.
+# move. So the loop needs no ``if``, and you can test it on your laptop. (The first line
+# finds a GPU of NVIDIA or AMD. If yours is Apple's or Intel's, choose it as on
+# :doc:`the last page </tutorials/2_devices/01_moving>`.)
 #
 # Forget one
 # ----------

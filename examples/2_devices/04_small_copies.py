@@ -2,29 +2,28 @@
 Why are 4,096 small copies slower than one big one?
 ===================================================
 
-Your detector has just recorded 4,096 events, and you want to analyse them on a GPU. A
-GPU can only work on data that are in its own memory, so the events have to be copied
-there first. You could send each event as soon as it arrives, or collect them and send
-them all together. Does it matter?
+Your detector has just recorded 4,096 events of 80 bytes. You want to analyse them on a
+GPU, so they have to be copied into its memory. You can send them one by one, or collect
+them and send them all together. It's the same number of bytes.
 
-The number of bytes is the same either way, so it seems natural that the time should be
-the same as well. Let's find out. By the end of this page you'll be able to answer such
-a question for your own computer, within a factor of a few, as soon as you've measured
-two numbers.
+**Write down a guess: how many times as long will the small copies take?** By the end of
+this page you'll be able to predict it for your own computer, within a factor of a few,
+as soon as you've measured two numbers.
 
-**Time:** 11 minutes. **Needs:** any computer, and some PyTorch. With a GPU, your copies
-go to the GPU. Without one, they go from one place in your computer's memory to another,
-and you compare them with what a real GPU did.
+**Time:** 9 minutes. **Needs:** any computer, and some PyTorch. Without a GPU, your
+copies go from one place in your computer's memory to another, and you compare them with
+what a real GPU did.
 """
 
 # %%
 # Try it
 # ------
 #
-# An event consists of 20 numbers of 4 bytes, a mere 80 bytes. **Before you run the
-# cell, write down a guess: how many times as long will the small copies take?** (A
-# ``Bench`` makes each call many times, and takes the median. The events are cut into
-# parts before its clock starts.)
+# ``send`` makes one copy for each part that you give it. We give it 4,096 parts of one
+# event, and then one part of 4,096 events. (A ``Bench`` makes each call many times, and
+# takes the median.)
+
+# folded: The imports, and the device
 
 import torch
 
@@ -32,6 +31,9 @@ from firstlight import Bench, best_device
 from firstlight.display import quantity
 
 device = best_device()
+
+# %%
+
 events = torch.rand(4096, 20)
 there = torch.zeros_like(events, device=device)
 
@@ -56,17 +58,13 @@ print("all events at once: ", quantity(together.median, "s"))
 print(f"ratio: {one_by_one.median / together.median:.0f}")
 
 # %%
-# On a computer without a GPU, where both copies stay within the memory of the CPU, the
-# small ones took :timing:`small-copies median "1 event a copy" @cpu` and the big one
-# took :timing:`small-copies median "4096 events a copy" @cpu`, for exactly the same
-# bytes.
-#
 # On an H100, one of NVIDIA's fastest GPUs, the small copies took about
-# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3` and the big one
-# took :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. The
-# ratio that you guessed is about :timing:`small-copies speedup "4096 events a copy"/"1
-# event a copy" @nvidia-h100-80gb-hbm3` there. So a fast GPU doesn't save you from small
-# copies. It makes them look even worse.
+# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3`, and the big one
+# took :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. So the
+# big one was :timing:`small-copies speedup "4096 events a copy"/"1 event a copy"
+# @nvidia-h100-80gb-hbm3` as fast, for exactly the same bytes. (Without a GPU, within
+# the memory of an AMD EPYC, it was :timing:`small-copies speedup "4096 events a
+# copy"/"1 event a copy" @cpu`.)
 #
 # Where did the time go? It can't have gone into moving the bytes, because the big copy
 # moves just as many. It must have gone into something that happens once for *every*
@@ -79,7 +77,7 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 # A copy also has to walk to the post office. Your program calls PyTorch, PyTorch calls
 # the driver, the driver starts the copy, and at the end a message comes back to say
 # that the data have arrived. The time for all of this is called the :term:`latency` of
-# a copy. The figure shows where it falls.
+# a copy.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -112,12 +110,10 @@ plt.show()
 # Two numbers describe a copy
 # ---------------------------
 #
-# How could you measure a walk to the post office? Go there with almost nothing in your
-# bag. And to see how fast the bytes themselves can flow, send so many that the walk no
-# longer matters. So we time copies of six sizes, from 64 bytes to 64 MiB. (The arrays
-# are in the fold: ``ways`` holds, for each direction, a copy function, a target and a
-# source. In the labels, *pageable* means that a copy starts or ends in ordinary
-# memory.)
+# How could you measure the walk? Go there with almost nothing in your bag. And to see
+# how fast the bytes themselves can flow, send so many that the walk no longer matters.
+# So we time copies of six sizes, from 64 bytes to 64 MiB. (In the fold, ``ways`` says
+# what is copied where. *Pageable* is ordinary memory of the CPU.)
 
 # folded: The arrays that we copy
 
@@ -143,29 +139,37 @@ bench = Bench("transfers")
 for label, (move, target, source) in ways.items():
     for n in sizes.tolist():
         bench.time(label, move, target[:n], source[:n], n=n)
+
+# %%
+# Here is what copies of *n* bytes took to the H100:
+#
+# .. timings:: transfers
+#    :plot:
+#    :machine: nvidia-h100-80gb-hbm3
+#    :rows: to the GPU, pageable
+#
+# On the left, the curve is flat. A copy of 1,000 bytes takes as long as one of 64,
+# because nearly all of it is latency. So the latency is what 64 bytes took:
+# :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`,
+# from PyTorch's call until they were on the H100.
+#
+# On the right, the curve climbs in step with the size. The climb is the second number,
+# the :term:`bandwidth`: how many bytes arrive in a second once they flow. 64 MiB, a
+# million times as much, took :timing:`transfers median "to the GPU,
+# pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`.
+#
+# **Stop for a minute here: how long would 4,096 copies of 64 bytes take?** They carry
+# only a quarter of a megabyte. But they walk 4,096 times, and that makes five times
+# what the 64 MiB took.
+
+# folded: All curves: back from the GPU, and within the memory of three computers
+
+# Within the memory beside the H100 and the H200, large copies of any size took the same
+# time, because PyTorch shares them among all cores. See 08_pinned_memory.
 bench.plot()
 
 # %%
-# The curves to and from the GPU were recorded on computers with an H100 and an H200. On
-# the left they are flat: a copy of 1,000 bytes takes as long as a copy of 64, because
-# nearly all of the time is latency. On the right they climb in step with the size. The
-# climb is the second number, the :term:`bandwidth`: how many bytes arrive in a second
-# once they flow. (Leave the curve within those computers' own memory alone. From 256
-# KiB on, PyTorch shares the copy among all cores, and it takes the same
-# :timing:`transfers median "within the CPU's memory/cpu/n=4194304"
-# @nvidia-h100-80gb-hbm3` for any size. Bytes don't do that. Most likely the cores wait
-# for one that is busy elsewhere.)
-#
-# On the H100, a copy of 64 bytes took :timing:`transfers median "to the GPU,
-# pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`. That is its latency. A copy of a
-# million times as much, 64 MiB, took :timing:`transfers median "to the GPU,
-# pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`. **Stop for a minute here: how
-# long would 4,096 copies of 64 bytes take?** They carry only a quarter of a megabyte.
-#
-# But they walk 4,096 times. That makes five times what the 64 MiB took.
-#
-# So we can read both numbers off the two ends of a curve. If you run the cell, you get
-# those of your computer. The tabs below say whose output you see.
+# We can read both numbers off the two ends of a curve:
 
 transfer = "to the GPU, pageable" if has_gpu else "within the CPU's memory"
 times = {t.n: t.median for t in bench.timings if t.label == transfer}
@@ -178,37 +182,36 @@ print("  latency  ", quantity(latency, "s"))
 print("  bandwidth", quantity(bandwidth, "B/s"))
 
 # %%
-# A copy of :math:`n` bytes then takes the walk, plus the time in which the bytes flow:
+# A copy of :math:`n` bytes then takes the walk, plus the time in which the bytes flow.
+# If :math:`a` is the latency and :math:`b` the bandwidth, that is
 #
 # .. math::
 #
-#     t = a + \frac{n}{b},
+#     t = a + \frac{n}{b}.
 #
-# where :math:`a` is the latency and :math:`b` the bandwidth. If you send the same bytes
-# in :math:`m` copies, you walk :math:`m` times, so :math:`t = m\cdot a + n/b`. The
-# bytes appear once in this formula, and the walk :math:`m` times. That is why the small
-# copies were slow.
+# If you send the same bytes in :math:`m` copies, you walk :math:`m` times, so :math:`t
+# = m\cdot a + n/b`. The bytes appear once in this formula, and the walk :math:`m`
+# times. That is why the small copies were slow.
 #
 # How big is big enough?
 # ----------------------
 #
-# You want to collect events, but you don't want to wait for all 4,096 of them. How many
-# are enough? A good measure is the size at which the two parts of :math:`t` are equal.
-# There you pay as much for the walk as for the bytes:
+# You want to collect events, but you don't want to wait for all 4,096 of them. **Are a
+# hundred enough? Guess.**
+#
+# A good measure is the size at which you pay as much for the walk as for the bytes:
 #
 # .. math::
 #
 #     a = \frac{n}{b}, \qquad\text{so}\qquad n_{1/2} = a\cdot b.
 #
 # It is called the :term:`half-bandwidth size`, because such a copy reaches half of the
-# bandwidth. Far below it, sending more bytes costs next to nothing. In other words,
-# they travel for free, because you have to walk anyway. Far above it, a bigger copy
-# gains little.
+# bandwidth. Far below it, more bytes cost next to nothing, because you have to walk
+# anyway. Far above it, a bigger copy gains little.
 #
-# For example, take a latency of ``10e-6`` seconds, a little less than our H100's. And
-# take the bandwidth of :term:`PCIe` 4, the slot that connects many GPUs to their CPU:
-# :spec:`PCIe 4 x16 bandwidth`. **How many of our events make one half-bandwidth size?**
-# Work it out before you run the next cell.
+# Let's work it out twice. The first line is an example, with a latency of ``10e-6``
+# seconds, a round number of ours, and the rate that :term:`PCIe` 4, the slot of many
+# GPUs, has on paper. The second line takes the two numbers from above:
 
 from firstlight.timing.specs import spec
 
@@ -218,57 +221,29 @@ half = latency * bandwidth
 print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
-# That is more than most people expect, and it is what the slot could carry at best. An
-# ordinary copy reaches only a part of the slot's rate, so it needs fewer. With the two
-# ends of the H100's curve, our formula gives about 87 kB, or some 1,100 events. So a
-# batch of a hundred events, which feels big, still spends most of its time on the walk.
-# If you have heard the advice to *batch your transfers*, you now know how big a
-# :term:`batch` should be: several times :math:`n_{1/2}`.
+# On the way to the H100, it was about 87 kB, or some 1,100 events. So a batch of a
+# hundred, which feels big, still spends most of its time on the walk. If you have heard
+# the advice to *batch your transfers*, you now know how big a :term:`batch` should be:
+# several times :math:`n_{1/2}`.
 #
-# On a second computer, with an H200, it was much the same: a copy of 64 bytes took
-# :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h200`, and the
-# big copy of our events was :timing:`small-copies speedup "4096 events a copy"/"1 event
-# a copy" @nvidia-h200` as fast as the small ones. But the latency isn't the same
-# everywhere.
-#
-# Somebody else measured a small copy to an older card, a V100, with the wait until it
-# had arrived. The model is our formula, with the latency of the example above:
-#
-# .. measured-by-others:: latency-v100
-#
-# And collecting isn't free. You have to put the 4,096 arrays together first:
+# But collecting isn't free. You have to put the 4,096 arrays together first:
 
 gathering = Bench("collecting").time("np.stack", np.stack, list(events.numpy()))
 print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
-# That's the work of a CPU, and takes far longer than the one big copy. Add both, and
+# That's work for the CPU, and takes far longer than the one big copy. Add both, and
 # divide: of the factor of a thousand that the H100 promised at the top, less than
 # twenty is left. That's still worth a line. You pay less if you write each event into
 # one array that you allocated beforehand.
 #
-# Predict your own
-# ----------------
+# Does the formula hold?
+# ----------------------
 #
-# Let's put the formula to the test, first on the H100. All events together are 328 kB,
-# a 205th of the 64 MiB. So one big copy should take one walk of :timing:`transfers
-# median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, and a 205th of
-# :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3` for its bytes. That is nearly a third more than the
-# :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that were
-# measured. Why? A copy of 4 MiB took :timing:`transfers median "to the GPU,
-# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, so its bytes flowed faster, half
-# as fast again as those of the 64 MiB. We took our bandwidth from too large an array.
-#
-# And one event at a time? There 4,096 walks come out at what was measured, about
-# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3`. That's a bit of
-# luck, because nearly half of the tries took a fifth less. So two numbers were enough
-# to predict times that lie a factor of a thousand apart, to within a third.
-#
-# Now predict your own: how long will the events take in copies of 1, 8, 64, 512, or
-# 4,096? The fold holds the prediction and the measurement.
+# **Predict: how long will all events take in copies of 64?** That's 64 walks, and 328
+# kB that flow. Then look at the tab of the H100.
 
-# folded: Predicted and measured, on the computer that ran the page
+# folded: The prediction, and three more measurements
 
 
 def predict(copies, total):
@@ -278,6 +253,9 @@ def predict(copies, total):
 for some in (8, 64, 512):
     trial.time(f"{some} events a copy", send, in_copies_of(some), device=device)
 
+
+# %%
+
 print("events a copy  predicted   measured")
 for some in (1, 8, 64, 512, 4096):
     predicted = predict(4096 / some, events.nbytes)
@@ -285,12 +263,22 @@ for some in (1, 8, 64, 512, 4096):
     print(f"{some:13,}{quantity(predicted, 's'):>11}{quantity(time, 's'):>11}")
 
 # %%
-# If you have no GPU, the last rows took only a fraction of what we predicted. Our
-# bandwidth comes from 64 MiB, which have to come from the computer's main memory. All
-# our events fit into the processor's own small and fast memory, its :term:`cache`, and
-# are copied faster from there. In other words, a CPU has more than one bandwidth. On
-# the way to a GPU that matters less, because there the driver and the slot take their
-# time, too.
+# On the H100 it holds within a third, for times that lie a factor of a thousand apart.
+# Two things deserve a remark. One event at a time comes out right by a bit of luck,
+# because nearly half of the tries took a fifth less. And all events at once are
+# predicted to take nearly a third more than the :timing:`small-copies median "4096
+# events a copy" @nvidia-h100-80gb-hbm3` that they took. We got our bandwidth from 64
+# MiB, and the bytes of 4 MiB flow half as fast again.
+#
+# On a computer without a GPU, the last rows take only a fraction of what we predict.
+# All our events fit into the processor's own small and fast memory, its :term:`cache`,
+# and 64 MiB don't. In other words, a CPU has more than one bandwidth.
+#
+# .. dropdown:: And on another computer? A V100, measured by others
+#
+#    The model is our formula, with the latency of the example:
+#
+#    .. measured-by-others:: latency-v100
 #
 # The small copies that you don't see
 # -----------------------------------
@@ -309,29 +297,26 @@ for some in (1, 8, 64, 512, 4096):
 #             ...
 #
 # Each of them copies a few bytes, waits for the whole latency, and does so thousands of
-# times. (It also waits until the GPU has finished everything before it, so it may take
-# much longer than the latency alone.) The remedy is the same as for the detector. Keep
-# the results on the GPU, and fetch them together: collect ``loss.detach()`` in a list,
-# and print ``torch.stack(losses).mean()`` every hundred steps. Compare all pixels in
-# one operation, ``(image_on_gpu > threshold).sum()``. A NumPy array that you give to a
-# Numba kernel travels there and back at every call, so put it onto the GPU once
+# times. (It also waits until the GPU has finished everything before it.) The remedy is
+# the same as for the detector. Keep the results on the GPU, and fetch them together:
+# collect ``loss.detach()`` in a list, and print ``torch.stack(losses).mean()`` every
+# hundred steps. Compare all pixels in one operation, ``(image_on_gpu >
+# threshold).sum()``. A NumPy array that you give to a Numba kernel travels there and
+# back at every call, so put it onto the GPU once
 # (:doc:`/tutorials/3_kernels/01_first_kernel`).
 #
-# You may have heard of ``copy_(…, non_blocking=True)``. With it, many copies can share
-# one wait, but each still walks to the driver, and if you read on the CPU before you
-# have called ``torch.accelerator.synchronize()``, you may read garbage. It needs a
-# special kind of memory (:doc:`/tutorials/2_devices/08_pinned_memory`). And if your
-# copies are big already, the GPU can compute while the next data arrive
-# (:doc:`/tutorials/2_devices/09_copy_and_compute`).
+# And if your copies are big already? Then look at the memory that they come from
+# (:doc:`/tutorials/2_devices/08_pinned_memory`), and let the GPU compute while the next
+# data arrive (:doc:`/tutorials/2_devices/09_copy_and_compute`).
 #
 # Your turn
 # ---------
 #
 # Write the loop that collects. ``detector`` gives you one event after the other, each a
-# NumPy array of 20 numbers. ``send(batch)`` copies one array to the GPU, of any number
-# of events, one in each row. Call it with ``size`` events at a time, in the order in
-# which they came. (``size`` is the caller's choice. You now know how to choose it.) A
-# detector may run for days, so send a batch as soon as it is full.
+# NumPy array of 20 numbers. ``send(batch)`` copies one array to the GPU, with any
+# number of events, one in each row. Call it with ``size`` events at a time, in the
+# order in which they came. A detector may run for days, so send a batch as soon as it
+# is full.
 #
 # Put your answer where the dots are, and run ``firstlight try 04_small_copies.py``. It
 # runs only what the exercise needs, and answers in about a second.

@@ -462,8 +462,9 @@ plt.show()
 #
 # It happens in famous programs, too. Others measured a program of 1,185 launches, for
 # which a GPU mostly waits. (There our model takes :spec:`kernel of a program seconds`
-# for each, because Python and its modules come on top.) And they measured a product of
-# two large matrices and a large frame, for which it doesn't:
+# for each, a round number that we chose from this program and two others. Python and
+# its modules come on top of a bare launch.) And they measured a product of two large
+# matrices and a large frame, for which it doesn't:
 #
 # .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #

@@ -442,8 +442,9 @@ plt.show()
 # In the figure, the marks of a machine without a GPU fall at first and then level off,
 # where the work of a channel is all that counts. Where is that point on a GPU? Count
 # 150 images that a step reads or writes for each channel, and :spec:`kernel of a
-# program seconds` for each call. By this model (in the fold on memory), an H100 carries
-# more than a thousand channels of 96 × 96 pixels in the time of one, but only 13 of
+# program seconds` for each call, a round number of ours: whole programs of others took
+# about as much on an H200. By this model (in the fold on memory), an H100 carries more
+# than a thousand channels of 96 × 96 pixels in the time of one, but only 13 of
 # 1024 × 1024.
 #
 # And ``fit``? Its step is a dozen kernels in a CUDA graph

@@ -181,9 +181,9 @@ if has_gpu:
     print(f"asked after {1e6 * asked:,.0f} µs, done after {1e6 * done:,.0f} µs")
 
 # %%
-# The first of the H100's two times is that of a single launch in PyTorch, after a pause.
-# If you launch again and again, it's much less. There, a product of two tiny matrices,
-# 8 × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
+# The first of the H100's two times is that of a single launch in PyTorch, after a
+# pause. If you launch again and again, it's much less. There, a product of two tiny
+# matrices, 8 × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
 # @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. One of 4,096 × 4,096
 # takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`,
 # nearly all of it work. So ten launches fit easily into the time of the notes, and ten

@@ -62,9 +62,10 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 # :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3`, and the big one
 # took :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. So the
 # big one was :timing:`small-copies speedup "4096 events a copy"/"1 event a copy"
-# @nvidia-h100-80gb-hbm3` as fast, for exactly the same bytes. (Without a GPU, within
-# the memory of an AMD EPYC, it was :timing:`small-copies speedup "4096 events a
-# copy"/"1 event a copy" @cpu`.)
+# @nvidia-h100-80gb-hbm3` as fast, for exactly the same bytes. Without a GPU, within the
+# memory of an AMD EPYC, it was :timing:`small-copies speedup "4096 events a copy"/"1
+# event a copy" @cpu` as fast. So a fast GPU doesn't save you from small copies. It
+# makes them look even worse.
 #
 # Where did the time go? It can't have gone into moving the bytes, because the big copy
 # moves just as many. It must have gone into something that happens once for *every*
@@ -240,8 +241,8 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 # Does the formula hold?
 # ----------------------
 #
-# **Predict: how long will all events take in copies of 64?** That's 64 walks, and 328
-# kB that flow. Then look at the tab of the H100.
+# **Predict it: how long will all events take in copies of 64?** That's 64 walks, and
+# 328 kB that flow.
 
 # folded: The prediction, and three more measurements
 
@@ -263,12 +264,12 @@ for some in (1, 8, 64, 512, 4096):
     print(f"{some:13,}{quantity(predicted, 's'):>11}{quantity(time, 's'):>11}")
 
 # %%
-# On the H100 it holds within a third, for times that lie a factor of a thousand apart.
-# Two things deserve a remark. One event at a time comes out right by a bit of luck,
-# because nearly half of the tries took a fifth less. And all events at once are
-# predicted to take nearly a third more than the :timing:`small-copies median "4096
-# events a copy" @nvidia-h100-80gb-hbm3` that they took. We got our bandwidth from 64
-# MiB, and the bytes of 4 MiB flow half as fast again.
+# On the H100 it holds to within a third, for times that lie a factor of a thousand
+# apart. For all events at once it predicts nearly a third more than the
+# :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that they
+# took. We got our bandwidth from 64 MiB, and the bytes of 4 MiB flow half as fast
+# again. (One event at a time comes out right by a bit of luck, because nearly half of
+# the tries took a fifth less.)
 #
 # On a computer without a GPU, the last rows take only a fraction of what we predict.
 # All our events fit into the processor's own small and fast memory, its :term:`cache`,

@@ -187,9 +187,9 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 #     t(m) = (m + 2) \left( a + \frac{n}{m\,b} \right).
 #
 # More chunks shrink the second part and grow the first. For example, take 268 MB, a
-# latency of ``10e-6`` seconds, a round number of ours, and the rate that PCIe 5 has on
-# paper. (The square root itself is as good as free, so only the copies count: :math:`m
-# + 1` turns instead of :math:`m + 2`.)
+# latency of ``10e-6`` seconds, a round number of ours, and the rate that :term:`PCIe` 5
+# has on paper. (The square root itself is as good as free, so only the copies count:
+# :math:`m + 1` turns instead of :math:`m + 2`.)
 # **Where do you expect the best number, below 10, around 20, or above 100?**
 
 from firstlight.display import quantity

@@ -1,9 +1,12 @@
 """What the page says of moves holds, and its check accepts what is right and tells what is wrong."""
 
+import re
+from textwrap import dedent
+
 import numpy as np
 import pytest
 import torch
-from pages import judged
+from pages import EXAMPLES, judged
 
 PAGE = "2_devices/01_moving.py"
 
@@ -59,6 +62,17 @@ WRONG = {
 
 
 test_answers = judged(["snapshot_solution", from_a_list, numpy_copies], WRONG)
+
+
+def test_the_loop_at_the_top_gives_the_two_lists(capsys) -> None:
+    lines = re.search(r"code-block:: python\n\n((?:    .*\n)+)", (EXAMPLES / PAGE).read_text(encoding="utf-8"))
+    assert lines
+    expected = {"cpu": "[3, 3, 3]\n"}
+    if torch.accelerator.is_available():
+        expected[torch.accelerator.current_accelerator().type] = "[1, 2, 3]\n"
+    for device, said in expected.items():
+        exec(dedent(lines[1]), {"torch": torch, "device": torch.device(device)})
+        assert capsys.readouterr().out == said
 
 
 def test_what_was_kept_is_what_the_page_says(page) -> None:

@@ -23,21 +23,21 @@ and ``.cpu`` promise, and you'll write programs that are right on both computers
 """
 
 # %%
-# The answer
-# ----------
-#
-# You get ``[1, 2, 3]``, and your colleague gets ``[3, 3, 3]``.
+# The rule
+# --------
 #
 # A :term:`device` is a place where PyTorch can compute, with memory of its own. The CPU
-# is one, and each GPU is another. The line ``x.to(device)`` promises to *return* a
-# :term:`tensor` that is in that place:
+# is one, and each GPU is another. If ``x`` is a :term:`tensor`, which is PyTorch's
+# array, then ``x.to(device)`` promises to *return* a tensor that is in that place:
 #
 # - If ``x`` is somewhere else, you get a copy, and ``x`` stays where it was.
 # - If ``x`` is there already, you get ``x`` *itself*.
 #
-# That's the whole rule, and ``x.cpu()`` is short for ``x.to("cpu")``. On the cluster,
-# ``total`` was copied three times. On the laptop there was nothing to copy, so the list
-# holds ``total`` itself, three times. At the end, ``total`` is 3.
+# That's all, and ``x.cpu()`` is short for ``x.to("cpu")``. Would you change your guess?
+#
+# On the cluster, each ``total.cpu()`` makes a copy, and you get ``[1, 2, 3]``. On the
+# laptop there is nothing to copy. So your colleague's list holds ``total`` itself,
+# three times, and at the end ``total`` is 3: ``[3, 3, 3]``.
 #
 # Copy this
 # ---------
@@ -171,15 +171,15 @@ print(chosen)
 # Whichever you write, *print* what was chosen. If your program falls back to the CPU,
 # you won't get an error. It will just be slow.
 #
-# A new tensor is on the CPU unless you say ``device=``. So say it: to make 67 million
-# ones on an H100 took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, and
-# to make them on the CPU and move them :timing:`moving median "made here, moved"
-# @nvidia-h100-80gb-hbm3`.
+# A new tensor is on the CPU unless you say ``device=``. So say it. On an H100, 67
+# million ones were made in :timing:`moving median "made there"
+# @nvidia-h100-80gb-hbm3`. To make them on the CPU beside it and move them took
+# :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`.
 #
 # Do you have several GPUs? You may know ``try_gpu`` and ``try_all_gpus`` from `Dive
 # into Deep Learning`__. Without a GPU, the book's list is *empty*, so a loop over it
-# does nothing, without an error. Ours holds the CPU then. (What devices are called, you
-# find under `To look up`_.)
+# does nothing, without an error. Ours holds the CPU then. (`To look up`_, at the end,
+# lists what devices are called.)
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 
@@ -316,7 +316,7 @@ print(weights.detach().cpu().numpy())
 # ``.detach().cpu().numpy()`` works on every device: let go of the gradient, come to the
 # CPU, become an array. (A type that NumPy lacks, such as ``bfloat16``, has to become
 # another one first. For one number, write ``x.item()``.) But remember ``[3, 3, 3]``: if
-# the tensor was on the CPU already, none of the three copies.
+# the tensor was on the CPU already, none of the three makes a copy.
 
 # folded: Does a move change a number? There and back again, on an odd size
 
@@ -452,6 +452,8 @@ print(f"Our solution: {check(snapshot_solution)}")
 #
 # .. list-table:: Lines of older notebooks
 #    :header-rows: 1
+#    :widths: 50 50
+#    :class: fl-lines
 #
 #    * - you find
 #      - write

@@ -60,7 +60,7 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 # %%
 # On an H100, one of NVIDIA's fastest GPUs, the small copies took about
 # :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3`, and the big one
-# took :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. So the
+# took :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. The
 # big one was :timing:`small-copies speedup "4096 events a copy"/"1 event a copy"
 # @nvidia-h100-80gb-hbm3` as fast, for exactly the same bytes. Without a GPU, within the
 # memory of an AMD EPYC, it was :timing:`small-copies speedup "4096 events a copy"/"1
@@ -222,10 +222,11 @@ half = latency * bandwidth
 print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
-# On the way to the H100, it was about 87 kB, or some 1,100 events. So a batch of a
-# hundred, which feels big, still spends most of its time on the walk. If you have heard
-# the advice to *batch your transfers*, you now know how big a :term:`batch` should be:
-# several times :math:`n_{1/2}`.
+# On the way to the H100, the half-bandwidth size is about 87 kB, or some 1,100 events.
+# (That's less than in the example, because an ordinary copy reaches only a part of the
+# rate on paper.) So a batch of a hundred, which feels big, still spends most of its
+# time on the walk. If you have heard the advice to *batch your transfers*, you now know
+# how big a :term:`batch` should be: several times :math:`n_{1/2}`.
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
@@ -271,9 +272,9 @@ for some in (1, 8, 64, 512, 4096):
 # again. (One event at a time comes out right by a bit of luck, because nearly half of
 # the tries took a fifth less.)
 #
-# On a computer without a GPU, the last rows take only a fraction of what we predict.
-# All our events fit into the processor's own small and fast memory, its :term:`cache`,
-# and 64 MiB don't. In other words, a CPU has more than one bandwidth.
+# On the AMD EPYC, which has no GPU, the last rows took only a fraction of what we
+# predicted. All our events fit into the processor's own small and fast memory, its
+# :term:`cache`, and 64 MiB don't. In other words, a CPU has more than one bandwidth.
 #
 # .. dropdown:: And on another computer? A V100, measured by others
 #

@@ -64,9 +64,8 @@ print(result.cpu().numpy())  # back to NumPy
 # Move it, and look
 # -----------------
 #
-# Here's the half of the rule that you may know. (Without a GPU, we use ``meta`` as the
-# second device. It obeys the rule, but its tensors have a shape and no numbers.)
-# **Where will the image be?**
+# First, a copy. (Without a GPU, we use ``meta`` as the second device. It obeys the
+# rule, but its tensors have a shape and no numbers.) **Where will the image be?**
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -84,8 +83,8 @@ print("image is on", image.device, "and image_there is on", image_there.device)
 print("get_device:", image.get_device(), "and", image_there.get_device())
 
 # %%
-# In the figure, each box is a tensor, with its names above. The last panel shows the
-# other half of the rule.
+# In the figure, each coloured box is a tensor, with its names above it. The last panel
+# shows the other half of the rule.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -165,11 +164,9 @@ print(chosen)
 # Which should you write, this line or the three under *Copy this*? The three, if your
 # PyTorch is 2.6 or newer, because they find a GPU of any maker. This one finds those of
 # NVIDIA and AMD (PyTorch calls both ``"cuda"``), and beside a GPU of Apple or Intel it
-# takes the CPU. It stands on many pages of this course because it's the one that you'll
-# read everywhere. In your own programs, write the three instead.
-#
-# Whichever you write, *print* what was chosen. If your program falls back to the CPU,
-# you won't get an error. It will just be slow.
+# takes the CPU. (Many of our pages have it, since it's the one that you'll read
+# everywhere.) Whichever you write, *print* what was chosen. If your program falls back
+# to the CPU, you won't get an error. It will just be slow.
 #
 # A new tensor is on the CPU unless you say ``device=``. So say it. On an H100, 67
 # million ones were made in :timing:`moving median "made there"
@@ -178,7 +175,7 @@ print(chosen)
 #
 # Do you have several GPUs? You may know ``try_gpu`` and ``try_all_gpus`` from `Dive
 # into Deep Learning`__. Without a GPU, the book's list is *empty*, so a loop over it
-# does nothing, without an error. Ours holds the CPU then. (`To look up`_, at the end,
+# does nothing, without an error. Ours has the CPU in it. (`To look up`_, at the end,
 # lists what devices are called.)
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
@@ -242,14 +239,11 @@ print("scores is on", scores.device)
 # somebody made inside a function without saying ``device=``.
 #
 # Why doesn't PyTorch move it for you? Because a move is slow, and you'd never find out.
-# With 67 million numbers and an H100, ``.to`` took
-#
-# - :timing:`moving median "there already" @nvidia-h100-80gb-hbm3` if they were there
-#   already;
-# - :timing:`moving median "copy, new memory" @nvidia-h100-80gb-hbm3` for a copy within
-#   the GPU, with ``copy=True``;
-# - :timing:`moving median "from the host" @nvidia-h100-80gb-hbm3` from the CPU's memory
-#   to the GPU. (:doc:`Pinned memory </tutorials/2_devices/08_pinned_memory>` helps.)
+# To copy 67 million numbers within an H100, with ``copy=True``, took :timing:`moving
+# median "copy, new memory" @nvidia-h100-80gb-hbm3`. To bring them there from the CPU's
+# memory took :timing:`moving median "from the host" @nvidia-h100-80gb-hbm3`, and if
+# they were there already, ``.to`` took :timing:`moving median "there already"
+# @nvidia-h100-80gb-hbm3`.
 #
 # .. dropdown:: The exceptions: single numbers go with every device
 #
@@ -301,9 +295,9 @@ print("copied:", copied)
 # slow on most GPUs and doesn't work at all on Apple's
 # (:doc:`/tutorials/2_devices/13_precision`).
 #
-# The way back is ``.numpy()``. It doesn't copy either, so a tensor on the GPU answers
-# ``can't convert cuda:0 device type tensor to numpy``: call ``.cpu()`` first. And
-# PyTorch must not be recording a gradient for it:
+# The way back is ``.numpy()``. Like ``from_numpy``, it doesn't copy. So a tensor on a
+# GPU answers ``can't convert cuda:0 device type tensor to numpy``, and you have to call
+# ``.cpu()`` first. And PyTorch must not be recording a gradient for it:
 
 weights = torch.ones(3, requires_grad=True)
 try:
@@ -315,8 +309,8 @@ print(weights.detach().cpu().numpy())
 # %%
 # ``.detach().cpu().numpy()`` works on every device: let go of the gradient, come to the
 # CPU, become an array. (A type that NumPy lacks, such as ``bfloat16``, has to become
-# another one first. For one number, write ``x.item()``.) But remember ``[3, 3, 3]``: if
-# the tensor was on the CPU already, none of the three makes a copy.
+# another one first. For one number, write ``x.item()``.) But remember ``[3, 3, 3]``. If
+# the tensor was on the CPU already, none of these three makes a copy.
 
 # folded: Does a move change a number? There and back again, on an odd size
 
@@ -467,7 +461,7 @@ print(f"Our solution: {check(snapshot_solution)}")
 #      - ``x.device``, or ``x.untyped_storage().device``
 #    * - ``if x.get_device() >= 0``: the number of its GPU, or -1
 #      - ``if x.device.type != "cpu"``
-#    * - ``if x.device == "cuda"``: never true, a tensor there says ``cuda:0``
+#    * - ``if x.device == "cuda"``: never true, because ``x`` says ``cuda:0``
 #      - ``if x.device.type == "cuda"``
 #
 # The *storage* of a tensor is the memory behind it. Two tensors share it if

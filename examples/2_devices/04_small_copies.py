@@ -142,7 +142,7 @@ for label, (move, target, source) in ways.items():
         bench.time(label, move, target[:n], source[:n], n=n)
 
 # %%
-# Here is what copies of *n* bytes took to the H100:
+# This is how long it took to copy *n* bytes to the H100:
 #
 # .. timings:: transfers
 #    :plot:
@@ -210,9 +210,9 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 # bandwidth. Far below it, more bytes cost next to nothing, because you have to walk
 # anyway. Far above it, a bigger copy gains little.
 #
-# Let's work it out twice. The first line is an example, with a latency of ``10e-6``
-# seconds, a round number of ours, and the rate that :term:`PCIe` 4, the slot of many
-# GPUs, has on paper. The second line takes the two numbers from above:
+# Let's work it out twice. The first line is an example. It takes a latency of ``10e-6``
+# seconds, a round number that we chose, and the rate on paper of :term:`PCIe` 4, the
+# slot of many GPUs. The second line takes the two numbers from above:
 
 from firstlight.timing.specs import spec
 
@@ -234,10 +234,10 @@ gathering = Bench("collecting").time("np.stack", np.stack, list(events.numpy()))
 print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
-# That's work for the CPU, and takes far longer than the one big copy. Add both, and
-# divide: of the factor of a thousand that the H100 promised at the top, less than
-# twenty is left. That's still worth a line. You pay less if you write each event into
-# one array that you allocated beforehand.
+# That's work for the CPU, and takes far longer than the one big copy. Count both, and
+# of the factor of a thousand that the H100 promised at the top, less than twenty is
+# left. That's still worth a line. You pay less if you write each event into one array
+# that you allocated beforehand.
 #
 # Does the formula hold?
 # ----------------------
@@ -268,9 +268,9 @@ for some in (1, 8, 64, 512, 4096):
 # On the H100 it holds to within a third, for times that lie a factor of a thousand
 # apart. For all events at once it predicts nearly a third more than the
 # :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that they
-# took. We got our bandwidth from 64 MiB, and the bytes of 4 MiB flow half as fast
-# again. (One event at a time comes out right by a bit of luck, because nearly half of
-# the tries took a fifth less.)
+# took. We got our bandwidth from 64 MiB, and in a copy of 4 MiB the bytes flow half as
+# fast again. (One event at a time comes out right by a bit of luck, because nearly half
+# of the tries took a fifth less.)
 #
 # On the AMD EPYC, which has no GPU, the last rows took only a fraction of what we
 # predicted. All our events fit into the processor's own small and fast memory, its

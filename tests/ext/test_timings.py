@@ -204,6 +204,13 @@ def test_the_same_data_give_the_same_bytes() -> None:
     assert "#000000" not in svg(data, "x")
 
 
+def test_two_figures_of_one_experiment_have_no_id_in_common():
+    one, other = (set(re.findall(r' id="([^"]+)"', svg(columns(timing(label)), "x"))) for label in ("a", "b"))
+    assert one
+    assert other
+    assert not one & other
+
+
 def test_a_column_of_nothing_but_stale_numbers_draws_nothing() -> None:
     stale = replace(columns(timing("a"))[1], state="stale")
     assert "Nothing was timed" in svg([stale], "x")

@@ -33,7 +33,8 @@ and ``.cpu`` promise, and you'll write programs that are right on both computers
 # - If ``x`` is somewhere else, you get a copy, and ``x`` stays where it was.
 # - If ``x`` is there already, you get ``x`` *itself*.
 #
-# That's all, and ``x.cpu()`` is short for ``x.to("cpu")``. Would you change your guess?
+# That's all, and ``x.cpu()`` is short for ``x.to("cpu")``, as ``x.cuda()`` is for
+# ``x.to("cuda")``. Would you change your guess?
 #
 # On the cluster, each ``total.cpu()`` makes a copy, and you get ``[1, 2, 3]``. On the
 # laptop there is nothing to copy. So your colleague's list holds ``total`` itself,
@@ -83,8 +84,9 @@ print("image is on", image.device, "and image_there is on", image_there.device)
 print("get_device:", image.get_device(), "and", image_there.get_device())
 
 # %%
-# In the figure, each coloured box is a tensor, with its names above it. The last panel
-# shows the other half of the rule.
+# (``get_device()``, in older notebooks, is the number of the GPU, or -1.) In the figure,
+# each coloured box is a tensor, with its names above it. The last panel shows the other
+# half of the rule.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -175,8 +177,8 @@ print(chosen)
 #
 # Do you have several GPUs? You may know ``try_gpu`` and ``try_all_gpus`` from `Dive
 # into Deep Learning`__. Without a GPU, the book's list is *empty*, so a loop over it
-# does nothing, without an error. Ours has the CPU in it. (`To look up`_, at the end,
-# lists what devices are called.)
+# does nothing, without an error. Ours has the CPU in it. (The end of the page lists what
+# devices are called.)
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 
@@ -459,7 +461,7 @@ print(f"Our solution: {check(snapshot_solution)}")
 #      - ``torch.ones(3, device=device)``
 #    * - ``x.storage()``, a ``torch.cuda.FloatStorage`` if ``x`` is on a GPU
 #      - ``x.device``, or ``x.untyped_storage().device``
-#    * - ``if x.get_device() >= 0``: the number of its GPU, or -1
+#    * - ``if x.get_device() >= 0``
 #      - ``if x.device.type != "cpu"``
 #    * - ``if x.device == "cuda"``: never true, because ``x`` says ``cuda:0``
 #      - ``if x.device.type == "cuda"``

@@ -19,7 +19,7 @@ has none. **Write down what each of you gets to see.**
 One of the two lists is wrong, and there's no error. By the end you'll know what ``.to``
 and ``.cpu`` promise, and you'll write programs that are right on both computers.
 
-**Time:** 8 minutes. **Needs:** any computer, and some PyTorch.
+**Time:** 9 minutes. **Needs:** any computer, and some PyTorch.
 """
 
 # %%
@@ -84,9 +84,9 @@ print("image is on", image.device, "and image_there is on", image_there.device)
 print("get_device:", image.get_device(), "and", image_there.get_device())
 
 # %%
-# (``get_device()``, in older notebooks, is the number of the GPU, or -1.) In the figure,
-# each coloured box is a tensor, with its names above it. The last panel shows the other
-# half of the rule.
+# (``get_device()``, in older notebooks, is the number of the GPU, or -1.) In the
+# figure, each coloured box is a tensor, with its names above it. The last panel shows
+# the other half of the rule.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -177,8 +177,8 @@ print(chosen)
 #
 # Do you have several GPUs? You may know ``try_gpu`` and ``try_all_gpus`` from `Dive
 # into Deep Learning`__. Without a GPU, the book's list is *empty*, so a loop over it
-# does nothing, without an error. Ours has the CPU in it. (The end of the page lists what
-# devices are called.)
+# does nothing, without an error. Ours has the CPU in it. (The page ends with a list of
+# what devices are called.)
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 

@@ -65,8 +65,8 @@ print(result.cpu().numpy())  # back to NumPy
 # Move it, and look
 # -----------------
 #
-# First, a copy. (Without a GPU, we use ``meta`` as the second device. It obeys the
-# rule, but its tensors have a shape and no numbers.) **Where will the image be?**
+# First, a copy. **Where will the image be?** (No GPU? A stand-in called ``meta`` plays
+# its part here. It obeys the rule, but its tensors have no numbers.)
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -163,26 +163,24 @@ chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 print(chosen)
 
 # %%
-# Which should you write, this line or the three under *Copy this*? The three, if your
-# PyTorch is 2.6 or newer, because they find a GPU of any maker. This one finds those of
-# NVIDIA and AMD (PyTorch calls both ``"cuda"``), and beside a GPU of Apple or Intel it
-# takes the CPU. (Many of our pages have it, since it's the one that you'll read
-# everywhere.) Whichever you write, *print* what was chosen. If your program falls back
-# to the CPU, you won't get an error. It will just be slow.
+# You'll meet this line everywhere, also on our pages. It finds GPUs of NVIDIA and AMD
+# (PyTorch calls both ``"cuda"``), and beside one of Apple or Intel it takes the CPU. So
+# write the three lines under *Copy this*, if your PyTorch is 2.6 or newer. Either way,
+# *print* what was chosen. If your program falls back to the CPU, you won't get an
+# error. It will just be slow.
 #
 # A new tensor is on the CPU unless you say ``device=``. So say it. On an H100, 67
 # million ones were made in :timing:`moving median "made there"
 # @nvidia-h100-80gb-hbm3`. To make them on the CPU beside it and move them took
 # :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`.
 #
-# Do you have several GPUs? You may know ``try_gpu`` and ``try_all_gpus`` from `Dive
-# into Deep Learning`__. Without a GPU, the book's list is *empty*, so a loop over it
-# does nothing, without an error. Ours has the CPU in it. (The page ends with a list of
-# what devices are called.)
-#
-# __ https://d2l.ai/chapter_builders-guide/use-gpu.html
+# (For several GPUs, open the fold. The page ends with a list of what devices are
+# called.)
 
-# folded: try_gpu and try_all_gpus
+# folded: Several GPUs: try_gpu and try_all_gpus
+
+# The names are those of Dive into Deep Learning. Without a GPU, the book's list is
+# empty, so a loop over it does nothing, without an error. This one has the CPU in it.
 
 
 def try_gpu(i=0):
@@ -280,8 +278,9 @@ bench.show()
 # From NumPy and back
 # -------------------
 #
-# NumPy knows only the CPU. Two ways lead from an array to a tensor, and they differ if
-# you change the array afterwards. **What will the two tensors hold?**
+# NumPy knows only the CPU. These are the two ways from an array to a tensor to know,
+# and they differ if you change the array afterwards. **What will the two tensors
+# hold?**
 
 signal = np.array([0.0, 0.5, 1.0])
 shared = torch.from_numpy(signal)
@@ -311,8 +310,9 @@ print(weights.detach().cpu().numpy())
 # %%
 # ``.detach().cpu().numpy()`` works on every device: let go of the gradient, come to the
 # CPU, become an array. (A type that NumPy lacks, such as ``bfloat16``, has to become
-# another one first. For one number, write ``x.item()``.) But remember ``[3, 3, 3]``. If
-# the tensor was on the CPU already, none of these three makes a copy.
+# another one first, with ``.to(torch.float32)``. For one number, write ``x.item()``.)
+# But remember ``[3, 3, 3]``. If the tensor was on the CPU already, none of these three
+# makes a copy.
 
 # folded: Does a move change a number? There and back again, on an odd size
 
@@ -332,10 +332,10 @@ print("transpose, there and back: equal, bit for bit")
 # Your turn
 # ---------
 #
-# You want to keep the weights of a model after each epoch. Write ``snapshot(x)``. It
-# gets a tensor, from any device, and returns its numbers as a NumPy array of
-# ``float64`` that stays as it is when ``x`` changes. The tensor may have a gradient, or
-# a type that NumPy doesn't know, such as ``bfloat16``.
+# You want to keep the state of a simulation, or the weights of a model, after each
+# step. Write ``snapshot(x)``. It gets a tensor, from any device, and returns its
+# numbers as a NumPy array of ``float64`` that stays as it is when ``x`` changes. The
+# tensor may have a gradient, or a type that NumPy doesn't know, such as ``bfloat16``.
 #
 # Put your answer where the dots are, and run ``firstlight try 01_moving.py``. It
 # answers in about a second.
@@ -463,7 +463,7 @@ print(f"Our solution: {check(snapshot_solution)}")
 #      - ``x.device``, or ``x.untyped_storage().device``
 #    * - ``if x.get_device() >= 0``
 #      - ``if x.device.type != "cpu"``
-#    * - ``if x.device == "cuda"``: never true, because ``x`` says ``cuda:0``
+#    * - ``if x.device == "cuda"``: never true, because a device equals no string
 #      - ``if x.device.type == "cuda"``
 #
 # The *storage* of a tensor is the memory behind it. Two tensors share it if

@@ -7,8 +7,8 @@ GPU, so they have to be copied into its memory. You can send them one by one, or
 them and send them all together. It's the same number of bytes.
 
 **Write down a guess: how many times as long will the small copies take?** By the end of
-this page you'll be able to predict it for your own computer, within a factor of a few,
-as soon as you've measured two numbers.
+this page you'll be able to predict it for your own computer, as soon as you've measured
+two numbers.
 
 **Time:** 9 minutes. **Needs:** any computer, and some PyTorch. Without a GPU, your
 copies go from one place in your computer's memory to another, and you compare them with
@@ -113,8 +113,8 @@ plt.show()
 #
 # How could you measure the walk? Go there with almost nothing in your bag. And to see
 # how fast the bytes themselves can flow, send so many that the walk no longer matters.
-# So we time copies of six sizes, from 64 bytes to 64 MiB. (In the fold, ``ways`` says
-# what is copied where. *Pageable* is ordinary memory of the CPU.)
+# So we time copies of six sizes, from 64 bytes to 64 MiB. (*Pageable*, in the legend,
+# is ordinary memory of the CPU.)
 
 # folded: The arrays that we copy
 
@@ -154,9 +154,9 @@ for label, (move, target, source) in ways.items():
 # :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`,
 # from PyTorch's call until they were on the H100.
 #
-# On the right, the curve climbs in step with the size. The climb is the second number,
-# the :term:`bandwidth`: how many bytes arrive in a second once they flow. 64 MiB, a
-# million times as much, took :timing:`transfers median "to the GPU,
+# On the right, the curve climbs roughly in step with the size. The climb is the second
+# number, the :term:`bandwidth`: how many bytes arrive in a second once they flow. 64
+# MiB, a million times as much, took :timing:`transfers median "to the GPU,
 # pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`.
 #
 # **Stop for a minute here: how long would 4,096 copies of 64 bytes take?** They carry
@@ -226,7 +226,7 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 # (That's less than in the example, because an ordinary copy reaches only a part of the
 # rate on paper.) So a batch of a hundred, which feels big, still spends most of its
 # time on the walk. If you have heard the advice to *batch your transfers*, you now know
-# how big a :term:`batch` should be: several times :math:`n_{1/2}`.
+# how big a :term:`batch` should be for the copies' sake: several times :math:`n_{1/2}`.
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
@@ -236,8 +236,13 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 # %%
 # That's work for the CPU, and takes far longer than the one big copy. Count both, and
 # of the factor of a thousand that the H100 promised at the top, less than twenty is
-# left. That's still worth a line. You pay less if you write each event into one array
-# that you allocated beforehand.
+# left. That's still worth doing. It also changes the answer to our question. By the
+# formula, copies of a hundred events walk 41 times, and a walk to the H100 took
+# :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
+# That adds up to a fraction of what collecting took beside it: :timing:`collecting
+# median "np.stack" @nvidia-h100-80gb-hbm3`. So here a hundred *are* enough, until you
+# collect in a cheaper way: write each event into one array that you allocated
+# beforehand.
 #
 # Does the formula hold?
 # ----------------------
@@ -268,9 +273,8 @@ for some in (1, 8, 64, 512, 4096):
 # On the H100 it holds to within a third, for times that lie a factor of a thousand
 # apart. For all events at once it predicts nearly a third more than the
 # :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that they
-# took. We got our bandwidth from 64 MiB, and in a copy of 4 MiB the bytes flow half as
-# fast again. (One event at a time comes out right by a bit of luck, because nearly half
-# of the tries took a fifth less.)
+# took, because we got our bandwidth from 64 MiB, and in smaller copies the bytes flow
+# faster. (The first row varies. Nearly half of its tries took a fifth less.)
 #
 # On the AMD EPYC, which has no GPU, the last rows took only a fraction of what we
 # predicted. All our events fit into the processor's own small and fast memory, its
@@ -298,13 +302,14 @@ for some in (1, 8, 64, 512, 4096):
 #         if pixel > threshold:     # one copy for each pixel
 #             ...
 #
-# Each of them copies a few bytes, waits for the whole latency, and does so thousands of
-# times. (It also waits until the GPU has finished everything before it.) The remedy is
-# the same as for the detector. Keep the results on the GPU, and fetch them together:
-# collect ``loss.detach()`` in a list, and print ``torch.stack(losses).mean()`` every
-# hundred steps. Compare all pixels in one operation, ``(image_on_gpu >
-# threshold).sum()``. A NumPy array that you give to a Numba kernel travels there and
-# back at every call, so put it onto the GPU once
+# Each of them waits until the GPU has finished everything before it, copies a few
+# bytes, pays the whole latency, and does so thousands of times. (``non_blocking=True``
+# won't help: it lets your program go on meanwhile, but each copy still has its walk.)
+# The remedy is the same as for the detector. Keep the results on the GPU, and fetch
+# them together: collect ``loss.detach()`` in a list, and print
+# ``torch.stack(losses).mean()`` every hundred steps. Compare all pixels in one
+# operation, ``(image_on_gpu > threshold).sum()``. A NumPy array that you give to a
+# Numba kernel travels there and back at every call, so put it onto the GPU once
 # (:doc:`/tutorials/3_kernels/01_first_kernel`).
 #
 # And if your copies are big already? Then look at the memory that they come from

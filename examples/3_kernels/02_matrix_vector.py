@@ -4,7 +4,7 @@ Which thread does what, and how fast can it be?
 
 You want to multiply a matrix of 100,000 × 100 numbers by a vector, on the GPU, with a
 :term:`kernel` of your own. A course notebook has done just that, on a laptop's GTX
-1650, and says that its kernel took a fifth of NumPy's time. Can you believe it? By the
+1650, and claims "about 9X" for Numba, compared with NumPy. Can you believe it? By the
 end of this page you'll have written that kernel, you'll know the least time that it can
 take, and you'll time it so that others believe *you*.
 
@@ -91,7 +91,7 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # every addition. Neither is wrong. So compare with ``allclose``, and not with ``==``.
 #
 # And who works on all these rows? A GPU's processors are called *multiprocessors*, and
-# the notebook's card has 16. It launches 98 blocks of 1,024 threads, so each
+# the notebook's card has 16. The notebook launches 98 blocks of 1,024 threads, so each
 # multiprocessor gets six or seven of them, :doc:`one after the other
 # </tutorials/3_kernels/04_waves_and_blocks>`. The threads of a block work in groups of
 # 32, called *warps*.
@@ -136,6 +136,8 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 #   faster one.
 # - **The adding** can't have taken so long. It moves only 1.2 MB, a 34th of the
 #   product, and yet it needed more time.
+# - **"About 9X"** isn't what these times say. Divide the first by the second, and you
+#   get 4.7.
 #
 # What did the notebook measure, then? A launch returns at once, as soon as the work is
 # in a queue, and the GPU does the work later. And ``%timeit`` stops its clock when the
@@ -144,11 +146,10 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # clock that waits, PyTorch's product takes :timing:`wins-matrix-vector median
 # "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`.
 #
-# .. dropdown:: And the ratios, "about 9X" and "100X"?
+# .. dropdown:: By how much can a GPU win, then?
 #
-#    The notebook says "about 9X" for Numba. Divide its two times, and you get 4.7. Its
-#    "100X" for PyTorch is gone with the time that it was made of. At best, with the
-#    faster memory, the card could have won by 6.
+#    The notebook also claims "100X" for PyTorch, which is gone with the time that it
+#    was made of. At best, with the faster memory, its card could have won by 6.
 #
 #    The H100 beats the 16 cores of the CPU beside it by about
 #    :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
@@ -227,7 +228,7 @@ bench.show()
 # Now take a matrix so large that a launch no longer counts. What does the kernel wait
 # for then? In the first step of the loop, all threads of a warp have ``j = 0``. Thread
 # 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and thread 2 reads ``m[2, 0]``. NumPy
-# stores a matrix row by row, so these numbers lie 400 bytes apart. And memory comes
+# stores a matrix row by row, so these numbers lie a whole row apart. And memory comes
 # only in pieces of 32 bytes, called *sectors*, which hold eight numbers each.
 
 # figure

@@ -60,9 +60,13 @@ threads share what one of them has fetched, and at the end you'll write it yours
 #      - ?
 #
 # The last two columns say how many numbers a thread asks for, whenever it multiplies
-# two: from memory, and from a *tile*, which you'll meet soon. From line 2 to 3, the
-# first falls. From 3 to 4, the second one does. So the ladder is a story of asking less
-# often. **But which step doesn't fit?** Let's begin with line 1.
+# two: from memory, and from a *tile*, which you'll meet soon. The library is
+# :timing:`shared-memory speedup "torch"/"first try" @nvidia-h100-80gb-hbm3` as fast as
+# the first try: was that your guess?
+#
+# From line 2 to 3, the first of the two falls. From 3 to 4, the second one does. So the
+# ladder is a story of asking less often. **But which step doesn't fit?** Let's begin
+# with line 1.
 
 import numpy as np
 
@@ -135,8 +139,8 @@ def column_along_x(a, b, c):
 # book, and pin it to the blackboard. When all pages are up, everybody copies from the
 # blackboard. Then they take the pages down, and fetch the next ones.
 #
-# In a GPU, the class is a block of threads, and the blackboard is its *shared memory*, a
-# small, fast memory inside the multiprocessor. An array there belongs to one block. All
+# In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
+# a small, fast memory inside the multiprocessor. An array there belongs to one block. All
 # its threads see it, no other block does, and it's gone when the block ends. How fast
 # is it? An H100 has 132 multiprocessors, and the shared memory of each hands out 128
 # bytes in a clock cycle. Together that's ten times what the card's memory can send,
@@ -268,9 +272,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 #     \text{loads for each element} = \frac{2k}{T}.
 #
 # **So which T would you take?** It can't grow forever: a block has at most 1,024
-# threads, so 32 × 32 is the largest. With ``T = 32``, the kernel asks memory for only a 32nd
-# of the numbers. On the H100 it was :timing:`shared-memory speedup "tile"/"column along
-# x" @nvidia-h100-80gb-hbm3` as fast as line 2.
+# threads, so 32 × 32 is the largest. Then the kernel asks memory for only a 32nd of the
+# numbers. On the H100 it was :timing:`shared-memory speedup "tile"/"column along x"
+# @nvidia-h100-80gb-hbm3` as fast as line 2.
 #
 # Why isn't it more? For one thing, the :doc:`caches </tutorials/3_kernels/06_caches>`
 # had kept many of the numbers by themselves. And now the tile is in the way.
@@ -336,8 +340,8 @@ for way, tiles in ways.items():
 # Now the tile is in the way
 # --------------------------
 #
-# What does the tile wait for? Look at the last column of the ladder: for each product, a
-# thread reads two numbers from its tile. In one clock cycle, shared memory hands out 32
+# What does the tile wait for? Look at the last column of the ladder: for each product,
+# a thread reads two numbers from its tile. In one clock cycle, shared memory hands out 32
 # numbers, one for each thread of a warp. So a warp waits two cycles for its two
 # numbers. Meanwhile a multiprocessor could have started a multiply-add for *eight*
 # warps, four in each cycle. So an eighth of the :spec:`H100 SXM fp32` on the data sheet
@@ -438,27 +442,31 @@ def register_tiled(T, R):
 # Why isn't it 33.5?
 # ------------------
 #
-# Count all instructions, and not only the loads. In the machine code, a thread runs 506
-# instructions in each round, and 256 of them are multiply-adds. **At best, what part of
-# the data sheet's rate does that leave?**
+# Count *all* instructions, and not only the loads. In :doc:`the machine code
+# </tutorials/3_kernels/10_what_the_compiler_did>`, a thread runs 508 instructions in
+# each round, and 256 of them are multiply-adds. **At best, what part of the data
+# sheet's rate does that leave?**
 #
-# Half again! A multiprocessor has four slots in each cycle: it starts one instruction
-# for each of four warps. The data sheet's rate means that every slot holds a
-# multiply-add. So to reach 33.5, the kernel would have to fill all slots with something,
-# and keep shared memory busy in every cycle as well.
+# Half again! In each cycle, a multiprocessor has four slots: it can start one
+# instruction for each of four warps. The data sheet's rate means that every slot holds
+# a multiply-add. So to reach 33.5, our kernel would have to fill every slot with
+# something, and keep shared memory busy in every cycle as well.
 #
 # It didn't. At the rate that we measured, and the card's full clock, a third of the
-# slots held a multiply-add. Then nearly another third held the other instructions:
-# loads, stores, addresses. **The last third stayed empty**, because no warp was ready.
-# There aren't many to choose from. A thread takes 72 registers, so only three blocks,
-# 24 warps, fit on a multiprocessor that has room for 64.
+# slots held a multiply-add. By the count, nearly another third held something else: a
+# load, a store, an address. **So the last third stayed empty**, because no warp was
+# ready. There aren't many to choose from. A thread takes 72 registers, so only three
+# blocks, 24 warps, fit on a multiprocessor that has room for 64.
 #
-# What did the warps wait for? The count can't say, but there are two suspects: memory,
-# since a block waits at its barrier until its next numbers have come, and shared memory,
-# which was busy for two thirds of the time, too. Nsight Compute would tell them apart in
-# its *Warp State Statistics*: *Stall Barrier* and *Stall Long Scoreboard* mean the
-# first, *Stall Short Scoreboard* and *Stall MIO Throttle* the second. We haven't
-# profiled this kernel yet.
+# What did the warps wait for? The count can't say, but there are two suspects:
+#
+# - *memory*, because a block waits at its barrier until its next numbers have come. In
+#   Nsight Compute's *Warp State Statistics*, that's *Stall Barrier* and *Stall Long
+#   Scoreboard*;
+# - *shared memory*, which was busy for two thirds of the time itself. That's *Stall
+#   Short Scoreboard* and *Stall MIO Throttle*.
+#
+# We haven't profiled this kernel yet, so we don't know which.
 
 # folded: How each step was launched and checked, and a kernel that is slower still
 
@@ -611,8 +619,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# These are his next steps, for 4,092 × 4,092 numbers. Each row keeps what the rows above
-# it have:
+# These are his next steps, for 4,092 × 4,092 numbers. Each row keeps what the rows
+# above it have:
 #
 # .. list-table:: The next steps, measured by S. Boehm on an RTX A6000
 #    :header-rows: 1

@@ -64,9 +64,9 @@ threads share what one of them has fetched, and at the end you'll write it yours
 # :timing:`shared-memory speedup "torch"/"first try" @nvidia-h100-80gb-hbm3` as fast as
 # the first try: was that your guess?
 #
-# From line 2 to 3, the first of the two falls. From 3 to 4, the second one does. So the
-# ladder is a story of asking less often. **But which step doesn't fit?** Let's begin
-# with line 1.
+# From line 2 to line 3, a thread asks memory less often, and from line 3 to line 4 the
+# tile. So the ladder is a story of asking less often. **But which step doesn't fit?**
+# Let's begin with line 1.
 
 import numpy as np
 
@@ -140,10 +140,10 @@ def column_along_x(a, b, c):
 # blackboard. Then they take the pages down, and fetch the next ones.
 #
 # In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
-# a small, fast memory inside the multiprocessor. An array there belongs to one block. All
-# its threads see it, no other block does, and it's gone when the block ends. How fast
-# is it? An H100 has 132 multiprocessors, and the shared memory of each hands out 128
-# bytes in a clock cycle. Together that's ten times what the card's memory can send,
+# a small, fast memory inside the multiprocessor. An array there belongs to one block.
+# All its threads see it, no other block does, and it's gone when the block ends. How
+# fast is it? An H100 has 132 multiprocessors, and the shared memory of each hands out
+# 128 bytes in a clock cycle. Together that's ten times what the card's memory can send,
 # with its :spec:`H100 SXM bandwidth`.
 #
 # .. raw:: html
@@ -246,8 +246,10 @@ def tiled(T):
 #   the others need what I pin up.
 #
 # **Which of the two waits could you leave out?** Imagine that the second one is gone,
-# and guess. For *k* = 8 the product is right, because there's only one round. For *k* =
-# 32 it's wrong, and ``trace`` says who met whom:
+# and guess.
+#
+# For *k* = 8 the product is right, because there's only one round. For *k* = 32 it's
+# wrong, and ``trace`` says who met whom:
 #
 # .. code-block:: none
 #
@@ -272,14 +274,14 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 #     \text{loads for each element} = \frac{2k}{T}.
 #
 # **So which T would you take?** It can't grow forever: a block has at most 1,024
-# threads, so 32 × 32 is the largest. Then the kernel asks memory for only a 32nd of the
-# numbers. On the H100 it was :timing:`shared-memory speedup "tile"/"column along x"
+# threads, so 32 × 32 is the largest. With it, the kernel asks memory for only a 32nd of
+# the numbers. On the H100 it was :timing:`shared-memory speedup "tile"/"column along x"
 # @nvidia-h100-80gb-hbm3` as fast as line 2.
 #
 # Why isn't it more? For one thing, the :doc:`caches </tutorials/3_kernels/06_caches>`
 # had kept many of the numbers by themselves. And now the tile is in the way.
 
-# folded: For the edge, further down: kernels with the wrong number of rounds, tried
+# folded: For the edge, further down: two wrong numbers of rounds, tried
 
 
 def rounds_down(a, T):
@@ -341,8 +343,8 @@ for way, tiles in ways.items():
 # --------------------------
 #
 # What does the tile wait for? Look at the last column of the ladder: for each product,
-# a thread reads two numbers from its tile. In one clock cycle, shared memory hands out 32
-# numbers, one for each thread of a warp. So a warp waits two cycles for its two
+# a thread reads two numbers from its tile. In one clock cycle, shared memory hands out
+# 32 numbers, one for each thread of a warp. So a warp waits two cycles for its two
 # numbers. Meanwhile a multiprocessor could have started a multiply-add for *eight*
 # warps, four in each cycle. So an eighth of the :spec:`H100 SXM fp32` on the data sheet
 # is left. **Divide, before you go on.**
@@ -453,10 +455,10 @@ def register_tiled(T, R):
 # something, and keep shared memory busy in every cycle as well.
 #
 # It didn't. At the rate that we measured, and the card's full clock, a third of the
-# slots held a multiply-add. By the count, nearly another third held something else: a
-# load, a store, an address. **So the last third stayed empty**, because no warp was
-# ready. There aren't many to choose from. A thread takes 72 registers, so only three
-# blocks, 24 warps, fit on a multiprocessor that has room for 64.
+# slots held a multiply-add. For 256 of those there are 252 other instructions, such as
+# loads and addresses, so nearly another third held one of them. **The last third stayed
+# empty**, because no warp was ready. There aren't many to choose from: a thread takes
+# 72 registers, so only 24 warps fit on a multiprocessor that has room for 64.
 #
 # What did the warps wait for? The count can't say, but there are two suspects:
 #
@@ -619,8 +621,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# These are his next steps, for 4,092 × 4,092 numbers. Each row keeps what the rows
-# above it have:
+# These are his next steps, for 4,092 × 4,092 numbers. Each row of the table adds one
+# thing to the row above:
 #
 # .. list-table:: The next steps, measured by S. Boehm on an RTX A6000
 #    :header-rows: 1
@@ -628,7 +630,7 @@ plt.show()
 #
 #    * - step
 #      - of the library
-#      - as fast as before
+#      - as fast as above
 #    * - 8 × 8 elements a thread
 #      - 69 %
 #      -
@@ -663,14 +665,12 @@ plt.show()
 #     multiprocessor, and when its eight warps wait, nobody is left to work. That may be
 #     the reason.
 #
-#     On somebody else's A100, a multiprocessor does 64 multiply-adds in a clock cycle,
-#     and gets 32 numbers from shared memory. So a plain tile should leave a quarter of
-#     the card's rate, and with 8 × 8 elements nothing should be lost:
+#     On an A100, a multiprocessor does 64 multiply-adds in a clock cycle, and gets 32
+#     numbers from shared memory. So a plain tile should leave a quarter of the card's
+#     rate, and 8 × 8 elements should lose nothing. Somebody tried: the tile got a
+#     little more than that, and with 8 × 8 elements a sixth was lost after all.
 #
 #     .. measured-by-others:: tile-a100 eight-a100
-#
-#     The plain tile got a little more than our count allows, and with 8 × 8 elements a
-#     sixth was lost after all.
 #
 # .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #

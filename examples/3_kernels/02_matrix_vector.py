@@ -2,19 +2,11 @@
 Which thread does what, and how fast can it be?
 ===============================================
 
-A course notebook multiplies a matrix of 100,000 × 100 numbers by a vector, on the GPU
-of a laptop, a GTX 1650, with a :term:`kernel` of its own and with PyTorch. It gives
-these times:
-
-- NumPy, matrix × vector: 1.25 ms
-- its own kernel, the same: 264 µs
-- PyTorch on the GPU, the same: 10.4 µs
-- a kernel that adds two vectors: 304 µs
-
-The last one adds only 100,000 numbers to 100,000 others, and yet it took longer than
-the whole product. Something is odd here. **Which of these times can be true? Write down
-a guess.** By the end of this page you'll have written that kernel, you'll know what
-time it can have at best, and you'll be able to time it so that others believe you.
+You want to multiply a matrix of 100,000 × 100 numbers by a vector, on the GPU, with a
+:term:`kernel` of your own. A course notebook has done just that, on a laptop's GTX
+1650, and claims "about 9X" for Numba, compared with NumPy. Can you believe it? By the
+end of this page you'll have written that kernel, you'll know the least time that it can
+take, and you'll time it so that others believe *you*.
 
 **Time:** 9 minutes. **Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With an NVIDIA GPU you time it there.
@@ -24,16 +16,16 @@ time it can have at best, and you'll be able to time it so that others believe y
 # Which thread does what?
 # -----------------------
 #
-# We want :math:`u_i = \sum_j A_{ij} v_j`: go along row :math:`i` of the matrix,
-# multiply each number by its partner in :math:`v`, and add up. What should one thread
-# do? It could take
+# To get :math:`u_i = \sum_j A_{ij} v_j`, go along row :math:`i` of the matrix, multiply
+# each number by its partner in :math:`v`, and add up. What should one thread do? It
+# could take
 #
 # - one *number* of the matrix, so that we have 10 million threads;
 # - one *row*, so that we have 100,000; or
 # - one *column*, so that we have 100.
 #
-# **In which of these cases do threads never have to add to the same number of the
-# result?** While you think, this is all that we need to import:
+# **Which of them lets every thread work without waiting for another?** Think of who
+# adds to which number of the result.
 
 import numpy as np
 from numba import cuda
@@ -42,9 +34,8 @@ from firstlight.kernels import simulated, trace  # without a GPU, it runs the ke
 
 # %%
 # It's the row. Each row gives one number of the result, and no row needs to know about
-# the others. Work like this, in which every part of the data can be treated alone, is
-# called *data-parallel*. In the kernel there's a loop, but only along the row. The rows
-# themselves have no loop.
+# the others. Such work is called *data-parallel*. So there's a loop along the row, but
+# none over the rows: they are the threads.
 
 
 @cuda.jit
@@ -58,9 +49,9 @@ def cu_mv_product(m, v, u):
 
 
 # %%
-# (Why not ``total = 0.``, as in the notebook? In Python that is a double, so
-# :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>` would be in
-# ``float64``, and a card for games does that at 1/32 or 1/64 of its usual rate.)
+# (Not ``total = 0.``, as in the notebook. In Python that is a double, and
+# :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>` would be one in
+# ``float64``, which is slow on a card for games.)
 #
 # Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator
 # is slow, so it gets the first 1,100:
@@ -96,31 +87,38 @@ for shape in ((1, 1), (33, 7), (31, 101)):
     assert np.allclose(d_sums.copy_to_host(), odd.sum(axis=1), rtol=1e-5), shape
 
 # %%
-# They're close, but not equal. Neither is wrong: both round after every addition, and
-# they add in different orders. So compare with ``allclose``, and not with ``==``.
+# They're close, but not equal, because the two add in different orders and round after
+# every addition. Neither is wrong. So compare with ``allclose``, and not with ``==``.
 #
 # And who works on all these rows? A GPU's processors are called *multiprocessors*, and
 # the notebook's card has 16. The notebook launches 98 blocks of 1,024 threads, so each
 # multiprocessor gets six or seven of them, :doc:`one after the other
-# </tutorials/3_kernels/04_waves_and_blocks>`. Within a block, the threads work in
-# groups of 32, called *warps*. A warp runs one instruction for all of its threads
-# together.
+# </tutorials/3_kernels/04_waves_and_blocks>`. The threads of a block work in groups of
+# 32, called *warps*.
 #
 # The notebook concludes that "only 32 threads will run at the same time". It isn't so.
 # All 1,024 threads of a block are there at once, and while one warp waits for its
-# numbers from memory, the multiprocessor goes on with another. That's why a GPU wants
-# so many threads.
+# numbers from memory, the multiprocessor goes on with another.
 #
 # How fast can it be?
 # -------------------
 #
-# Each number of the matrix has to come from the GPU's memory once. It is multiplied and
-# added, which takes no time worth mentioning, so the bytes decide. There are 40.4 MB of
-# them. The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or :spec:`GTX 1650
-# GDDR6 bandwidth`, because the card was sold with two kinds of memory. That of an H100
+# These are the notebook's times:
+#
+# - NumPy, matrix × vector: 1.25 ms
+# - its own kernel, the same: 264 µs
+# - PyTorch on the GPU, the same: 10.4 µs
+# - a kernel that adds two vectors: 304 µs
+#
+# The last one adds only 100,000 numbers to 100,000 others. **Which of these times can
+# be true? Write down a guess.**
+#
+# To judge them, count bytes. Each number of the matrix has to come from the GPU's
+# memory once, 40.4 MB in all. To multiply and add it takes no time worth mentioning.
+# The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or :spec:`GTX 1650 GDDR6
+# bandwidth`, because the card was sold with two kinds of memory. That of an H100
 # delivers :spec:`H100 SXM bandwidth`. **Divide, and you know the least time.** (Only a
-# matrix that fits into a card's cache could come faster, at a second launch. The cache
-# of the GTX 1650 holds 1 MB.)
+# cache could beat it, and that of the GTX 1650 holds no more than 1 MB.)
 
 from firstlight.timing.specs import spec
 
@@ -130,37 +128,44 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
     print(f"{card:>14}: at least {1e6 * least:.0f} µs")
 
 # %%
-# Now we can judge the notebook:
+# So:
 #
 # - **PyTorch's product** is impossible. Even the memory of an H100, one of the fastest
 #   cards there are, would need longer.
-# - **Numba's product** is impossible with the slower memory, and possible with the
+# - **The kernel's product** is impossible with the slower memory, and possible with the
 #   faster one.
 # - **The adding** can't have taken so long. It moves only 1.2 MB, a 34th of the
 #   product, and yet it needed more time.
+# - **"About 9X"** isn't what these times say. Divide the first by the second, and you
+#   get 4.7.
 #
-# What was measured, then? The notebook used ``%timeit``, which stops its clock when the
-# call returns. But a launch returns at once, as soon as the work is in a queue, and the
-# GPU does the work later. So these are times of *launches*. Numba took about as long to
-# hand over the small job as the large one, and PyTorch hands over its work faster.
+# What did the notebook measure, then? A launch returns at once, as soon as the work is
+# in a queue, and the GPU does the work later. And ``%timeit`` stops its clock when the
+# call returns. So these are times of *launches*: Numba needs about as long to hand over
+# the small job as the large one, and PyTorch is quicker at it. On a real H100, with a
+# clock that waits, PyTorch's product takes :timing:`wins-matrix-vector median
+# "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`.
 #
-# And the ratios? The notebook says "about 9X" for Numba. Divide NumPy's time by
-# Numba's, and you get 4.7. Its "100X" for PyTorch is gone with the time that it was
-# made of. At best, with the faster memory, the card could have won by 6.
+# .. dropdown:: By how much can a GPU win, then?
 #
-# On a real H100, and with a clock that waits, PyTorch's product takes
-# :timing:`wins-matrix-vector median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`.
-# That's longer than the laptop's card is said to take. The GPU beats the 16 cores of
-# the CPU beside it by about
-# :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
-# @nvidia-h100-80gb-hbm3`. But if matrix and result have to travel between CPU and GPU,
-# the CPU wins.
+#    The notebook also claims "100X" for PyTorch, which is gone with the time that it
+#    was made of. At best, with the faster memory, its card could have won by 6.
+#
+#    The H100 beats the 16 cores of the CPU beside it by about
+#    :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
+#    @nvidia-h100-80gb-hbm3`. But if matrix and result have to travel between CPU and
+#    GPU, the CPU wins.
+#
+#    That's with PyTorch on both sides, which took about :timing:`wins-matrix-vector
+#    median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3` on the CPU. NumPy, on the same
+#    cores, took :timing:`matrix-vector median NumPy @nvidia-h100-80gb-hbm3`. So try the
+#    CPU in more than one way before you boast of a GPU.
 #
 # Time it right
 # -------------
 #
 # A clock that waits takes one more line, ``cuda.synchronize()``. It returns when the
-# GPU has done all that was in the queue. To copy it, take the cells above as well:
+# GPU has done all that was in the queue:
 
 import time
 
@@ -188,17 +193,11 @@ else:
 # they are equal, your computer launches more slowly than the card works.
 #
 # On our H100 they were equal. The kernel took about :timing:`matrix-vector median
-# "kernel, a row a thread" @nvidia-h100-80gb-hbm3`, and PyTorch, whose launches take
-# less, needed :timing:`matrix-vector median torch.mv @nvidia-h100-80gb-hbm3` for the
-# same product. By the card's own clock, it was at work for only half of the kernel's
-# time. In the other half it waited for Numba's next launch. For a matrix as small as
+# "kernel, a row a thread" @nvidia-h100-80gb-hbm3` a launch, and by the card's own clock
+# it was at work for only half of that. In the other half the card waited for Numba's
+# next launch. PyTorch launches faster, and needed :timing:`matrix-vector median
+# torch.mv @nvidia-h100-80gb-hbm3` for the same product. So for a matrix as small as
 # this one, a faster card wouldn't help any more.
-#
-# (The CPU deserves a second look, too. In the H100's table below, NumPy took
-# :timing:`matrix-vector median NumPy @nvidia-h100-80gb-hbm3`, with 16 threads. On the
-# same cores PyTorch had needed about :timing:`wins-matrix-vector median
-# "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3` for that product. So don't boast of a GPU
-# before you have tried the CPU in more than one way.)
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -226,11 +225,11 @@ bench.show()
 # Why isn't it faster?
 # --------------------
 #
-# Let's look at the first step of the loop. All the threads of a warp have ``j = 0``,
-# and thread 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, thread 2 reads ``m[2,
-# 0]``. NumPy stores a matrix row by row, so these numbers lie 400 bytes apart. And
-# memory comes only in pieces of 32 bytes, called *sectors*, which hold eight numbers
-# each.
+# Now take a matrix so large that a launch no longer counts. What does the kernel wait
+# for then? In the first step of the loop, all threads of a warp have ``j = 0``. Thread
+# 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and thread 2 reads ``m[2, 0]``. NumPy
+# stores a matrix row by row, so these numbers lie a whole row apart. And memory comes
+# only in pieces of 32 bytes, called *sectors*, which hold eight numbers each.
 
 # figure
 
@@ -262,10 +261,10 @@ plt.show()
 
 # %%
 # If any thread of a warp needs one number of a sector, all eight are fetched. Stored by
-# rows, each thread causes a sector of its own. Stored by columns, eight threads share
-# one. ``np.asfortranarray`` stores a matrix that way, and the kernel stays as it is.
-# Let ``trace`` count for a whole warp. **How many sectors do you expect, in each
-# case?**
+# rows, each thread causes a sector of its own. Stored by columns, as
+# ``np.asfortranarray`` does it, eight threads share one, and the kernel stays as it is.
+# Let ``trace`` count for a whole warp of 32 threads. **How many sectors do you expect,
+# in each case?**
 
 ones, result_of_warp = np.ones(100, dtype=np.float32), np.zeros(32, dtype=np.float32)
 counts = {}
@@ -276,7 +275,7 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 
 # %%
 # That's 32 sectors instead of 4. **So will it take an eighth of the time by columns?**
-# Ask the rule first. This is a larger matrix, too large for any cache, on an H100:
+# Ask the rule first, for a matrix of 1,000,001 × 101 on an H100:
 
 large = 4 * (1_000_001 * 101 + 101 + 1_000_001)
 least = large / spec("H100 SXM", "bandwidth")
@@ -285,39 +284,38 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # %%
 # By rows, the kernel took :timing:`coalescing median "kernel, by rows"
 # @nvidia-h100-80gb-hbm3` on a real H100. An eighth of that would be far less than the
-# least time, so it was never possible. (By rows it lost far less than the counts say,
-# because a thread often finds the next number of its sector still in :doc:`a cache
-# </tutorials/3_kernels/06_caches>`.)
-#
-# By columns it took :timing:`coalescing median "kernel, by columns"
-# @nvidia-h100-80gb-hbm3`, about a quarter more than the least time. Even PyTorch, by
-# rows, took :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`. So
-# your kernel is as fast as a library's, once its neighbours read side by side.
-#
-# On an old card, the count can be the whole truth. Somebody wrote both kinds of kernel
-# for a GTX 1050 Ti. By rows, it was nearly as slow as eight times the bytes would be:
-#
-# .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti
+# least time, so it was never possible. By columns it took :timing:`coalescing median
+# "kernel, by columns" @nvidia-h100-80gb-hbm3`. Even PyTorch, by rows, took
+# :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`. So your kernel
+# is as fast as a library's, once its neighbours read side by side.
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing
 # </tutorials/3_kernels/05_coalescing>`.
 #
+# .. dropdown:: Why did it lose so much less than the counts say?
+#
+#    By rows, a thread often finds the next number of its sector still in :doc:`a cache
+#    </tutorials/3_kernels/06_caches>`. On an old card, the count can be the whole
+#    truth. Somebody wrote both kinds of kernel for a GTX 1050 Ti. By rows, it was
+#    nearly as slow as eight times the bytes would be:
+#
+#    .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti
+#
 # Your turn
 # ---------
 #
-# What if you can't store the matrix another way? Then let threads *share* a row. Change
-# the kernel so that a block of 32 threads, one warp, takes one row. In each step they
+# What if you can't store the matrix another way? Then let threads *share* a row. Write
+# a kernel in which a block of 32 threads, one warp, takes one row. In each step they
 # read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and so on, and
-# thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. Since 32
-# threads can't all write ``u[row]``, let each *add* its part, without another coming in
-# between: ``cuda.atomic.add(u, row, part)``. Here ``u`` holds zeros before the launch,
-# which is ``mv_together[rows, 32](m, v, u)``.
+# thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. If all 32
+# wrote ``u[row]`` at once, parts would be lost, so let each *add* its part with
+# ``cuda.atomic.add(u, row, part)``, which lets no other thread come in between. Here
+# ``u`` holds zeros before the launch, ``mv_together[rows, 32](m, v, u)``.
 #
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
 # With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],
-# wait=True)``. (For a time it doesn't matter that ``u`` isn't zeroed in between. For a
-# result it does.)
+# wait=True)``.
 
 
 @cuda.jit

@@ -9,8 +9,8 @@ PyTorch does, and on the same card that's many times as fast.
 
 **Write down two guesses: how many times as fast, and what does your kernel spend its
 time on?** On this page you'll climb from the first kernel towards the library, one step
-at a time. At the end you can write the step that you'll need for kernels of your own:
-it makes a whole block of threads share what one of them has fetched.
+at a time. The step that you'll need for kernels of your own makes a whole block of
+threads share what one of them has fetched, and at the end you'll write it yourself.
 
 **Time:** 16 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
@@ -21,8 +21,8 @@ it makes a whole block of threads share what one of them has fetched.
 # ----------
 #
 # Here is one product, of two matrices of 4,096 × 4,096 ``float32`` numbers, five times
-# on the same H100. The first four are kernels of this page, written in Python and
-# compiled by Numba. The library is cuBLAS, called by PyTorch.
+# on the same H100. The first four are kernels of this page, compiled by Numba. The
+# library is cuBLAS, called by PyTorch.
 #
 # .. list-table:: One product, five times, on an H100
 #    :header-rows: 1
@@ -64,9 +64,9 @@ it makes a whole block of threads share what one of them has fetched.
 # :timing:`shared-memory speedup "torch"/"first try" @nvidia-h100-80gb-hbm3` as fast as
 # the first try: was that your guess?
 #
-# From line 2 to 3, the first of the two falls. From 3 to 4, where each thread works out
-# 4 × 4 elements, the second one does. So you can read the ladder as a story of asking
-# less often. **But which step doesn't fit?** Let's begin with line 1.
+# From line 2 to line 3, a thread asks memory less often, and from line 3 to line 4 the
+# tile. So the ladder is a story of asking less often. **But which step doesn't fit?**
+# Let's begin with line 1.
 
 import numpy as np
 
@@ -85,8 +85,8 @@ def first_try(a, b, c):
 
 # %%
 # Each thread reads a row and a column. **For 4,096 × 4,096, how often is each number of
-# A read?** Think of one number, and of all elements of :math:`C` that need it. Then
-# look at a small product, 32 × 8 times 8 × 32, whose loads we can count:
+# A read?** Think of all elements of :math:`C` that need it. Then look at a small
+# product, 32 × 8 times 8 × 32, whose loads we can count:
 
 a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
 plain = trace(first_try, (1, 4), (32, 8), a, b, c)
@@ -95,21 +95,10 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
-# product, each is loaded 4,096 times. So a thread asks for two numbers to multiply them
-# once, and thousands of others ask for the same ones. Surely that's where the time
-# goes?
+# product, it's 4,096 times. Surely that's where the time goes?
 #
-# First, it's something else. Look at line 2 of the ladder. Its kernel asks for exactly
-# as many numbers. Only the loop counts in another way:
-#
-# .. code-block:: python
-#
-#    total, k = np.float32(0), 0
-#    while k < a.shape[1]:
-#        total += a[row, k] * b[k, column]
-#        k += 1
-
-# folded: The kernel of line 2
+# First, it's something else. Line 2 of the ladder asks for exactly as many numbers.
+# Only the loop counts in another way:
 
 
 @cuda.jit
@@ -124,55 +113,44 @@ def column_along_x(a, b, c):
 
 
 # %%
-# On the H100 it took :timing:`shared-memory median "column along x"
-# @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory median "first try"
-# @nvidia-h100-80gb-hbm3`. That's :timing:`shared-memory speedup "column along x"/"first
-# try" @nvidia-h100-80gb-hbm3` as fast, and the loads are the same! This is the step
-# that doesn't fit.
+# On the H100 that's :timing:`shared-memory speedup "column along x"/"first try"
+# @nvidia-h100-80gb-hbm3` as fast, and the loads are the same! This is the step that
+# doesn't fit.
 #
 # With ``for``, the compiler made 36 instructions for each step of this loop. Two of
 # them load, and one multiplies and adds. Nearly all the others work out where ``a[row,
-# k]`` lies, because ``k`` might be negative.
+# k]`` lies, because ``k`` might be negative, and ``a[row, -1]`` is the last number of
+# the row. With ``while``, the compiler sees that ``k`` begins at 0 and only grows, and
+# 7.5 instructions are left, on average. (:doc:`Ask the compiler
+# </tutorials/3_kernels/10_what_the_compiler_did>` before you rewrite a loop of your
+# own. In the tile of line 3, both give the same instructions.)
 #
 # So the first kernel was busy with instructions that compute nothing. In the second
-# one, more than a quarter of them are loads. And a thread that has asked for a number
-# waits until it comes. The further away it lies, the longer that takes. So *now* the
-# loads are worth a thought: we want fewer of them, and from nearby.
-#
-# .. dropdown:: 36 instructions or 7.5: why?
-#
-#     In Python, ``a[row, -1]`` is the last number of the row. With ``for``, the
-#     compiler asks in each step whether ``k`` is negative. With ``while`` it sees that
-#     ``k`` begins at 0 and only grows, and 7.5 instructions are left, on average.
-#     That's for an H100, and you can :doc:`ask the compiler
-#     </tutorials/3_kernels/10_what_the_compiler_did>` about your own kernels.
-#
-#     Look before you rewrite a loop, too. In the tile of line 3, ``for`` and ``while``
-#     give the same instructions. In line 4, ``while`` gives fewer.
+# one, more than a quarter of them are loads, and a thread that has asked for a number
+# waits until it comes. *Now* the loads are worth a thought: we want fewer of them, and
+# from nearby.
 #
 # One page on the blackboard
 # --------------------------
 #
-# Imagine a class of 64 students. Everybody has to copy some pages of two books, and the
-# books are in the archive. If each of them walks there for each page, the archive is
-# full of people who all want the same pages. But they can also do this: each student
-# fetches *one* page of each book, and pins it to the blackboard. When all pages are up,
-# everybody copies from the blackboard. Then they take the pages down, and fetch the
-# next ones.
+# Imagine a class of 64 students. Everybody has to copy some pages of two books, which
+# are in the archive. If each of them walks there for each page, the archive is full of
+# people who all want the same pages. Instead, each student can fetch *one* page of each
+# book, and pin it to the blackboard. When all pages are up, everybody copies from the
+# blackboard. Then they take the pages down, and fetch the next ones.
 #
-# In a GPU, the class is a block of threads, and the blackboard is its *shared memory*.
-# That's a small, fast memory inside the multiprocessor. An array there belongs to one
-# block. All its threads see it, no other block does, and it's gone when the block ends.
-# How fast is it? An H100 has 132 of them, and each hands out 128 bytes in a clock
-# cycle. At the card's full clock, together they hand out ten times as many bytes as its
-# memory can send, with its :spec:`H100 SXM bandwidth`.
+# In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
+# a small, fast memory inside the multiprocessor. An array there belongs to one block.
+# All its threads see it, no other block does, and it's gone when the block ends. How
+# fast is it? An H100 has 132 multiprocessors, and the shared memory of each hands out
+# 128 bytes in a clock cycle. Together that's ten times what the card's memory can send,
+# with its :spec:`H100 SXM bandwidth`.
 #
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
 #
 # Here eight threads work on one column of :math:`C`, and all of them need the same
-# number of :math:`B`. (They're drawn side by side.) The arrows out of memory are the
-# slow ones.
+# number of :math:`B`. The arrows out of memory are the slow ones.
 #
 # The part of a matrix that hangs on the blackboard is called a *tile*. Here a block of
 # 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and down :math:`B`
@@ -270,8 +248,8 @@ def tiled(T):
 # **Which of the two waits could you leave out?** Imagine that the second one is gone,
 # and guess.
 #
-# For *k* = 8 the product is right, because there's only one round, and nobody takes
-# anything down. For *k* = 32 it's wrong, and ``trace`` says who met whom:
+# For *k* = 8 the product is right, because there's only one round. For *k* = 32 it's
+# wrong, and ``trace`` says who met whom:
 #
 # .. code-block:: none
 #
@@ -295,21 +273,15 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 #
 #     \text{loads for each element} = \frac{2k}{T}.
 #
-# **So which T would you take?** It isn't free to grow.
+# **So which T would you take?** It can't grow forever: a block has at most 1,024
+# threads, so 32 × 32 is the largest. With it, the kernel asks memory for only a 32nd of
+# the numbers. On the H100 it was :timing:`shared-memory speedup "tile"/"column along x"
+# @nvidia-h100-80gb-hbm3` as fast as line 2.
 #
-# A block has at most 1,024 threads, so 32 × 32 is the largest. Its two tiles take 8
-# KiB, and a block gets up to 48 unless you ask for more.
-#
-# With ``T = 32``, the H100 took :timing:`shared-memory median "tile"
-# @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory median "column along x"
-# @nvidia-h100-80gb-hbm3`. That's :timing:`shared-memory speedup "tile"/"column along x"
-# @nvidia-h100-80gb-hbm3` as fast, though it asks memory for only a 32nd of the numbers.
-#
-# Why isn't it more? For one thing, the kernel without a tile wasn't as bad as its
-# count, because the :doc:`caches </tutorials/3_kernels/06_caches>` kept many of the
-# numbers by themselves. And now the tile is in the way.
+# Why isn't it more? For one thing, the :doc:`caches </tutorials/3_kernels/06_caches>`
+# had kept many of the numbers by themselves. And now the tile is in the way.
 
-# folded: For the edge, further down: kernels with the wrong number of rounds
+# folded: For the edge, further down: two wrong numbers of rounds, tried
 
 
 def rounds_down(a, T):
@@ -345,11 +317,6 @@ def tiled_until(T, end):
     return product
 
 
-# %%
-
-# folded: For the edge, too: how the three were tried
-
-
 def error_of(kernel, m, k, n):
     random = np.random.default_rng(seed=k)
     a, b = (random.uniform(1, 2, s).astype(np.float32) for s in ((m, k), (k, n)))
@@ -372,31 +339,18 @@ for way, tiles in ways.items():
     print(f"{way:>10}:{told}")
 
 # %%
-
-# folded: For line 4 of the ladder: how each thread fetches its numbers
-
-
-@cuda.jit(device=True)
-def fetch(matrix, row, column, tiles, i):
-    inside = row < matrix.shape[0] and column < matrix.shape[1]
-    number = matrix[row, column] if inside else np.float32(0)
-    tiles[i, cuda.threadIdx.y, cuda.threadIdx.x] = number
-
-
-# %%
 # Now the tile is in the way
 # --------------------------
 #
-# The library is still far ahead, so what does the tile wait for? Look at the last
-# column of the ladder: for each product, a thread reads two numbers from its tile. In
-# one clock cycle, shared memory hands out 32 numbers, one for each thread of a warp. So
-# a warp waits two cycles for its two numbers. Meanwhile a multiprocessor could have
-# started a multiply-add for *eight* warps, four in each cycle. So an eighth of the
-# :spec:`H100 SXM fp32` on the data sheet is left. **Divide, before you go on.**
+# What does the tile wait for? Look at the last column of the ladder: for each product,
+# a thread reads two numbers from its tile. In one clock cycle, shared memory hands out
+# 32 numbers, one for each thread of a warp. So a warp waits two cycles for its two
+# numbers. Meanwhile a multiprocessor could have started a multiply-add for *eight*
+# warps, four in each cycle. So an eighth of the :spec:`H100 SXM fp32` on the data sheet
+# is left. **Divide, before you go on.**
 #
 # That's 8.4, and our tile reached :timing:`shared-memory rate "tile"
 # @nvidia-h100-80gb-hbm3`. (A multiplication and an addition count as two operations.)
-# So it's close to what this count allows.
 #
 # The remedy is the same once more: fetch a number, and use it many times. If a thread
 # computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
@@ -414,10 +368,17 @@ def fetch(matrix, row, column, tiles, i):
 # Neighbouring threads own neighbouring elements of a tile, so they still read
 # neighbouring numbers.
 #
-# Now in code, for ``R`` × ``R`` elements a thread. The inner loop takes ``R`` numbers
-# of B out of the tiles and keeps them. Then it takes the numbers of A, one after the
-# other, and multiplies each by all that it has kept. **What may this reach, by the same
-# count?**
+# Now in code, for ``R`` × ``R`` elements a thread. ``fetch`` brings one number into one
+# of the ``R`` tiles. ``multiply`` takes ``R`` numbers of B out of the tiles and keeps
+# them. Then it takes the numbers of A, one after the other, and multiplies each by all
+# that it has kept. **What may this reach, by the same count?**
+
+
+@cuda.jit(device=True)
+def fetch(matrix, row, column, tiles, i):
+    inside = row < matrix.shape[0] and column < matrix.shape[1]
+    number = matrix[row, column] if inside else np.float32(0)
+    tiles[i, cuda.threadIdx.y, cuda.threadIdx.x] = number
 
 
 def multiplying(T, R):
@@ -439,8 +400,7 @@ def multiplying(T, R):
 
 
 # %%
-# The kernel around it is that of the tile, with ``R`` times as many tiles of each
-# matrix.
+# Around it, the kernel is that of the tile.
 
 # folded: The kernel around it
 
@@ -481,27 +441,34 @@ def register_tiled(T, R):
 # the tile. (There ``T`` was 16, so that the 256 threads of a block work on 64 × 64
 # elements. That's why it asks memory for half as much, too.)
 #
-# Now you're at :timing:`shared-memory share "4 x 4 each"/"torch"
-# @nvidia-h100-80gb-hbm3` of the library. From there on it's weeks of work. The library
-# itself reached :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`, about
-# three quarters of what the data sheet promises.
+# Why isn't it 33.5?
+# ------------------
 #
-# For a plain product, call the library. Write a tile when your kernel isn't in any
-# library, and reads the same numbers many times. If it uses every number only once, as
-# an addition does, the blackboard is a detour.
+# Count *all* instructions, and not only the loads. In :doc:`the machine code
+# </tutorials/3_kernels/10_what_the_compiler_did>`, a thread runs 508 instructions in
+# each round, and 256 of them are multiply-adds. **At best, what part of the data
+# sheet's rate does that leave?**
 #
-# .. dropdown:: Would 8 × 8 elements for each thread be better still? Or tensor cores?
+# Half again! In each cycle, a multiprocessor has four slots: it can start one
+# instruction for each of four warps. The data sheet's rate means that every slot holds
+# a multiply-add. So to reach 33.5, our kernel would have to fill every slot with
+# something, and keep shared memory busy in every cycle as well.
 #
-#     We expected it, because then 16 numbers serve for 64 multiply-adds. But on the
-#     H100 they took :timing:`shared-memory median "8 x 8 each" @nvidia-h100-80gb-hbm3`,
-#     which is no better than 4 × 4. Such a thread needs 146 registers, says the
-#     compiler. So only one block of 256 threads fits on a multiprocessor, which has
-#     room for 2,048, and when its eight warps wait, nobody is left to work. With 4 × 4
-#     it's 72 registers, and three blocks. That may be the reason, though S. Boehm got
-#     more from 8 × 8 on his RTX A6000, as the figure shows.
+# It didn't. At the rate that we measured, and the card's full clock, a third of the
+# slots held a multiply-add. For 256 of those there are 252 other instructions, such as
+# loads and addresses, so nearly another third held one of them. **The last third stayed
+# empty**, because no warp was ready. There aren't many to choose from: a thread takes
+# 72 registers, so only 24 warps fit on a multiprocessor that has room for 64.
 #
-#     The library can also use the tensor cores, with fewer digits. Then it took
-#     :timing:`shared-memory median "torch, TF32" @nvidia-h100-80gb-hbm3`.
+# What did the warps wait for? The count can't say, but there are two suspects:
+#
+# - *memory*, because a block waits at its barrier until its next numbers have come. In
+#   Nsight Compute's *Warp State Statistics*, that's *Stall Barrier* and *Stall Long
+#   Scoreboard*;
+# - *shared memory*, which was busy for two thirds of the time itself. That's *Stall
+#   Short Scoreboard* and *Stall MIO Throttle*.
+#
+# We haven't profiled this kernel yet, so we don't know which.
 
 # folded: How each step was launched and checked, and a kernel that is slower still
 
@@ -607,10 +574,14 @@ if not simulated():
 bench.show()
 
 # %%
-# Others have climbed it, too. The circles are S. Boehm's, who wrote `the story of his
-# own ladder`__ in CUDA C++, on an RTX A6000. The two ladders are alike up to the tile.
-# Then the H100 stops at 4 × 4, and his card goes on. If you want to go on from here, go
-# on with him: his last step is at 94 %.
+# What comes next?
+# ----------------
+#
+# At :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
+# library, our ladder ends. S. Boehm has climbed on, in `How to Optimize a CUDA Matmul
+# Kernel`__, in CUDA C++ and on an RTX A6000. His circles and our squares are alike up
+# to the tile. (*Column along x* is our line 2, and *row along x* the same kernel with
+# its grid turned, so that neighbours read numbers that lie a whole row apart.)
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
@@ -650,38 +621,67 @@ fig.set_label(
 plt.show()
 
 # %%
-# .. dropdown:: What is "row along x"? And does the count hold on another card?
+# These are his next steps, for 4,092 × 4,092 numbers. Each row of the table adds one
+# thing to the row above:
 #
-#     *Column along x* is our line 2. *Row along x* is the same kernel with its grid
-#     turned, so that neighbouring threads read numbers that lie a whole row apart. The
-#     tiles of S. Boehm's ladder are larger than ours.
+# .. list-table:: The next steps, measured by S. Boehm on an RTX A6000
+#    :header-rows: 1
+#    :widths: 52 24 24
 #
-#     Somebody else climbed it on an A100. There a multiprocessor does 64 multiply-adds
-#     in a clock cycle, and gets 32 numbers from shared memory. So a plain tile should
-#     leave a quarter of the card's rate, and with 8 × 8 elements a thread nothing
-#     should be lost:
+#    * - step
+#      - of the library
+#      - as fast as above
+#    * - 8 × 8 elements a thread
+#      - 69 %
+#      -
+#    * - *wide loads*: four numbers with one instruction
+#      - 78 %
+#      - 1.14 ×
+#    * - *autotuning*: try many sizes of tiles, and take the best
+#      - 85 %
+#      - 1.08 ×
+#    * - *warp tiling*: give each warp a patch of its own in the block's tile
+#      - 94 %
+#      - 1.10 ×
+#
+# (The numbers are from `his repository`__.) You can see why wide loads come first: they
+# bring as many numbers with fewer instructions, and leave more slots to multiply-adds.
+#
+# After that come the *tensor cores*, which multiply small matrices in one instruction.
+# On our H100, the library with tensor cores took :timing:`shared-memory median "torch,
+# TF32" @nvidia-h100-80gb-hbm3`. That's :timing:`shared-memory speedup "torch,
+# TF32"/"torch" @nvidia-h100-80gb-hbm3` as fast as without, at the price of :doc:`a few
+# digits </tutorials/2_devices/13_precision>`.
+#
+# So for a plain product, call the library. Write a tile when your kernel isn't in any
+# library, and reads the same numbers many times.
+#
+# __ https://github.com/siboehm/SGEMM_CUDA
+#
+# .. dropdown:: Why did 8 × 8 elements gain nothing on the H100? And on an A100?
+#
+#     We expected a gain, because then 16 numbers serve for 64 multiply-adds. But such a
+#     thread needs 146 registers, so only one block of 256 threads fits on a
+#     multiprocessor, and when its eight warps wait, nobody is left to work. That may be
+#     the reason.
+#
+#     On an A100, a multiprocessor does 64 multiply-adds in a clock cycle, and gets 32
+#     numbers from shared memory. So a plain tile should leave a quarter of the card's
+#     rate, and 8 × 8 elements should lose nothing. Somebody tried: the tile got a
+#     little more than that, and with 8 × 8 elements a sixth was lost after all.
 #
 #     .. measured-by-others:: tile-a100 eight-a100
 #
-#     The plain tile got a little more than our count allows. Their compiler fetches
-#     four numbers of ``A`` in one wide read, which a count of two reads each leaves
-#     out. That may be how.
-#     With 8 × 8 elements, a sixth was lost after all.
-#
 # .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #
-#     Shared memory has 32 *banks*, and word ``w`` lies in bank ``w % 32``. Each bank
-#     gives one word at a time. If the 32 threads of a warp read along a row of the
-#     tile, their words lie in 32 banks, and all come at once. If they read down a
-#     column of a tile that is 32 numbers wide, all words lie in the *same* bank, and
-#     they come one after the other. That's called a :term:`bank conflict`.
-#
-#     The cure is a tile with one more column, ``cuda.shared.array((32, 33),
-#     np.float32)``, which nobody uses. Then the words of a column are 33 apart, and
-#     33 % 32 is 1, so they lie in 32 different banks. (If all threads want the *same*
-#     word, it comes to all of them at once.) ``trace(...).bank_conflicts`` finds them.
-#     We let an H200 count with Nsight Compute: a transpose of 64 × 64 numbers with
-#     tiles 32 wide cost it 3,968 passes more. With tiles 33 wide, it was none.
+#     Number ``w`` of shared memory lies in *bank* ``w % 32``, and each bank gives one
+#     number at a time. If a warp reads along a row of a tile, its numbers lie in 32
+#     banks, and all come at once. Down a column of a tile that is 32 wide, all lie in
+#     the *same* bank, and come one after the other. That's a :term:`bank conflict`. The
+#     cure is one more column, which nobody uses: then the numbers of a column lie 33
+#     apart, in 32 banks. On an H200, Nsight Compute counted 3,968 passes more for a
+#     transpose of 64 × 64 numbers with tiles 32 wide, and with tiles 33 wide none.
+#     Without a GPU, ``trace(...).bank_conflicts`` finds them.
 #
 # Break it: the edge
 # ------------------
@@ -689,9 +689,9 @@ plt.show()
 # Matrices in real life don't end where a tile ends. Two mistakes about the number of
 # rounds are so common that you find them in manuals. One takes ``a.shape[1] // T``
 # rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
-# along a row of :math:`C`. We let these kernels, and the one without its second
-# barrier, multiply *m* × *k* numbers by *k* × *n*, for four choices of *m* × *k* × *n*.
-# **Which of these will find the mistakes?**
+# along a row of :math:`C`. We let these two, and the kernel without its second barrier,
+# multiply *m* × *k* numbers by *k* × *n*. **Which choice of m, k and n finds all three
+# mistakes?**
 #
 # .. list-table:: With tiles of 8 × 8
 #    :header-rows: 1
@@ -723,9 +723,8 @@ plt.show()
 #      - wrong
 #
 # In the first column everybody is right, because one round of full tiles is all it
-# takes. Only the third finds all three mistakes. **Test a tile with an odd k that's
-# much longer than n.** (Folds further up, before *Now the tile is in the way*, tried
-# the first three kernels.)
+# takes. Only the third finds them all. **Test a tile with an odd k that's much longer
+# than n.** (A fold before *Now the tile is in the way* has the first three kernels.)
 
 # folded: Without the second barrier, on the same four products
 
@@ -768,14 +767,13 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 # ---------
 #
 # You fit a model to your data by least squares, and for that you need :math:`A^T B`.
-# Both matrices have a row for each measurement, and there are many of them. Of course
-# you could transpose :math:`A` first. But a kernel with tiles can do without, if you
-# choose well who fetches what.
+# Both matrices have a row for each of many measurements. A kernel with tiles can do
+# without a transpose, if you choose well who fetches what.
 #
 # Make ``at_b(a, b, c)`` write ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. It
 # begins as a copy of ``product``, with ``T = 8``, which computes ``a @ b``. The sum now
-# runs down the rows of both matrices, and only the tiles of :math:`A` are others: they
-# go down the matrix, as those of :math:`B` do in the picture of the three rounds.
+# runs down the rows of both matrices, so the tiles of :math:`A` go down the matrix, as
+# those of :math:`B` do in the picture of the three rounds.
 #
 # Here is the catch. If each thread fetches the number of :math:`A` that belongs to its
 # own row of :math:`C`, neighbours read numbers that lie a whole row apart. So let the

@@ -1,5 +1,6 @@
 """The counts are those that the page derives, each wrong way is found, and the exercise's check tells tiles apart."""
 
+import itertools
 import re
 
 import numpy as np
@@ -170,3 +171,25 @@ def test_one_instruction_in_36_multiplies_and_with_while_two_in_15(page, compile
         counted[name] = (unrolled.count(";") + 1) / unrolled.count("FFMA")
         assert unrolled.count("LDG") == 2 * unrolled.count("FFMA")
     assert counted == {"first try": 36, "column along x": 7.5}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
+def test_half_of_the_instructions_of_a_round_multiply_and_add(page, compiled) -> None:
+    step = page["climbed"]["4 x 4 each"]
+    sass = compiled(step.kernel, ", ".join(["float32[:, ::1]"] * 3)).sass
+    if sass is None:
+        pytest.skip("no nvdisasm")
+    # the loop over rounds, and within it the one along the tiles
+    loops = [body for _, body in re.findall(r"(?=(\.L_x_\d+):(.*?)BRA `\(\1\))", sass, re.DOTALL) if "FFMA" in body]
+    inner, outer = sorted([body.count(";") + 1, body.count("FFMA")] for body in loops)
+    times = 16 * 16 // inner[1]  # the 16 steps of a tile, of 4 x 4 multiply-adds
+    assert outer[0] + (times - 1) * inner[0] == 508
+    assert times * inner[1] == 256
+
+
+def test_the_next_steps_are_those_of_the_repository(page) -> None:
+    rates = [page["BOEHM"]["8 x 8 each"] / 1e9, 18237.3, 19721, 21779.3]  # README.md, 06d2cf5
+    assert [round(100e9 * rate / page["LIBRARY"]) for rate in rates] == [69, 78, 85, 94]
+    gains = [f"{after / before:.2f}" for before, after in itertools.pairwise(rates)]
+    assert gains == ["1.14", "1.08", "1.10"]

@@ -232,6 +232,9 @@ def test_the_first_product_waits_for_its_instructions_and_the_others_for_loads(m
     assert tile > 0.9 / 8
     assert eight < 1.05 * four
     assert 0.7 < library < 0.8
+    # of the slots for instructions, a third multiplies and adds, and 508 of its instructions ran for 256 of these
+    assert four == pytest.approx(1 / 3, abs=0.01)
+    assert four * 508 / 256 == pytest.approx(2 / 3, abs=0.02)
 
 
 def test_one_kernel_is_a_softmax_at_the_rate_of_memory(median) -> None:

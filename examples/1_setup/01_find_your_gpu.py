@@ -4,7 +4,7 @@ Do you have a GPU that works?
 
 You have a new laptop, or an account on a cluster, and somebody says that there is a GPU
 in it. Your program runs. But does it use the GPU? You can't tell by looking. If PyTorch
-finds no GPU, many programs take the CPU and say nothing. They're only slow.
+finds no GPU, many programs take the CPU and say nothing. They're just slow.
 
 Let's find out. It takes three lines. **First make a guess:** does the computer in front
 of you have a GPU that PyTorch can use? Write down yes or no.
@@ -40,7 +40,7 @@ borrow one from Google.
 # Which of these did you see?
 # ---------------------------
 #
-# Find your line, and do what stands beside it. You can skip all the others.
+# Find your line, and do what the table says beside it. You can skip the others.
 #
 # .. list-table:: What you saw, and what to do
 #    :header-rows: 1
@@ -113,7 +113,7 @@ borrow one from Google.
 # What else can PyTorch tell you?
 # -------------------------------
 #
-# A few more lines give you its name and its memory:
+# These lines also ask for the GPU's name and its memory:
 
 import torch
 
@@ -134,7 +134,7 @@ if torch.cuda.is_available():
 # brings along all of it that it needs.
 #
 # A :term:`driver` is the part of the operating system that controls a device. Python
-# can't install it: you do, once, or the person who looks after the computer.
+# can't install it. You do that once, or the person who looks after the computer does.
 #
 # The :term:`compute capability` is NVIDIA's number for a generation of GPUs. An H100
 # has 9.0, and a T4, which is four years older, has 7.5. And GPUs are counted from 0, so

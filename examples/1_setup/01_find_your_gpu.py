@@ -3,25 +3,117 @@ Do you have a GPU that works?
 =============================
 
 You have a new laptop, or an account on a cluster, and somebody says that there is a GPU
-in it. You start your program, and it runs. But is it using the GPU? You can't tell by
-looking. If PyTorch finds no GPU, many programs go on with the CPU and say nothing, and
-all that you notice is that they are slow.
+in it. Your program runs. But does it use the GPU? You can't tell by looking. If PyTorch
+finds no GPU, many programs take the CPU and say nothing. They're just slow.
 
-By the end of this page you'll have made your GPU compute something and checked the
-result. And if it can't, you'll know which part is to blame, and which command repairs
-it. Before you run anything, **make a guess**: does the computer in front of you have a
-GPU that PyTorch can use? Write down yes or no.
+Let's find out. It takes three lines. **First make a guess:** does the computer in front
+of you have a GPU that PyTorch can use? Write down yes or no.
 
-**Time:** 11 minutes. **Needs:** any computer with Python and PyTorch. If you have no
-GPU, we'll borrow one from Google.
+**Time:** 9 minutes. **Needs:** any computer with Python. If you have no GPU, we'll
+borrow one from Google.
 """
 
 # %%
-# Ask PyTorch
-# -----------
+# Paste three lines
+# -----------------
 #
-# These questions are plain PyTorch, and you can paste them into any program of yours.
-# (No PyTorch yet? ``python -m pip install torch``, or see :doc:`/install`.)
+# Start Python where your program runs, and paste these. The last line asks the GPU for
+# an easy sum, 0 + 1 + 2 + … + 1000. **What should come out?**
+#
+# .. code-block:: python
+#
+#    import torch
+#    print(torch.cuda.is_available())
+#    print(torch.arange(1001.0, device="cuda").sum().item())
+#
+# On an NVIDIA H100, where all is well, they print this:
+#
+# .. code-block:: none
+#
+#    True
+#    500500.0
+#
+# There are 500 pairs that add up to 1000 (0 + 1000, 1 + 999, and so on), and the 500 in
+# the middle is left over. That makes 500,500, so the H100 is right. A GPU works when it
+# has computed something and you have checked the result.
+#
+# Which of these did you see?
+# ---------------------------
+#
+# Find your line, and do what the table says beside it. You can skip the others.
+#
+# .. list-table:: What you saw, and what to do
+#    :header-rows: 1
+#    :widths: 38 62
+#
+#    * - You saw
+#      - Your next step
+#    * - ``True`` and ``500500.0``
+#      - Your GPU works. See below whether *your program* uses it.
+#    * - ``No module named 'torch'``
+#      - Type ``python -m pip install torch``, and try again.
+#    * - ``False``, then ``Torch not compiled with CUDA enabled``
+#      - This PyTorch is for the CPU alone. If you have a card from NVIDIA, type the
+#        command below. On a Mac, or with another maker's card, open *Your GPU is from
+#        AMD, Intel or Apple*, further down. If you have no GPU, borrow one (below).
+#    * - ``False``, then ``Found no NVIDIA driver``
+#      - Type ``nvidia-smi`` in a terminal. If it isn't found, install the driver (on
+#        Ubuntu with ``sudo ubuntu-drivers install``), and restart. If it works, but not
+#        *in your container*, start that with ``docker run --gpus all`` or ``apptainer
+#        exec --nv``.
+#    * - ``False``, then ``No CUDA GPUs are available``
+#      - You're not where the GPU is. On a cluster, ask for a job with one: ``srun -p
+#        <partition> --gres=gpu:1 -t 30 --pty bash``. On your own computer, type ``unset
+#        CUDA_VISIBLE_DEVICES``.
+#    * - ``False``, then ``The NVIDIA driver on your system is too old``
+#      - Install a newer driver, or a PyTorch for an older CUDA, with the command below.
+#    * - ``True``, then ``no kernel image is available``
+#      - Your PyTorch has no code for your card. Get a newer PyTorch, or one for CUDA
+#        12.6 if your card is an old one, with the command below.
+#    * - anything else
+#      - Paste it on :doc:`the doctor's page </doctor>`, which knows its likely causes.
+#
+# This is the command. Its last part is the version of CUDA, here 13.0. For 12.6, write
+# ``cu126``:
+#
+# .. code-block:: bash
+#
+#     python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu130
+#
+# **Borrow one.** All other pages run on your CPU, and show what a GPU did. So you don't
+# need one today. When you want one, Google lends it. Open
+# https://colab.research.google.com, make a new notebook, choose *Runtime*, *Change
+# runtime type*, *T4 GPU*, and paste the three lines. It costs nothing, but after some
+# hours that computer is gone with all your files, so save them elsewhere.
+#
+# Is your program using it?
+# -------------------------
+#
+# Many programs contain this line:
+#
+# .. code-block:: python
+#
+#    device = "cuda" if torch.cuda.is_available() else "cpu"
+#
+# It never stops with an error. If PyTorch finds no GPU, the program takes the CPU, and
+# nobody is told. So ask the program where its numbers are:
+#
+# .. code-block:: python
+#
+#    print(x.device)                         # of a tensor
+#    print(next(model.parameters()).device)  # of a neural network
+#
+# If they say ``cpu``, it computes on the CPU. If they say ``cuda:0``, you can also
+# watch it. While it runs, type ``nvidia-smi -l 1`` in a second terminal. Every second,
+# it shows how busy the GPU is (``GPU-Util``), and which programs are on it.
+#
+# If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`. You can
+# come back when something breaks.
+#
+# What else can PyTorch tell you?
+# -------------------------------
+#
+# These lines also ask for the GPU's name and its memory:
 
 import torch
 
@@ -37,37 +129,18 @@ if torch.cuda.is_available():
     print("Bytes that my tensors take:", torch.cuda.memory_allocated())
 
 # %%
-# On the site, the tabs show what these lines printed on an NVIDIA H100, on an H200, and
-# on the computer that built the page. On a Mac, or with a card from AMD or Intel, some
-# of them may be ``None`` or ``False`` though all is well. On a Mac, ask
-# ``torch.backends.mps.is_available()``, and see the fold below for the others.
+# :term:`CUDA` is NVIDIA's platform for computing on its GPUs: compilers, and libraries
+# that add, multiply or transform arrays there. PyTorch is built on top of it, and
+# brings along all of it that it needs.
 #
-# Let's go through the words. :term:`CUDA` is NVIDIA's platform for computing on its
-# GPUs: compilers, and libraries that know how to add, multiply or transform arrays
-# there. PyTorch is built on top of it. GPUs are counted from 0, so the one in use is
-# number 0, which you may also call ``"cuda:0"``. And the :term:`compute capability` is
-# NVIDIA's number for a generation of GPUs. An H100 has 9.0, and a T4, which is four
-# years older, has 7.5.
+# A :term:`driver` is the part of the operating system that controls a device. Python
+# can't install it. You do that once, or the person who looks after the computer does.
 #
-# There is one more thing to ask, outside Python. Type ``nvidia-smi`` in a terminal. It
-# prints a table with the name of each card, its memory, and the programs that use it.
-# In the first line of that table stand the version of the :term:`driver`, and a version
-# of CUDA. On our H100:
-#
-# .. code-block:: none
-#
-#     Driver Version: 580.159.04     CUDA Version: 13.0
-#
-# A driver is the part of the operating system that controls a device. Without its
-# driver, a GPU only draws current. No Python package can bring it: you, or the person
-# who looks after the computer, has to install it once.
-#
-# Make it compute
-# ---------------
-#
-# All this was only talk. A GPU works when it has computed something, and you have
-# checked the result. So let's give it an easy sum, 0 + 1 + 2 + … + 1000. **What
-# should come out?** Work it out before you run the cell.
+# The :term:`compute capability` is NVIDIA's number for a generation of GPUs. An H100
+# has 9.0, and a T4, which is four years older, has 7.5. And GPUs are counted from 0, so
+# ``"cuda:0"`` is the first one.
+
+# folded: The sum again, on the H100, the H200 and the computer that built this page
 
 try:
     numbers = torch.arange(1001.0, device="cuda")
@@ -76,139 +149,54 @@ except (AssertionError, RuntimeError) as error:
     print(f"{type(error).__name__}: {error}")
 
 # %%
-# There are 500 pairs that add up to 1000 (0 + 1000, 1 + 999, and so on), and the 500 in
-# the middle: 500,500. That's what the H100 said. If your GPU did too, it works. But is
-# *your program* using it? Ask the program where its numbers are:
+# Two things are called "CUDA version"
+# ------------------------------------
 #
-# .. code-block:: python
+# Type ``nvidia-smi`` in a terminal. It prints a table with each card, its memory, and
+# the programs that use it. On our H100, its first line says:
 #
-#     print(x.device)                         # of a tensor
-#     print(next(model.parameters()).device)  # of a neural network
+# .. code-block:: none
 #
-# If they say ``cpu``, the program computes on the CPU. If they say ``cuda:0``, you can
-# also watch it: while it runs, ``nvidia-smi -l 1`` in a second terminal shows every
-# second how busy the GPU is (``GPU-Util``), and which programs are on it. If that's all
-# you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
+#     Driver Version: 580.159.04     CUDA Version: 13.0
 #
-# **Is there no GPU in your computer?** Then you read ``Torch not compiled with CUDA
-# enabled``, and nothing is broken. You're done here, too, because all other pages run
-# on your CPU, and show what a GPU did. When you want a GPU, Google lends you one. Open
-# https://colab.research.google.com, make a new notebook, and choose *Runtime*, *Change
-# runtime type*, *T4 GPU*. Then paste the two cells above. They should say ``True``,
-# ``Tesla T4``, ``(7, 5)`` and 500500, because the driver and PyTorch are installed
-# there already. It costs nothing, but after some hours the computer is gone with all
-# your files, so save them elsewhere.
+# This CUDA version is the newest that your *driver* can run. The other one,
+# ``torch.version.cuda``, is the CUDA that came along inside *PyTorch*. In other words,
+# the driver says how much it can understand, and PyTorch says which language it speaks.
+# For example, if ``nvidia-smi`` says 13.0 and PyTorch says 12.6, nothing is wrong,
+# because a driver understands older versions, too. With 12.4 and 13.0, PyTorch warns
+# you that the driver is too old, and says ``False``.
 #
-# **Is there one, and it doesn't answer?** Then read on. An error is the good case,
-# because you can read it. Many programs contain this line:
-#
-# .. code-block:: python
-#
-#     device = "cuda" if torch.cuda.is_available() else "cpu"
-#
-# It gives no error. Where ``is_available()`` is ``False``, the program takes the CPU,
-# and nobody is told.
-#
-# Can it also fail after a ``True``? Yes, and it happens to people with brand-new cards.
-# PyTorch has to contain code for the generation of your card. For example, PyTorch
-# 2.5.1 has none for compute capability 12.0. On an RTX 5070 Ti, it answers ``True``,
-# one GPU, the right name and the right memory, with a warning that is easy to miss.
-# Then the sum ends with ``no kernel image is available for execution on the device``.
-# That's why we ask for a sum.
-#
-# When it says False
-# ------------------
-#
-# Between your program and the GPU there is a chain of six links. First make sure that
-# you're *where the GPU is*. The computer of a cluster that you log in to seldom has
-# one, so ask for a job: ``srun -p <partition> --gres=gpu:1 -t 30 --pty bash`` (your
-# cluster's pages have the name of the partition). There, type ``nvidia-smi``. If it
-# prints its table, rows 1 and 2 are in order. (In WSL, row 1 doesn't apply.) Stop at
-# the first row where your computer says something else than it should:
-#
-# .. list-table:: From your program to the GPU
-#    :header-rows: 1
-#    :widths: 21 34 45
-#
-#    * - Link
-#      - It's in order if …
-#      - If not
-#    * - 1: the card
-#      - ``lspci | grep -i nvidia`` lists it (on Windows, look into the Device Manager)
-#      - There is none, or it has no power. You can borrow one (see above).
-#    * - 2: its driver
-#      - ``nvidia-smi`` prints its table
-#      - Install the driver (on Ubuntu, ``sudo ubuntu-drivers install``), then restart.
-#        If it worked yesterday, just restart: the system has probably updated half of
-#        it.
-#    * - 3: the place where you run
-#      - ``nvidia-smi`` also works *there*, in the job or the container, and
-#        ``CUDA_VISIBLE_DEVICES`` isn't set to nothing, which hides all cards
-#      - Ask for a job with a GPU, as above. A container needs ``docker run --gpus all``
-#        or ``apptainer exec --nv``. On your own computer,
-#        ``unset CUDA_VISIBLE_DEVICES``; in a job it says which GPU is yours
-#    * - 4: your PyTorch
-#      - ``torch.version.cuda`` isn't ``None``
-#      - pip gave you a PyTorch for the CPU. On Windows, ``pip install torch`` always
-#        does. Install another with the command below.
-#    * - 5: driver and PyTorch together
-#      - the CUDA version of ``nvidia-smi`` begins with the same number as
-#        ``torch.version.cuda``, or a larger one
-#      - Get a newer driver, or a PyTorch for an older CUDA, with the command below.
-#    * - 6: card and PyTorch together
-#      - the sum comes out right
-#      - Get a newer PyTorch, or, if your card is an old one, one for CUDA 12.6, with
-#        the command below.
-#
-# This is the command for rows 4 to 6. Its last part is the CUDA version, here 13.0. For
-# 12.6, write ``cu126``:
-#
-# .. code-block:: bash
-#
-#     python -m pip install --force-reinstall torch --index-url
-#     https://download.pytorch.org/whl/cu130
-#
-# The fifth row confuses nearly everybody. *Two different things are called "CUDA
-# version".* The one that ``nvidia-smi`` prints is the newest CUDA that your **driver**
-# can run. The other, ``torch.version.cuda``, is the CUDA that came along inside
-# **PyTorch**. In other words: the driver says how much it can understand, and PyTorch
-# says which language it speaks. If ``nvidia-smi`` says 13.0 and PyTorch says 12.6,
-# nothing is wrong, because the driver understands older versions too. The other way
-# round, with 12.4 and 13.0, PyTorch warns that your driver is too old, and says
-# ``False``.
-#
-# Neither of the two has to do with the :term:`CUDA toolkit`, which many guides tell you
-# to install first. You don't need it. It is for people who compile CUDA C++ themselves.
-# PyTorch for NVIDIA's cards brings all of CUDA that it uses, so the driver is enough.
+# Many guides tell you to install the :term:`CUDA toolkit` first. You don't need it,
+# unless you compile CUDA C++ yourself.
 #
 # **One minute:** a colleague has a laptop with an RTX 4070. ``nvidia-smi`` prints its
 # table, with CUDA version 13.0. In Python, ``torch.version.cuda`` is ``None`` and
-# ``is_available()`` is ``False``. Which link is broken, and would a newer driver help?
+# ``is_available()`` is ``False``. What is broken, and would a newer driver help?
 #
 # .. dropdown:: Answer
 #
-#    It's the fourth: this PyTorch was made for the CPU alone. No driver and no toolkit
-#    can change that. Your colleague needs another PyTorch, and nothing else.
+#    This PyTorch was made for the CPU alone. No driver and no toolkit can change that.
+#    Your colleague needs another PyTorch, and nothing else.
 #
-# Let the doctor ask
-# ------------------
+# Let the doctor look
+# -------------------
 #
-# You don't have to walk along that chain yourself. We have written a small program that
-# does it. It's a single file that runs with any Python from 3.8 on. It changes nothing
-# on your computer, and sends nothing anywhere. Get it, with its source, from
-# :doc:`the doctor's page </doctor>`, and run it where your program runs:
+# You don't have to find the fault yourself. Our doctor is a single file that asks all
+# these questions. It changes nothing on your computer, and sends nothing anywhere. Get
+# it from :doc:`its page </doctor>`, and run it where your program runs:
 #
 # .. code-block:: bash
 #
 #     python3 gpu-doctor.pyz
 #
-# If you already have an error message, you needn't even do that. Paste the message on
-# the same page, and you'll see its likely causes. (In a notebook, where the Python may
-# be another one, type ``!{sys.executable} gpu-doctor.pyz`` after ``import sys``.)
-#
-# From Python, ``print(gpu_doctor.examine().text())`` gives you the same report. The
-# doctor can also judge a computer that isn't there, from a file of facts about it.
-# Here's your colleague's laptop:
+# It prints a check mark for yes, a cross for no, and a dot if a question doesn't apply
+# or wasn't reached. Then come the cause and the commands that mend it. On our H100 all
+# fifteen lines begin with a check mark, and the last one says: "healthy. Your GPU
+# computes, and its results are right."
+
+# folded: What it prints about your colleague's laptop
+# The doctor can also judge a computer that isn't there, from a file of facts about it.
+# Of yours, print(gpu_doctor.examine().text()) gives you the report from Python.
 
 from gpu_doctor import case, examine
 
@@ -216,16 +204,11 @@ report = examine(case("cpu-wheel").facts).text(width=88)
 print(report.partition("\n  See ")[0])
 
 # %%
-# A check mark means yes, a cross means no, and a dot means that the question doesn't
-# apply or wasn't reached. Then come the cause, what the doctor saw, and what to do.
-# (Two questions are about :term:`Numba`, with which you'll write programs for GPUs from
-# page 8 on.) On our H100 all fifteen lines begin with a check mark, and the last one
-# says: "healthy. Your GPU computes, and its results are right." That is true of this
-# moment. A GPU that is too hot may break one run and not the next.
-#
-# Here are six broken computers, written as facts from reports of real faults. The
-# number before each question is its link in our table. Read each column from the top,
-# down to its cross. **What would you tell the owner of each to do?**
+# Your program reaches the GPU through a chain of six links: 1 the card, 2 its driver, 3
+# the place where you run, and 4 your PyTorch, which has to fit 5 the driver and 6 the
+# card. Here are six broken computers, from reports of real faults, and the number
+# before each question is its link. Read each column from the top, down to its cross.
+# **What would you tell the owner of each to do?**
 
 # folded: What the doctor says of six broken computers
 
@@ -289,21 +272,22 @@ plt.show()
 #    A, link 2: install NVIDIA's driver. B, link 3: start the container with ``--gpus
 #    all``. C, link 2: somebody updated the driver, so restart. D, link 4: install
 #    PyTorch with code for GPUs. E, link 5: a newer driver, or a PyTorch for an older
-#    CUDA. F, link 6: a newer PyTorch. In E and F the card, the driver and PyTorch are
-#    each in order, and yet they don't fit together.
+#    CUDA. F, link 6: a newer PyTorch. (It's an RTX 5070 Ti with PyTorch 2.5.1. There,
+#    ``is_available()`` is ``True``, and only the sum fails. That's why we ask for one.)
 #
 # After the first cross, most of what follows is only a consequence. So repair the
 # first, and ask again.
 #
 # .. dropdown:: Your GPU is from AMD, Intel or Apple
 #
-#    PyTorch for AMD's cards calls them ``cuda`` too, so the cells above work as they
-#    stand, except that ``torch.version.cuda`` is ``None`` and ``torch.version.hip`` has
-#    the version. The commands in the table are NVIDIA's; AMD's is ``rocm-smi``.
-#    Intel's cards are called ``xpu`` and Apple's ``mps``. For all of them,
-#    ``torch.accelerator.current_accelerator()`` says which kind your PyTorch was built
-#    for, and ``torch.accelerator.is_available()`` whether there is one. The doctor
-#    knows them, and :doc:`/install` has a command for each.
+#    PyTorch for AMD's cards calls them ``cuda`` too, so the lines above work as they
+#    stand. Only ``torch.version.cuda`` is ``None``, and ``torch.version.hip`` has the
+#    version. AMD's ``nvidia-smi`` is ``rocm-smi``. Intel's cards are called ``xpu`` and
+#    Apple's ``mps``, so write ``device="mps"`` on a Mac, and ask
+#    ``torch.backends.mps.is_available()``. For all of them,
+#    ``torch.accelerator.is_available()`` says whether there is one, and
+#    ``torch.accelerator.current_accelerator()`` which kind your PyTorch was built for.
+#    The doctor knows them, and :doc:`/install` has a command for each.
 #
 # Your turn
 # ---------

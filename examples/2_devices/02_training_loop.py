@@ -2,15 +2,15 @@
 What changes in a training loop?
 ================================
 
-You have a script that trains a network. It runs on your CPU, and now somebody lends you
-a GPU. Which lines do you have to change, and how much time will it save?
+You have a script that trains a network on your CPU, and now somebody lends you a GPU.
+Which lines do you have to change, and how much time will it save?
 
-**Write down two guesses** before you go on: the number of new lines, and how many times
-as fast an H100, one of the largest GPUs there are, trains a small network, compared
-with two cores of a CPU.
+**Write down two guesses:** the number of new lines, and how many times as fast an H100,
+one of the largest GPUs there are, trains a small network, compared with two cores of a
+CPU.
 
-At the end of this page you'll be able to take your own script to a GPU, see whether it
-gained anything, and stop it and go on later.
+At the end of this page you'll be able to take your own script to a GPU, find out what
+it waits for there, and stop it and go on later.
 
 **Time:** 11 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
@@ -20,27 +20,26 @@ pictures of digits.
 # Copy this
 # ---------
 #
-# Choose the device once. Then two lines are new, and the optimizer comes after the
-# first of them:
+# Choose the device once. Then two lines are new:
 #
 # .. code-block:: python
 #
 #    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 #
 #    model = YourModel().to(device)  # new: the weights move, once
-#    optimizer = torch.optim.Adam(model.parameters())  # after the move is always right
+#    optimizer = torch.optim.Adam(model.parameters())  # made after the move
 #    for epoch in range(5):
 #        for x, y in loader:
 #            x, y = x.to(device), y.to(device)  # new: each batch moves
-#            loss = criterion(model(x), y)
+#            loss = nn.functional.cross_entropy(model(x), y)
 #            optimizer.zero_grad()
 #            loss.backward()
 #            optimizer.step()
 #
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
-# move. So the loop needs no ``if``, and you can test it on your laptop. (The first line
-# finds a GPU of NVIDIA or AMD. If yours is Apple's or Intel's, choose it as on
-# :doc:`the last page </tutorials/2_devices/01_moving>`.)
+# move. So you can test it on your laptop. (The first line finds a GPU of NVIDIA or AMD.
+# If yours is Apple's or Intel's, choose it as on :doc:`the last page
+# </tutorials/2_devices/01_moving>`.)
 #
 # Forget one
 # ----------
@@ -61,20 +60,19 @@ pictures of digits.
 #    (torch.cuda.FloatTensor) should be the same …
 #
 # Read it slowly. The weights are ``cuda``, and the input isn't, so it's the input that
-# stayed at home. With (c), the network runs, and the *loss* stops, with the error that
+# stayed at home. With (c), the network runs, and the *loss* stops with the error that
 # you know from :doc:`the last page </tutorials/2_devices/01_moving>`: *Expected all
 # tensors to be on the same device*. It calls the labels ``target``. In other words, an
-# error names the line that noticed. Look for what you forgot in the line that moves.
+# error names the line that noticed. Look for the cause in the line that moves.
 #
 # __ https://github.com/Lightning-AI/pytorch-lightning/issues/20456
 #
 # A whole script
 # --------------
 #
-# (If you train networks every day, go on with *Did it help?*)
-#
-# Let's put a script around the loop. It needs something to learn: 1,797 pictures of
-# handwritten digits, 8 × 8 pixels each.
+# Let's put a script around the loop. It learns from 1,797 pictures of handwritten
+# digits, 8 × 8 pixels each. (If you train networks every day, go on with *Did it
+# help?*)
 
 # folded: The digits, in two data sets
 
@@ -96,7 +94,7 @@ train_set, test_set = random_split(
 )
 
 # %%
-# And it needs a network. Ours is small, and nothing in it knows of a GPU:
+# Our network is small, and nothing in it knows of a GPU:
 
 
 class CNN(nn.Module):
@@ -131,7 +129,7 @@ def new_model():
 
 
 # %%
-# Now the loop, with the line that moves each batch:
+# This is the loop from above, but it also keeps the losses:
 
 
 def train(model, loader, optimizer, epochs=5):
@@ -149,7 +147,7 @@ def train(model, loader, optimizer, epochs=5):
 
 
 # %%
-# The loss stays on the device, because ``loss.item()`` or a ``print`` in each step
+# It leaves each loss on the device, because ``loss.item()`` or a ``print`` in each step
 # would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
 
 # folded: score counts what is right, and start makes a model and all that it needs
@@ -203,7 +201,7 @@ except RuntimeError as error:
 #
 # Here is what two real machines did. One has two cores of an AMD EPYC, about what Colab
 # gives you without a GPU, and the other one has an H100. We timed a step of our
-# network, which has 31,294 weights, and of one with 9 million, on batches that had been
+# network, which has 31,294 weights, and of one with 9 million. The batches had been
 # moved already:
 #
 # .. list-table:: What one step of training took
@@ -225,28 +223,22 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3`
 #
-# Divide, and compare with your guess. Two cores are an easy opponent, by the way. The
-# H100 has 16 beside it, and against those it was
-# :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small, CPU/cpu/n=256"
-# @nvidia-h100-80gb-hbm3` as fast with 256 pictures, and
-# :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
-# @nvidia-h100-80gb-hbm3` as fast with the large network.
+# Divide, and compare with your guess. (Two cores are an easy opponent. We let the H100
+# compete with 16 in :doc:`/tutorials/2_devices/17_training_a_cnn`.)
 #
-# And with a single picture, the H100 *lost*, even against two. Was it busy with the
-# arithmetic? Then its time should grow with the number of pictures. But with 256
-# pictures, it took only a little longer than with one. So it can't have been the
-# arithmetic.
+# With a single picture, the H100 *lost*. Was it busy with the arithmetic? Then its time
+# should grow with the number of pictures. But 256 pictures took it only a little longer
+# than one. So it can't have been the arithmetic.
 #
 # Think of a cook who makes any dish in a second, but gets each order on a slip of paper
-# that a waiter has to write. A step of our network is about 35 operations, one after
-# the other, and for each of them Python calls PyTorch, and PyTorch asks the GPU to
-# start. We call that a :term:`launch`. It takes longer than the work itself, so most of
-# the time the cook stands and waits. A larger batch makes each dish larger, for the
-# same number of slips. So the two ways to gain from a GPU are *a larger batch* and *a
-# larger network*, and the table has an example of each.
+# that a waiter has to write. A step of our network is about 35 operations, and for each
+# of them Python calls PyTorch, and PyTorch asks the GPU to start. We call that a
+# :term:`launch`. It takes longer than the work itself, so most of the time the cook
+# stands and waits. A larger batch makes each dish larger, for the same number of slips,
+# and so does a larger network. The table has an example of each.
 #
-# **Guess first:** what will batches of 16, 64 and 256 do here? All three see each
-# picture five times.
+# So let's make the batch larger. **Guess first:** what will batches of 16, 64 and 256
+# do here? All three see each picture five times.
 
 rows, curves = [], {}
 for batch in (16, 64, 256):
@@ -267,12 +259,12 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 
 # %%
 # Compare the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took
-# longer than those of the two cores, and with 256 they had caught up. (Don't compare
-# their scores. From the same seed, a GPU draws other numbers than a CPU, so the two
-# began with other weights.)
+# longer than those of the two cores, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. With batches of 256, the loss has hardly begun to fall:
+# learned less. With batches of 256, the loss has hardly begun to fall. (The two
+# machines' scores differ for another reason: from the same seed, a GPU draws other
+# numbers than a CPU, so they began with other weights.)
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -311,8 +303,8 @@ plt.show()
 #    model.load_state_dict(saved["model"])
 #    optimizer.load_state_dict(saved["optimizer"])
 #
-# ``map_location`` lets you train on the GPU and go on at home. (In Colab, write the
-# file to your Drive, because Colab's own disk goes with the session.)
+# ``map_location`` lets you train on the GPU and go on at home. In Colab, write the file
+# to your Drive, because Colab's own disk goes with the session.
 
 # folded: These lines as two functions, save and load
 
@@ -331,8 +323,9 @@ def load(file, model, optimizer):
 
 
 # %%
-# Let's kill a run after three epochs, and go on from its file. **With which loss will
-# it go on?**
+
+# folded: See it go on: we kill a run after three epochs, and load its file
+# With which loss will it go on? Guess before you look.
 
 import tempfile
 from pathlib import Path
@@ -352,9 +345,7 @@ print(f"loss {before[0]:.2f} at first, {before[-1]:.2f} after {epoch} epochs")
 print(f"loaded: {after[0]:.2f} at first, {after[-1]:.2f} after 5")
 
 # %%
-# It went on where it had stopped, and not from the beginning.
-#
-# One thing can still go wrong, without an error. An optimizer holds the weights that it
+# One thing can go wrong here without an error. An optimizer holds the weights that it
 # was made from. If you make a new model in a notebook and keep the old optimizer, it
 # trains a network that you no longer use. So whenever you make a model, make its
 # optimizer in the next line.
@@ -400,6 +391,64 @@ trainer.fit(new_model(), loader, epochs=3)
 print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 
 # %%
+# Where does the time go?
+# -----------------------
+#
+# Look at the H100's epoch with 256 pictures again, in the last row of its tab. It had
+# six steps, and our first table says that a step takes :timing:`training-a-cnn median
+# "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. Multiply: the six steps are less
+# than half of the epoch. **What else took time?** Write down a guess.
+#
+# The first suspect is the loader. So let it load, and train nothing:
+
+# folded: seconds goes through all batches five times, and returns the median
+
+
+def seconds(batches):
+    times = []
+    for _ in range(5):
+        began = time.perf_counter()
+        for _batch in batches():
+            pass  # no training
+        times.append(time.perf_counter() - began)
+    return sorted(times)[2]
+
+
+# %%
+
+
+def one_by_one():
+    return DataLoader(train_set, 256, shuffle=True)
+
+
+def in_one_go():
+    mixed = torch.tensor(train_set.indices)[torch.randperm(len(train_set))]
+    for few in mixed.split(256):
+        yield pictures[few], labels[few]
+
+
+epoch = rows[-1][2]
+for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
+    took = seconds(batches)
+    print(f"{name}: {1e3 * took:.1f} of {1e3 * epoch:.0f} ms ({took / epoch:.0%})")
+
+# %%
+# The loader asks for the pictures one by one, in Python, and then stacks them into a
+# batch. If you take all rows of a batch *in one go*, you get the same pictures in a
+# fraction of the time.
+#
+# The loader works on the CPU, so a GPU doesn't make it any faster. In other words, the
+# faster the training gets, the more you notice the loader. The H100 hasn't run this
+# cell yet. But on its server, loading and moving a thousand rows of :doc:`another data
+# set </tutorials/2_devices/05_moving_a_model>` took :timing:`feeding median
+# "DataLoader, then .to" @nvidia-h100-80gb-hbm3`, and we have 1,438 pictures. That would
+# be about a quarter of its epoch. A :doc:`profile </tutorials/2_devices/14_profile>`
+# finds the rest.
+#
+# So measure your loader before you blame the GPU. If your data fit into memory, take
+# the rows in one go, as above. If they come from files, let several processes load
+# them, with ``num_workers=4``.
+#
 # Your turn
 # ---------
 #
@@ -556,76 +605,64 @@ def train_anywhere_solution(model, batches, device):
 print(f"Our solution: {check(train_anywhere_solution)}")
 
 # %%
-# When you need it: CIFAR10, TensorBoard, a trainer
-# -------------------------------------------------
+# When you need it
+# ----------------
 #
 # That was the page. The rest is for another day.
 #
-# **Your own pictures.** Only the two data sets change. For CIFAR10, 60,000 small
-# photographs in colour, these lines stand in for the digits. They fetch 170 MB, so we
-# don't run them:
+# .. dropdown:: Your own pictures, for example CIFAR10
 #
-# .. code-block:: python
+#    Only the two data sets change. For CIFAR10, 60,000 small photographs in colour,
+#    these lines stand in for the digits. They fetch 170 MB, so we don't run them:
 #
-#    from torchvision import datasets, transforms
+#    .. code-block:: python
 #
-#    prepare = transforms.Compose([
-#        transforms.ToTensor(),  # bytes to numbers from 0 to 1, the colours first
-#        transforms.Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),  # from -1 to 1
-#    ])
-#    train_set = datasets.CIFAR10("data", train=True, download=True, transform=prepare)
-#    test_set = datasets.CIFAR10("data", train=False, transform=prepare)
+#       from torchvision import datasets, transforms
 #
-# A picture has three colours now, and 2,048 numbers leave the convolutions.
-# ``new_model`` and ``LazyLinear`` find out both.
+#       prepare = transforms.Compose([
+#           transforms.ToTensor(),  # bytes to numbers from 0 to 1, the colours first
+#           transforms.Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),  # from -1 to 1
+#       ])
+#       train_set = datasets.CIFAR10("data", download=True, transform=prepare)
+#       test_set = datasets.CIFAR10("data", train=False, transform=prepare)
 #
-# **Your own labels** have to be integers, because a label is an index. ``int32`` is
-# refused, and so is ``float32``. Write ``labels.long()``, which makes ``int64`` of
-# them. (The fold under the first run has the error.)
+#    A picture has three colours now, and 2,048 numbers leave the convolutions.
+#    ``new_model`` and ``LazyLinear`` find out both.
 #
-# **A loss curve that grows while you watch.** Write it for TensorBoard (``pip install
-# tensorboard``), every hundred steps or so, because ``add_scalar`` waits for the GPU
-# like ``.item()``. Then look at it with ``tensorboard --logdir runs``, or in a notebook
-# with ``%load_ext tensorboard`` and ``%tensorboard --logdir runs``:
+# .. dropdown:: A loss curve that grows while you watch, with TensorBoard
 #
-# .. code-block:: python
+#    Type ``pip install tensorboard``, and write the loss every hundred steps or so,
+#    because ``add_scalar`` waits for the GPU like ``.item()``:
 #
-#    from torch.utils.tensorboard import SummaryWriter
+#    .. code-block:: python
 #
-#    writer = SummaryWriter("runs/batch-64")  # a folder for each run
-#    writer.add_scalar("Train/Loss", loss, step)  # in the loop
+#       from torch.utils.tensorboard import SummaryWriter
 #
-# **More speed.** First see whether it's the GPU that you wait for. If ``for x, y in
-# loader: pass`` takes nearly as long as an epoch, give the loader helpers
-# (``num_workers=4``). If the GPU's memory runs out, halve the batch
-# (:doc:`/tutorials/2_devices/10_memory`). Then there are two switches:
+#       writer = SummaryWriter("runs/batch-64")  # a folder for each run
+#       writer.add_scalar("Train/Loss", loss, step)  # in the loop
 #
-# .. code-block:: python
+#    Look at it with ``tensorboard --logdir runs``, or in a notebook with ``%load_ext
+#    tensorboard`` and ``%tensorboard --logdir runs``.
 #
-#    loader = DataLoader(train_set, 256, shuffle=True, num_workers=4, pin_memory=True)
-#    for x, y in loader:
-#        x, y = (part.to(device, non_blocking=True) for part in (x, y))
-#        with torch.autocast(device.type, dtype=torch.bfloat16):
-#            loss = nn.functional.cross_entropy(model(x), y)
-#        ...  # the rest as before
+# .. dropdown:: More speed: pinned batches and 16 bits
 #
-# With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your program
-# goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast`` computes with 16
-# bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`). We left both off,
-# because neither makes a launch any shorter, and ``autocast`` even adds some.
+#    If the GPU's memory runs out, halve the batch
+#    (:doc:`/tutorials/2_devices/10_memory`). If it doesn't, try two switches:
 #
-# **A trainer**, such as d2l's or Lightning's, is a loop that calls you back, once for
-# the model and once for each batch. So the two new lines have names there, and in the
-# fold before *Your turn* such a trainer runs:
+#    .. code-block:: python
 #
-# .. code-block:: python
+#       loader = DataLoader(train_set, 256, shuffle=True, pin_memory=True)
+#       for x, y in loader:
+#           x, y = (part.to(device, non_blocking=True) for part in (x, y))
+#           with torch.autocast(device.type, dtype=torch.bfloat16):
+#               loss = nn.functional.cross_entropy(model(x), y)
+#           ...  # the rest as before
 #
-#    def prepare_model(self, model):
-#        self.model = model.to(self.device)
+#    With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your
+#    program goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast``
+#    computes with 16 bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`). We
+#    left both off, because neither makes a launch any shorter, and ``autocast`` even
+#    adds some.
 #
-#    def prepare_batch(self, batch):
-#        return [part.to(self.device) for part in batch]
-#
-# **More to copy.** :doc:`/where_from` has short training scripts to download. What else
-# a model can leave behind is the subject of
-# :doc:`/tutorials/2_devices/05_moving_a_model`.
+# :doc:`/where_from` has short training scripts to download, and
+# :doc:`/tutorials/2_devices/05_moving_a_model` says what else a model can leave behind.

@@ -12,7 +12,7 @@ time on?** On this page you'll climb from the first kernel towards the library, 
 at a time. The step that you'll need for kernels of your own makes a whole block of
 threads share what one of them has fetched, and at the end you'll write it yourself.
 
-**Time:** 16 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 17 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -315,6 +315,11 @@ def tiled_until(T, end):
             c[row, column] = total
 
     return product
+
+
+# %%
+
+# folded: Each tried on four shapes
 
 
 def error_of(kernel, m, k, n):

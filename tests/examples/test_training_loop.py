@@ -73,6 +73,13 @@ def test_the_loop_learns_and_fewer_steps_learn_less(page) -> None:
     assert rights[0] > 0.85
 
 
+def test_in_one_go_every_picture_comes_once_with_its_label(page) -> None:
+    def seen(batches):
+        return sorted((y.item(), *x.flatten().tolist()) for xs, ys in batches for x, y in zip(xs, ys, strict=True))
+
+    assert seen(page["in_one_go"]()) == seen(page["one_by_one"]())
+
+
 def test_with_an_old_optimizer_nothing_is_learned(page) -> None:
     assert min(page["stuck"]) > 0.95 * page["stuck"][0]
     assert page["moved"][-1] < 0.5 * page["moved"][0]

@@ -78,6 +78,9 @@ def test_a_small_network_is_lost_on_an_h100_and_a_larger_batch_catches_up(median
     (few, many), (few_cpu, many_cpu) = epochs.values()
     assert few > 1.3 * few_cpu
     assert many < 1.1 * many_cpu
+    assert 6 * median(page, "training-a-cnn/small, GPU/cuda:0/n=256") < 0.5 * many
+    loading = 1.438 * median("2_devices/05_moving_a_model", "feeding/DataLoader, then .to/cuda:0/n=1000")
+    assert 0.2 < loading / many < 0.3, "about a quarter"
 
 
 def test_quick_checks_printed_what_the_pages_say_of_them(median) -> None:

@@ -58,6 +58,11 @@ class SelfCalibration:
     flux_scale: float = 1.0
     chi2: tuple[float, ...] = ()
 
+    @property
+    def parameters(self) -> float:
+        """How many numbers the gains are, for `image` to know of."""
+        return self.phases.parameters + (self.amplitudes.parameters if self.amplitudes else 0.0)
+
     def __str__(self) -> str:
         """Return a sentence or two."""
         lines = [f"self-calibration: {describe_gains(self.phases)}"]

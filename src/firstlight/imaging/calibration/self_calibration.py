@@ -32,7 +32,7 @@ class SelfCalibration:
     Attributes
     ----------
     vis
-        The calibrated visibilities, whose image `image` makes.
+        The calibrated visibilities, whose image `image` makes, with ``parameters=`` for the right chi².
     phases, amplitudes
         The gains that were divided out, of phases and then of amplitudes; None where amplitudes were not asked for.
     rounds

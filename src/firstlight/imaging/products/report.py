@@ -261,8 +261,8 @@ def _figure(found: Image, title: str, dirty: Real, restored: Real, residual: Rea
     levels = [-first, *(first * 2**step for step in range(12))]
     axes[3].contour(restored, levels, extent=coords.img_ext, colors="whitesmoke", linewidths=0.7)  # negative: dashed
     contours = f"restored map, contours from {_CONTOURS:g} times its rms"
-    for ax, title in zip(axes, ("dirty image", f"image: {found.flux_text}", "residual", contours), strict=True):
-        ax.set_title(title, fontsize="medium")
+    for ax, name in zip(axes, ("dirty image", f"image: {found.flux_text}", "residual", contours), strict=True):
+        ax.set_title(name, fontsize="medium")
         ax.locator_params(nbins=5)
     figure.suptitle(title)
     axes[1].set_ylabel(""), axes[3].set_ylabel("")

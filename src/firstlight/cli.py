@@ -326,7 +326,8 @@ def _seconds(text: str) -> float:
 
 def _angle(text: str) -> float:
     """Return arcsec, from a number with or without that unit, or of mas or µas."""
-    return _quantity(text, {"arcsec": 1, "mas": 1e-3, "uas": 1e-6, "µas": 1e-6, "μas": 1e-6, "": 1})
+    micro = text.replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}")
+    return _quantity(micro, {"arcsec": 1, "mas": 1e-3, "uas": 1e-6, "µas": 1e-6, "": 1})
 
 
 def _channels(text: str) -> slice:

@@ -221,6 +221,49 @@ def test_weights_that_the_sky_may_excuse_are_told(tmp_path, capsys, monkeypatch)
     assert (given.weight == vis.weight).all()
 
 
+def test_a_weight_that_sticks_out_is_left_out(arrays, tmp_path, capsys, monkeypatch):
+    weight = np.tile(arrays["weight"], 3)
+    weight[1, 5] *= 300
+    parts = {name: np.tile(arrays[name], 3) for name in ("uu", "vv", "data")}
+    rows = {
+        "antennas": np.tile(arrays["antennas"], (3, 1)),
+        "time": np.concatenate([arrays["time"] + k for k in range(3)]),
+    }
+    np.savez(tmp_path / "my.npz", **arrays | parts | rows | {"weight": weight})
+    given = fitted(monkeypatch, str(tmp_path / "my.npz"), "--out", str(tmp_path))
+    assert [at.tolist() for at in np.nonzero(given.flagged)] == [[1], [5]]
+    assert "sticks out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("field", "arcsec"), [("4", 4.0), ("4arcsec", 4.0), ("13mas", 0.013), ("50µas", 5e-5), ("5e1uas", 5e-5)]
+)
+def test_angles_have_units(npz, tmp_path, monkeypatch, field, arcsec):
+    given = {}
+
+    def stop(_, **how):
+        given.update(how)
+        raise ValueError
+
+    monkeypatch.setattr("firstlight.imaging.image", stop)
+    main(["image", str(npz), "--out", str(tmp_path / "out"), "--field", field])
+    assert given["field"] == pytest.approx(arcsec, rel=1e-12)
+
+
+@pytest.mark.parametrize("words", [["--field", "13miles"], ["--field", "mas"], ["--every", "soon"]])
+def test_a_unit_that_nobody_knows_is_told(npz, capsys, words):
+    with pytest.raises(SystemExit):
+        main(["image", str(npz), *words])
+    assert words[1] in capsys.readouterr().err
+
+
+def test_a_field_in_the_wrong_unit_is_noticed(arrays, tmp_path, capsys):
+    far = {name: 1000 * arrays[name] for name in ("uu", "vv")}
+    np.savez(tmp_path / "my.npz", **arrays | far)
+    assert main(["image", str(tmp_path / "my.npz"), "--out", str(tmp_path / "out"), "--field", "40"]) == 1
+    assert "40mas?" in capsys.readouterr().err
+
+
 def test_a_missing_file_is_named(tmp_path, capsys):
     assert main(["image", str(tmp_path / "none.uvfits")]) == 1
     assert "none.uvfits" in capsys.readouterr().err

@@ -302,10 +302,11 @@ plt.show()
 # from bad phases, because pixels that can't be negative collect what the sky can't
 # explain.
 #
-# It's still not perfect. The verdict has kept its name, because the residuals are still
-# far louder than noise. But look at the last line. The report no longer blames the
-# antennas, because no phases and amplitudes of theirs would explain what is left. If
-# that happens to you, :doc:`/tutorials/4_imaging/02_your_own_data` says what to try.
+# It's still not perfect, because the residuals are still far louder than noise. But
+# look at the last line. The image was *limited by calibration* before, and now it's
+# *limited by artefacts*: no phases and amplitudes of the antennas would explain what is
+# left. If that happens to you, :doc:`/tutorials/4_imaging/02_your_own_data` says what
+# to try.
 #
 # Did we calibrate the antennas, or noise? Look at the gains. The phases of an antenna
 # should drift smoothly, as air does. If they jump about at random, you've calibrated

@@ -68,10 +68,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to write (default: here)")
     command.add_argument("--overwrite", action="store_true", help="replace what was written before")
     command.add_argument(
-        "--field", type=float, metavar="ARCSEC", help="the width of the image: 0.01 is 10 mas (default: by the source)"
+        "--field",
+        type=_angle,
+        metavar="ANGLE",
+        help="the width of the image, such as 13mas or 4arcsec (default: by the source)",
     )
     command.add_argument(
-        "--cell-size", type=float, metavar="ARCSEC", help="the width of a pixel (default: by the data)"
+        "--cell-size", type=_angle, metavar="ANGLE", help="the width of a pixel, such as 10mas (default: by the data)"
     )
     command.add_argument("--mask", type=Path, metavar="FITS", help="where emission is allowed (default: it is found)")
     command.add_argument("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
@@ -238,7 +241,7 @@ def _image_and_report(
         vis = calibrated.vis
         notes.append(str(calibrated))
         print(calibrated, flush=True)
-    found = image(vis, **how)
+    found = image(vis, parameters=calibrated.parameters if calibrated else 0.0, **how)
     limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
     limits += point_remark(found, vis)
     head = "\n".join([*notes, *limits, ""])
@@ -253,7 +256,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     import numpy as np
 
     from firstlight.imaging import check_weights, read_visibilities, scale_weights
-    from firstlight.imaging.data import select_baselines, select_channels
+    from firstlight.imaging.data import flag, outlying_weights, select_baselines, select_channels
 
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
     windows = arguments.spw and _windows(arguments.spw)
@@ -283,26 +286,48 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
             raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
         vis = replace(vis, frequency=np.full(len(vis.frequency), arguments.frequency))
     weights = check_weights(vis)
+    if weights.outliers:
+        notes.append(f"WARNING (check_weights): left out, since {weights.outliers}")
+        vis = flag(vis, outlying_weights(vis))
     if doubtful := [one.factor for one in weights.totals if one.doubtful]:
+        times = f"{min(doubtful) ** -0.5:.3g} times as far as their weights say"
         notes.append(
-            f"WARNING: the data scatter up to {min(doubtful) ** -0.5:.3g} times as far as their weights say. The sky "
-            "may do that, so the weights are kept; if it does not, they are too large and the errors too small"
+            f"WARNING (check_weights): the data scatter up to {times}. The sky may do that, so the weights are kept; "
+            "if it does not, they are too large and the errors too small"
         )
     if weights.wrong:
         factors = " and ".join(sorted({f"{one.factor:.3g}" for one in weights.wrong}))
-        notes.append(f"WARNING: the weights were off, and are multiplied by {factors}, as the data scatter")
+        notes.append(
+            f"WARNING (check_weights): the weights were off, and are multiplied by {factors}, as the data scatter"
+        )
         vis = scale_weights(vis, weights)
     elif np.isnan(weights.worst):
-        notes.append("WARNING: nothing tells whether the weights are right: no antennas and times, or too few")
+        unknown = "nothing tells whether the weights are right: no antennas and times, or too few"
+        notes.append(f"WARNING (check_weights): {unknown}")
+    elif not doubtful:
+        notes.append("check_weights: nothing is wrong with the weights, as far as the scatter of the data tells")
     return vis, notes
+
+
+def _quantity(text: str, units: dict[str, float]) -> float:
+    """Return a number with the unit that follows it; without one, it is that of the factor 1."""
+    number = re.sub(r"[^\W\d]*$", "", text)
+    try:
+        return units[text.removeprefix(number)] * float(number)
+    except (KeyError, ValueError):
+        known = ", ".join(filter(None, units))
+        raise argparse.ArgumentTypeError(f"a number with one of {known} is needed; got {text!r}") from None
 
 
 def _seconds(text: str) -> float:
     """Return seconds, from a number with or without an s, or of minutes with min."""
-    for unit, factor in (("min", 60), ("s", 1), ("", 1)):
-        if text.endswith(unit):
-            return factor * float(text.removesuffix(unit))
-    raise ValueError(text)
+    return _quantity(text, {"min": 60, "s": 1, "": 1})
+
+
+def _angle(text: str) -> float:
+    """Return arcsec, from a number with or without that unit, or of mas or µas."""
+    micro = text.replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}")
+    return _quantity(micro, {"arcsec": 1, "mas": 1e-3, "uas": 1e-6, "µas": 1e-6, "": 1})
 
 
 def _channels(text: str) -> slice:

@@ -21,3 +21,27 @@ def angular_unit(width: float) -> tuple[float, str]:
     ((1.0, 'arcsec'), (1000.0, 'mas'))
     """
     return next(((count, name) for limit, count, name in _SMALL_FIELDS if width < limit), (1.0, "arcsec"))
+
+
+def angle_text(arcsec: float) -> str:
+    """Return an angle in the unit that suits it.
+
+    Examples
+    --------
+    >>> angle_text(9.0), angle_text(0.0132)
+    ('9 arcsec', '13.2 mas')
+    """
+    count, unit = angular_unit(abs(arcsec))
+    return f"{count * arcsec:.3g} {unit}"
+
+
+def unit_meant(field: float, most: float) -> str:
+    """Return a question where a field, too wide in arcsec, would be at most so wide in a smaller unit; else nothing.
+
+    Examples
+    --------
+    >>> unit_meant(13.0, most=0.1)
+    ' (did you mean 13mas?)'
+    """
+    fitting = (name for _, count, name in reversed(_SMALL_FIELDS) if field / count <= most)
+    return next((f" (did you mean {field:g}{name}?)" for name in fitting), "")

@@ -117,6 +117,20 @@ def test_self_calibration_makes_the_image_that_right_gains_make(amplitude):
     assert "WARNING" not in str(found)
 
 
+@pytest.mark.parametrize(("sigma", "percent"), [(0.03, 0), (0.1, 0), (0.05, 15)])
+def test_the_numbers_that_gains_are_are_what_chi2_lacks(sigma, percent):
+    """Of strong signals all that is solved, of weak ones less."""
+    lacking, told = [], []
+    for seed in range(6):
+        wrong, true = planted(CLEAN, 15, percent, seed)
+        noisy = with_noise(wrong, sigma, seed=seed)
+        gains = solve_gains(noisy, CLEAN.data, amplitude=bool(percent))
+        right = apply_gains(noisy, replace(gains, values=true))
+        lacking.append(2 * noisy.data.size * (chi2(right) - chi2(apply_gains(noisy, gains))))
+        told.append(gains.parameters)
+    assert np.mean(lacking) == pytest.approx(np.mean(told), rel=0.3)
+
+
 def test_amplitudes_that_make_an_image_worse_are_told():
     gains = solve_gains(with_noise(planted(CLEAN, 20, 10)[0], 0.02, seed=1), CLEAN.data, amplitude=True)
     said = {end: str(SelfCalibration(CLEAN, gains, gains, 2, chi2=(24.7, end))) for end in (3.1, 24.8, 28.7)}

@@ -63,6 +63,7 @@ def test_a_set_of_casa_is_read(made: Path, field: Any):
     assert vis.frequency / 1e9 == pytest.approx([230, 230.05, 230.1, 230.15, 245, 244])
     assert vis.window.tolist() == [0, 0, 0, 0, 1, 1]
     assert [(vis.execution == k).sum() for k in (0, 1)] == [135, 135]
+    assert vis.target == {0: "disk", 1: "quasar"}.get(field, field)
     assert 0.01 < vis.flagged[0].mean() < 0.2
     assert abs(distance(vis)) < 3
     without = (vis.antennas == 2).any(axis=1) & vis.flagged[4:].all(axis=0)  # the quasar's second window lacks rows

@@ -87,13 +87,15 @@ def frequencies(offset: list[float], width: list[float], sideband: list[int]) ->
 
 def test_the_phase_centre_stands_in_the_header_or_in_the_table_of_sources(tmp_path):
     columns = {"ID. NO.": ("1J", [1, 7]), "RAEPO": ("1D", [5.0, -90.0]), "DECEPO": ("1D", [6.0, 30.0])}
+    columns["SOURCE"] = "8A", ["3C 1", "M 87"]
     names = [fits.Column(name, code, array=values) for name, (code, values) in columns.items()]
     table = fits.BinTableHDU.from_columns(names, name="AIPS SU")
     axes = "DEC RA IF FREQ STOKES COMPLEX"
     many = handmade(tmp_path / "b", GOOD, axes=axes, parameters={"SOURCE": 7}, tables=(table,))
-    assert read_uvfits(many).phase_centre == (270, 30)
+    assert (read_uvfits(many).phase_centre, read_uvfits(many).target) == ((270, 30), "M 87")
     assert read_uvfits(handmade(tmp_path / "c", GOOD)).phase_centre is None
-    assert read_uvfits(handmade(tmp_path / "d", GOOD, axes=axes)).phase_centre == (1, 1)
+    alone = read_uvfits(handmade(tmp_path / "d", GOOD, axes=axes, header={"OBJECT": "CI Tau"}))
+    assert (alone.phase_centre, alone.target) == ((1, 1), "CI Tau")
     absent = handmade(tmp_path / "e", GOOD, axes=axes, parameters={"SOURCE": 3}, tables=(table,))
     assert read_uvfits(absent).phase_centre is None
 

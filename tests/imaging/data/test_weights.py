@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from firstlight.imaging.data.visibilities import _CUBES, _PER_ROW, flag, join_executions, join_windows
-from firstlight.imaging.data.weights import Scatter, check_weights, scale_weights
+from firstlight.imaging.data.weights import Scatter, check_weights, outlying_weights, scale_weights
 from firstlight.imaging.simulate.observation import channels, observe, uv_track, with_noise
 from firstlight.imaging.simulate.skies import Point, protoplanetary_disk
 
@@ -129,6 +129,35 @@ def test_gaps_between_scans_are_no_neighbours():
     parts = {name: getattr(vis, name)[:, rows] for name in _CUBES}
     (total,) = check_weights(replace(vis, **parts, **{name: getattr(vis, name)[rows] for name in _PER_ROW})).totals
     assert off(total) < 4
+
+
+def test_a_weight_that_sticks_out_is_named():
+    vis = replace(with_noise(few(frequency=channels(230e9, 1e9, 2)), SIGMA, seed=0), start=4.79e9)
+    assert not outlying_weights(vis).any()
+    planted = weighted(vis, (np.arange(2)[:, None] == 1) & (np.arange(len(vis.time)) == 77), 500.0)
+    assert [at.tolist() for at in np.nonzero(outlying_weights(planted))] == [[1], [77]]
+    first, second = vis.antennas[77]
+    said = str(check_weights(planted))
+    assert f"antennas {first} and {second} at {vis.utc(vis.time[77])} in channel 1" in said
+    assert "500 times" in said
+    assert "13% of all weight" in said
+    assert not outlying_weights(replace(planted, antennas=0 * vis.antennas)).any()
+
+
+def test_weights_that_differ_with_reason_do_not_stick_out():
+    """One antenna far better than all others, a rising source, a scan of longer integrations, edges, flags."""
+    vis = with_noise(few(n_times=60, frequency=channels(230e9, 1e9, 3)), SIGMA, seed=0)
+    best = np.where(vis.antennas == 0, 1000.0, 1.0).prod(axis=1)
+    rising = np.exp(-4 * np.abs(vis.time) / np.abs(vis.time).max())
+    longer = np.where(np.argsort(np.argsort(vis.time)) > 0.7 * len(vis.time), 60.0, 1.0)
+    random = np.random.default_rng(0).lognormal(sigma=0.7, size=vis.weight.shape)
+    uneven = replace(vis, weight=vis.weight * best * rising * longer * random * [[1.0], [1e-4], [300.0]])
+    holes = flag(uneven, np.random.default_rng(1).random(uneven.weight.shape) < 0.6)
+    few_left = flag(vis, (np.arange(len(vis.time)) // 28 > 5)[None])
+    once = weighted(few_left, np.arange(len(vis.time)) == 3, 1000.0)
+    for good in (uneven, holes, once, join_executions([vis, weighted(vis, True, 500.0)])):
+        assert not outlying_weights(good).any()
+        assert not check_weights(good).outliers
 
 
 def test_a_report_of_other_data_is_refused():

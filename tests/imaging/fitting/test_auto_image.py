@@ -169,7 +169,7 @@ def test_a_source_outside_of_the_field_is_told():
     vis = with_noise(observe(sky, uv_track(alma_antennas()[:20], n_times=6)), 0.02, seed=0)
     found = image(vis, field=2.0)
     [fault] = [message for verdict, message in found.quality.faults if "outside" in message]
-    assert "4 arcsec east and -2" in fault
+    assert re.search("4 arcsec east and 2.* arcsec south", fault)
     assert math.isnan(found.flux_error)
     told = image(vis, field=float(re.search(r"one of (\S+) arcsec", fault)[1]), draws=2)
     assert abs(told.flux - 0.9) < 0.1
@@ -237,6 +237,18 @@ def test_cell_and_mask_of_ones_own():
     assert (found.mask == (np.hypot(east - 0.5, north) < 0.3)).all()
     assert not found.model[~found.mask].any()
     assert abs(found.flux - 0.1) < 0.02
+
+
+def test_a_field_holds_the_mask_that_is_given():
+    """As of an earlier image in a wider field: the source itself asks for less."""
+    noisy = seen([Point(0.1, east=0.5)], signal=50, antennas=20)[1]
+    narrow = image(noisy, draws=0).coords
+    edge = 0.8 * narrow.npix * narrow.cell_size
+    found = image(noisy, mask=lambda east, north: np.hypot(east - 0.5, north - 0.5) < edge, draws=0)
+    assert found.mask.sum() * found.coords.cell_size**2 == pytest.approx(math.pi * edge**2, rel=0.02)
+    endless = image(noisy, mask=lambda east, _: east > 0, draws=0)
+    assert endless.coords.npix * endless.coords.cell_size == pytest.approx(narrow.npix * narrow.cell_size)
+    assert "the mask reaches beyond" in str(endless)
 
 
 @pytest.mark.parametrize(

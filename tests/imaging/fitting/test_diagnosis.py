@@ -63,9 +63,9 @@ def test_what_no_gains_explain_is_located():
     verdict, message = told(
         with_noise(replace(CLEAN, data=CLEAN.data + more.data), 0.05, seed=1), 30.0, noise_limited=False
     )
-    assert verdict == "limited by calibration"
-    assert "30 σ, 0.1 arcsec east and 0.1 north" in message
-    assert all(option in message for option in ("--field", "--mask", "check_weights"))
+    assert verdict == "limited by artefacts"
+    assert "30 σ, 0.1 arcsec east and 0.1 arcsec north" in message
+    assert all(option in message for option in ("--field", "--mask"))
     assert "Self-calibrate" not in message
 
 

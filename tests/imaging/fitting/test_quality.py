@@ -91,6 +91,21 @@ def test_the_shortest_baselines_tell_the_flux():
         assert abs(flux - FLUX) < 4 * error < 0.3 * FLUX
 
 
+@pytest.mark.parametrize("estimate", [short_baseline_flux, short_baseline_amplitude])
+@pytest.mark.parametrize("scatter", [0.0, 0.5])
+def test_the_error_of_that_flux_is_how_far_baselines_disagree(estimate, scatter):
+    """Gains of antennas that are off make the shortest baselines disagree by more than their noise."""
+    truth, pulls = sky_image(SKY, COORDS.cell_size, COORDS.npix), []
+    for seed in range(16):
+        gains = np.exp(scatter * np.random.default_rng(seed).normal(size=(12, CLEAN.antennas.max() + 1)))
+        first, second = gains[np.unique(CLEAN.time, return_inverse=True)[1], CLEAN.antennas.T]
+        scale = first * second / np.exp(scatter**2)  # whose mean is 1, and whose square's is larger
+        wrong = with_noise(replace(CLEAN, data=CLEAN.data * scale), SIGMA, seed=seed)
+        flux, error = estimate(truth, exact(wrong, dtype=torch.float64), 0)
+        pulls.append((flux - FLUX) / error)
+    assert np.std(pulls) < 3
+
+
 @pytest.mark.parametrize(
     ("fluxes", "said"),
     [

@@ -120,6 +120,7 @@ def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(t
     drawn, make = [], report._figure
     monkeypatch.setattr(report, "_figure", lambda *given: drawn.append(make(*given)) or drawn[-1])
     seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
+    seen = replace(seen, target="HD 1", telescope="ALMA", start=5.0e9)
     found = image(seen, draws=0)
     coords = GridCoords(found.coords.cell_size / 1000, found.coords.npix)
     small = replace(found, coords=coords, sky=1e6 * found.sky, model=1e6 * found.model, error=np.ones_like(found.sky))
@@ -133,7 +134,9 @@ def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(t
         assert float(beam[1]) == pytest.approx(header["BMAJ"] * 3600 * (1000 if unit == "mas" else 1), rel=0.01)
         assert float(peak[1]) == pytest.approx(restored.max(), rel=0.01)
         assert "corrected for the primary beam" in said
+        assert header["OBJECT"] == "HD 1"
         (figure,) = drawn[-1:]
+        assert figure.get_suptitle() == f"HD 1, ALMA, 2017-04-27, {seen.mean_frequency / 1e9:.4g} GHz"
         figure.draw_without_rendering()
         width, height = figure.get_size_inches() * figure.dpi
         for ax in figure.axes:

@@ -27,7 +27,7 @@ from firstlight.imaging.fitting.quality import EXCESS, SOURCE_FLOOR, short_basel
 from firstlight.imaging.fourier.limits import suggest_grid
 from firstlight.imaging.fourier.nufft import COMPLEX
 from firstlight.imaging.model.losses import TSV
-from firstlight.imaging.units import ARCSEC
+from firstlight.imaging.units import ARCSEC, angle_text, unit_meant
 
 _MIN_SNR = 3.0  # of a visibility whose phase and log amplitude are nearly normal
 _SYSTEMATIC = 0.02  # relative to a visibility: what polarisation leaks into it, and gains that change in an integration
@@ -232,7 +232,7 @@ class ClosureImage:
         )
         advice = (
             "doubtful: this is no image to trust, as it does not fit the closure quantities, and no gain of an antenna "
-            "is the reason. Try another --field, or each --spw by itself"
+            "is the reason. Try another --field, or each window by itself (--spw of a measurement set, else --channels)"
         )
         return summary if fits else f"{summary}\n{advice}"
 
@@ -295,13 +295,14 @@ def _short_flux(vis: Visibilities, sky: Real, coords: GridCoords) -> float:
 def _check_memory(nvis: int, coords: GridCoords) -> None:
     """Raise an error if an image takes too much memory."""
     per_column, per_pixel = 40.0 * nvis, 4.0 * 50  # complex128 and what it is made of; 50 images in float32
+    width = coords.npix * coords.cell_size
     if coords.npix * (per_column + per_pixel * coords.npix) > _MAX_BYTES:
         most = (math.hypot(per_column, 2 * math.sqrt(per_pixel * _MAX_BYTES)) - per_column) / (2 * per_pixel)
         raise ValueError(
-            f"a field of {coords.npix * coords.cell_size:.3g} arcsec needs {coords.npix} x {coords.npix} pixels for "
+            f"a field of {angle_text(width)} needs {coords.npix} x {coords.npix} pixels for "
             f"{nvis} visibilities, which take more than {_MAX_BYTES / 1e9:g} GB: take a field of "
-            f"{most * coords.cell_size:.2g} arcsec or less (0.01 is 10 mas), average the data, or leave out the "
-            "longest baselines (select_baselines)"
+            f"{angle_text(most * coords.cell_size)} or less{unit_meant(width, most * coords.cell_size)}, average the "
+            "data, or leave out the longest baselines (select_baselines)"
         )
 
 

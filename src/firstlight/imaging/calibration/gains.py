@@ -40,6 +40,8 @@ class Gains:
         Their numbers.
     reference
         The antenna whose phase is 0.
+    parameters
+        How many numbers they are that noise is in, too: so much less is chi² of what they calibrate.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class Gains:
     execution: Ints
     antennas: Ints
     reference: int
+    parameters: float = 0.0
 
     @property
     def phase_scatter(self) -> Real:
@@ -201,11 +204,11 @@ class _Baselines:
         # An antenna with its own amplitude is seen as well as its gain is large.
         error = np.where(error < 1 / _MIN_SOLVED, error, np.inf)
         error[np.isfinite(error).sum(axis=1) < _MIN_ANTENNAS[amplitude]] = np.inf
-        values = _without_noise(np.where(np.isfinite(error), values, 1), error)
+        values, parameters = _without_noise(np.where(np.isfinite(error), values, 1), error)
         reference = int(np.isfinite(error).sum(0).argmax())
         turn = np.where(np.isfinite(error[:, reference]), values[:, reference], 1)
         values = np.where(np.isfinite(error), values * (np.abs(turn) / turn)[:, None], 1)
-        return Gains(values, error, start, execution, self.antennas, int(self.antennas[reference]))
+        return Gains(values, error, start, execution, self.antennas, int(self.antennas[reference]), parameters)
 
     def noise(self, residuals: Real) -> float:
         """Return the noise of residuals, in units of what the weights say, from their median; 1 or more."""
@@ -258,25 +261,33 @@ def _stefcal(cross: Complex, power: Real, amplitude: bool) -> Complex:
     return gains
 
 
-def _without_noise(values: Complex, error: Real) -> Complex:
-    """Return gains about their mean, with as much of each antenna's phases and amplitudes as is not noise."""
-    phase = _shrink(_centred_phases(values, error), error)
+def _without_noise(values: Complex, error: Real) -> tuple[Complex, float]:
+    """Return gains about their mean, with as much of each antenna's phases and amplitudes as is not noise.
+
+    And how many numbers they are: of a solution of which half is kept, half of one.
+    """
+    phase = _centred_phases(values, error)
+    kept = _kept(phase, error)
     log_amplitude = np.log(np.abs(values))
     solved = np.isfinite(error)
+    parameters = float((kept.sum(axis=1) * (1 - 1 / solved.sum(axis=1).clip(1))).sum())  # their mean phase is not one
+    phase = phase * kept
     if solved.any() and log_amplitude.any():
-        log_amplitude = _shrink(log_amplitude - log_amplitude[solved].mean(), error)
         log_amplitude -= log_amplitude[solved].mean()
-    return np.asarray(np.exp(log_amplitude + 1j * phase))
+        kept = _kept(log_amplitude, error)
+        log_amplitude, parameters = log_amplitude * kept, parameters + float(kept.sum())
+        log_amplitude -= log_amplitude[solved].mean()
+    return np.asarray(np.exp(log_amplitude + 1j * phase)), parameters
 
 
-def _shrink(values: Real, error: Real) -> Real:
-    """Return what is left of values without noise, antenna by antenna; 0 where they scatter no more than noise does."""
+def _kept(values: Real, error: Real) -> Real:
+    """Return how much of values is no noise, antenna by antenna; 0 where they scatter no more than noise does."""
     weight = 1 / error**2
     count = np.isfinite(error).sum(axis=0)
     squares = (weight * values**2).sum(axis=0)
     wrong, excess = chi2.sf(squares, count) < _CHANCE, squares - count
     variance = np.where(wrong, excess / np.where(weight.any(axis=0), weight.sum(axis=0), 1), 0)
-    return values * variance * weight / (1 + variance * weight)
+    return np.asarray(variance * weight / (1 + variance * weight))
 
 
 def _centred_phases(values: Complex, error: Real) -> Real:

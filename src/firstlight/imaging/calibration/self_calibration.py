@@ -32,7 +32,7 @@ class SelfCalibration:
     Attributes
     ----------
     vis
-        The calibrated visibilities, whose image `image` makes.
+        The calibrated visibilities, whose image `image` makes, with ``parameters=`` for the right chi².
     phases, amplitudes
         The gains that were divided out, of phases and then of amplitudes; None where amplitudes were not asked for.
     rounds
@@ -57,6 +57,11 @@ class SelfCalibration:
     rounds: int
     flux_scale: float = 1.0
     chi2: tuple[float, ...] = ()
+
+    @property
+    def parameters(self) -> float:
+        """How many numbers the gains are, for `image` to know of."""
+        return self.phases.parameters + (self.amplitudes.parameters if self.amplitudes else 0.0)
 
     def __str__(self) -> str:
         """Return a sentence or two."""

@@ -14,7 +14,7 @@ from .visibilities import (
     select_channels,
     shift_phase_centre,
 )
-from .weights import Scatter, WeightReport, check_weights, scale_weights
+from .weights import Scatter, WeightReport, check_weights, outlying_weights, scale_weights
 
 __all__ = [
     "DataAverager",
@@ -26,6 +26,7 @@ __all__ = [
     "flag",
     "join_executions",
     "join_windows",
+    "outlying_weights",
     "read_ms",
     "read_npz",
     "read_uvfits",

@@ -94,8 +94,9 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         data[one.part, at], weight[one.part, at] = one.data, one.weight
     if not weight.any():
         raise ValueError(f"it is flagged throughout: no weight of field {number} is above zero")
-    with _open_table(path / "OBSERVATION") as observations:
+    with _open_table(path / "OBSERVATION") as observations, _open_table(path / "FIELD") as fields:
         telescope = str(observations.getcell("TELESCOPE_NAME", int(observation[0])))
+        target = str(fields.getcell("NAME", number))
     return Visibilities(
         uu=np.outer(frequency / LIGHT_SPEED, uv[:, 0]),
         vv=np.outer(frequency / LIGHT_SPEED, uv[:, 1]),
@@ -108,6 +109,7 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         execution=np.unique(observation, return_inverse=True)[1].ravel(),
         phase_centre=_phase_centre(path, number),
         telescope=telescope,
+        target=target,
         start=float(keys[0, 0] / _TICKS),
     )
 

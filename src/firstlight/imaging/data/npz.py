@@ -2,8 +2,8 @@
 
 A file holds ``uu`` and ``vv``, ``weight``, and ``data`` or ``data_re`` and ``data_im``, each of shape (nchan, nvis) or
 (nvis,). It may hold ``frequencies`` and, where weights of 0 are meant, ``flag``; and what our script keeps of CASA's
-sets: ``antennas``, ``time`` and ``execution`` of each visibility, ``start``, ``phase_centre`` and ``telescope``. Or it
-holds what frank reads: ``u``, ``v``, ``V`` and ``weights``.
+sets: ``antennas``, ``time`` and ``execution`` of each visibility, ``start``, ``phase_centre``, ``telescope``
+and ``target``. Or it holds what frank reads: ``u``, ``v``, ``V`` and ``weights``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from firstlight.imaging.units import LIGHT_SPEED
 Unit = Literal["lambda", "kilolambda", "metres"]
 _Arrays = dict[str, NDArray[Any]]
 
-_KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", "telescope")
-_KINDS = {"data": ("complex numbers", "c"), "flag": ("yes or no", "bfiu"), "telescope": ("text", "SU")}
+_KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", "telescope", "target")
+_KINDS = {"data": ("complex numbers", "c"), "flag": ("yes or no", "bfiu")} | dict.fromkeys(_KEYS[-2:], ("text", "SU"))
 _METADATA = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
 _SHORTEST = 100.0  # wavelengths: antennas stand no closer, but for metre waves
 _OF_FRANK = {"u": "uu", "v": "vv", "V": "data", "weights": "weight"}
@@ -100,6 +100,7 @@ def from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list[
         frequency=frequency,
         window=np.zeros(nchan, int),
         telescope=str(arrays.get("telescope", "")),
+        target=str(arrays.get("target", "")),
         **known | _metadata(arrays),
     )
     check_visibilities(vis)

@@ -127,6 +127,7 @@ def _visibilities(groups: _Groups, conjugate: bool) -> tuple[Visibilities, bool]
         execution=subarray[rows],
         phase_centre=groups.phase_centre(),
         telescope=str(groups.header.get("TELESCOP", "")).strip(),
+        target=groups.target(),
         start=float((days.min() - _MJD_ZERO) * _DAY) if days.min() >= _MJD_ZERO else None,
     ), may_be_divided
 
@@ -247,16 +248,29 @@ class _Groups:
         start = self.number(f"CRVAL{self.axes['FREQ']}") + offset[:, None]
         return (start + np.outer(step, self.coordinates("FREQ", 1.0))).ravel(), window
 
+    def source(self) -> fits.FITS_rec | None:
+        """Return the rows of the source in AIPS's table of sources, if there is one."""
+        sources, number = self.table_of("AIPS SU"), self.parameter("SOURCE")
+        if sources is None or number is None:
+            return sources
+        return sources[sources["ID. NO."] == round(number[0])]
+
+    def target(self) -> str:
+        """Return the name of the source, from that table or the first header."""
+        rows = self.source()
+        if rows is not None and len(rows) == 1 and "SOURCE" in rows.names:
+            return str(rows["SOURCE"][0]).strip()
+        return str(self.header.get("OBJECT", "")).strip()
+
     def phase_centre(self) -> tuple[float, float] | None:
         """Return right ascension and declination from AIPS's table of sources, if there is one, or the first header."""
         axes, number = {name.split("-")[0]: n for name, n in self.axes.items()}, self.parameter("SOURCE")
         year = self.number("EQUINOX", self.number("EPOCH", 2000.0))
-        if (sources := self.table_of("AIPS SU")) is not None:
-            rows = sources if number is None else sources[sources["ID. NO."] == round(number[0])]
+        if (rows := self.source()) is not None:
             if len(rows) != 1:
                 return None
             ra, dec = float(rows["RAEPO"][0]), float(rows["DECEPO"][0])
-            year = float(rows["EPOCH"][0]) if "EPOCH" in sources.names else year
+            year = float(rows["EPOCH"][0]) if "EPOCH" in rows.names else year
         elif number is None and "RA" in axes and "DEC" in axes:
             ra, dec = (self.number(f"CRVAL{axes[name]}") for name in ("RA", "DEC"))
         else:

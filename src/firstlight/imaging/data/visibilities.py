@@ -20,6 +20,7 @@ _PER_CHANNEL = ("frequency", "window")
 _PER_ROW = ("antennas", "time", "execution")
 _SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
 _LONGEST_ERROR = 300  # characters of another library's error
+_MJD_ZERO, _MAX_START = np.datetime64("1858-11-17T00:00:00"), 1e5 * 86400  # the year 2132, in seconds
 _MAX_SIGNAL = 1e15  # times its noise: no receiver is as linear, and float32 has room for its square
 
 
@@ -42,8 +43,8 @@ class Visibilities:
         of the execution. All are 0 where they are not known.
     phase_centre
         Right ascension, from 0 to 360, and declination in degrees, ICRS; None where they are not known.
-    telescope
-        Its name, empty where it is not known.
+    telescope, target
+        The name of the telescope, and that of the source; empty where they are not known.
     start
         When time was 0: seconds of UTC since MJD 0; None where it is not known.
 
@@ -68,6 +69,7 @@ class Visibilities:
     phase_centre: tuple[float, float] | None = None
     telescope: str = ""
     start: float | None = None
+    target: str = ""
 
     def __post_init__(self) -> None:
         nchan, nvis = len(self.frequency), len(self.time)
@@ -97,6 +99,18 @@ class Visibilities:
     def mean_frequency(self) -> float:
         """The mean of the channels by their weights, in Hz, which an image of all of them has."""
         return float(np.average(self.frequency, weights=self.weight.sum(axis=1)))
+
+    def utc(self, time: float = 0.0) -> str:
+        """Return the UTC so many seconds after ``start``, as 2017-04-05T00:46:15; nothing where it is not known."""
+        if self.start is None or not 0 <= self.start < _MAX_START:
+            return ""
+        return str(_MJD_ZERO + np.timedelta64(round(self.start + time), "s"))
+
+    @property
+    def title(self) -> str:
+        """What is known of source, telescope, date and frequency, for above a picture."""
+        parts = self.target, self.telescope, self.utc()[:10], f"{self.mean_frequency / 1e9:.4g} GHz"
+        return ", ".join(part for part in parts if part)
 
     @property
     def band(self) -> float:
@@ -203,7 +217,7 @@ def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float
 def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
     """Return visibilities of the same channels one after another, their executions numbered.
 
-    Of starts and telescopes that differ, none is kept: each one's times count from its own start.
+    Of starts, telescopes and targets that differ, none is kept: each one's times count from its own start.
 
     Examples
     --------
@@ -249,7 +263,7 @@ def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence
     if len(centres) > 1 and np.ptp(centres, axis=0).max() > _SAME_CENTRE:
         raise ValueError(f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another")
     kept: dict[str, Any] = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
-    for name, unknown in (("telescope", ""), ("start", None)):
+    for name, unknown in (("telescope", ""), ("target", ""), ("start", None)):
         kept[name] = getattr(parts[0], name) if len({getattr(part, name) for part in parts}) == 1 else unknown
     return replace(parts[0], **kept)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from firstlight.imaging._types import Ints, Real
+from firstlight.imaging._types import Ints, Mask, Real
 from firstlight.imaging.data.visibilities import Visibilities, check_visibilities
 
 _ORDERS = (1, 2, 3, 4)
@@ -21,6 +21,8 @@ _BINS = 4  # of baseline length, with as many visibilities each
 _MIN_DIFFERENCES = 30  # of which a scatter is made
 _MAX_DIFFERENCES = 1_000_000  # of which a scatter is made; more would tell nothing new
 _CHI2_MEDIAN = 2 * math.log(2)  # of |z|², where real and imaginary part of z are normal
+_OUTLYING, _MOST, _FEW = 20.0, 0.9, 10  # times what most of a baseline's weights are, and how few tell nothing
+_MAX_NAMED = 3
 _TOLERANCE = 0.1  # a factor nearer to 1 is nothing to worry about
 
 
@@ -89,6 +91,13 @@ class Scatter:
 class WeightReport:
     """What `check_weights` found: over all baselines of each window and execution, and by their length.
 
+    Attributes
+    ----------
+    totals, by_length
+        The scatter of all baselines, and of short and long ones.
+    outliers
+        Names the weights that stick out (`outlying_weights`), if there are any.
+
     Examples
     --------
     >>> from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
@@ -101,6 +110,7 @@ class WeightReport:
 
     totals: tuple[Scatter, ...]
     by_length: tuple[Scatter, ...]
+    outliers: str = ""
 
     @property
     def worst(self) -> float:
@@ -120,6 +130,8 @@ class WeightReport:
             rows.append(f"Nothing can be told of {unknown} of {len(self.totals)}: too few neighbours are not flagged.")
         if self.wrong:
             rows.append(f"The weights of {len(self.wrong)} of {len(self.totals)} are wrong: see scale_weights.")
+        if self.outliers:
+            rows.append(f"{self.outliers}: see outlying_weights.")
         if any(total.lower_limit for total in self.totals):
             rows.append(">: the sky changes between neighbours, too; the factor is the least that it can be.")
         return "\n".join([head, *rows])
@@ -162,7 +174,64 @@ def check_weights(vis: Visibilities) -> WeightReport:
                 pieces.append(quietest)
                 by_length.append(_scatter(label, (edges[b], edges[b + 1]), [quietest]))
             totals.append(_scatter(label, (edges[0], edges[-1]), pieces))
-    return WeightReport(tuple(totals), tuple(by_length))
+    return WeightReport(tuple(totals), tuple(by_length), _name_outliers(vis))
+
+
+def outlying_weights(vis: Visibilities) -> Mask:
+    """Return where a weight is more than 20 times what nine in ten of its baseline's weights are at most.
+
+    Elevation, weather and the length of integrations change weights by less, or change many of them. A weight is
+    compared with those of the same baseline, execution and channel alone, as antennas differ by far more. Where these
+    are fewer than ten, or nobody knows which antennas saw what, nothing sticks out.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.data import flag
+    >>> from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> vis = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
+    >>> vis.weight[0, 7] *= 500
+    >>> print(check_weights(vis).outliers)
+    1 weight sticks out: antennas 0 and 8 in channel 0 (5e+04, 500 times as much as others ...), 2.7% of all weight
+    >>> int(flag(vis, outlying_weights(vis)).flagged.sum())
+    1
+    """
+    return np.asarray(vis.weight > _OUTLYING * _most_weights(vis))
+
+
+def _most_weights(vis: Visibilities) -> Real:
+    """Return what nine in ten of the weights of the same baseline, execution and channel are at most, or infinity."""
+    most = np.full(vis.weight.shape, np.inf)
+    labels = np.column_stack([vis.execution, np.sort(vis.antennas, axis=1)])
+    _, baseline, count = np.unique(labels, axis=0, return_inverse=True, return_counts=True)
+    for rows in np.split(np.argsort(baseline.ravel(), kind="stable"), np.cumsum(count)[:-1]):
+        ordered = np.sort(vis.weight[:, rows], axis=1)
+        flagged = (ordered == 0).sum(axis=1)
+        counts = len(rows) - flagged
+        at = flagged + (_MOST * (counts - 1)).astype(int).clip(0)
+        tenth = ordered[np.arange(len(ordered)), at.clip(max=len(rows) - 1)]
+        most[:, rows] = np.where(counts < _FEW, np.inf, tenth)[:, None]
+    return most if vis.antennas.any() else np.full_like(most, np.inf)
+
+
+def _name_outliers(vis: Visibilities) -> str:
+    """Return how many weights stick out, which they are, the largest first, and how much of all weight they have."""
+    most = _most_weights(vis)
+    outlying = np.argwhere(vis.weight > _OUTLYING * most)
+    if not len(outlying):
+        return ""
+    weights = vis.weight[tuple(outlying.T)]
+    named = []
+    for channel, row in outlying[np.argsort(-weights)][:_MAX_NAMED]:
+        first, second = vis.antennas[row]
+        when = f" at {utc}" if (utc := vis.utc(vis.time[row])) else ""
+        weight = vis.weight[channel, row]
+        times = f"{weight:.4g}, {weight / most[channel, row]:.0f} times as much as others of this baseline"
+        named.append(f"antennas {first} and {second}{when} in channel {channel} ({times})")
+    more = f" and {len(outlying) - len(named)} more" if len(outlying) > len(named) else ""
+    sticks = "1 weight sticks out" if len(outlying) == 1 else f"{len(outlying)} weights stick out"
+    share = 100 * weights.sum() / vis.weight.sum()
+    return f"{sticks}: {', '.join(named)}{more}, {share:.2g}% of all weight"
 
 
 def scale_weights(vis: Visibilities, report: WeightReport) -> Visibilities:

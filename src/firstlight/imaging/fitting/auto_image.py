@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ from firstlight.imaging.fitting.diagnosis import (
     is_noise,
     source_outside,
 )
-from firstlight.imaging.fitting.image_grid import choose_grid, leave_out_intra_site
+from firstlight.imaging.fitting.image_grid import choose_grid, grid_with_mask, leave_out_intra_site
 from firstlight.imaging.fitting.imaging_problem import ImagingProblem, hann_smooth, model_visibilities, whiten
 from firstlight.imaging.fitting.quality import (
     EXCESS,
@@ -63,6 +64,7 @@ _ADVICE = (
     "look where they are in the residual map. A source outside the mask needs a wider field, or a mask of yours; one "
     "between pixels, a smaller cell"
 )
+_LIMITED = ("limited by calibration", "limited by artefacts", "not calibrated")  # and not by noise
 _WIDE_MASK = 0.3  # of the field: where artefacts are louder than noise, it may well follow them
 
 
@@ -128,7 +130,7 @@ class Image:
             return "not calibrated"
         if math.isnan(self.flux):
             return "not known: artefacts have become flux"
-        if self.quality.verdict in ("limited by calibration", "over-fitted"):
+        if self.quality.verdict in (*_LIMITED, "over-fitted"):
             return f"{self.flux:.4g} Jy, {self.quality.verdict}"
         if math.isnan(self.flux_error):
             return f"{self.flux:.4g} Jy, without an error"
@@ -144,6 +146,7 @@ def image(
     draws: int = 16,
     seed: int = 0,
     device: torch.device | str = "cpu",
+    parameters: float = 0.0,
 ) -> Image:
     """Return one image of all channels, with errors; mask and number of iterations are found from the data.
 
@@ -166,6 +169,8 @@ def image(
         Of their noise.
     device
         Where to fit. A GPU gets only what has 512 × 512 pixels or more: it is slower than a CPU on less.
+    parameters
+        How many numbers were fitted to these data before, such as those of `SelfCalibration`: they make chi² smaller.
 
     Examples
     --------
@@ -179,15 +184,17 @@ def image(
     check_visibilities(vis)
     data = np.where(vis.flagged, 0, vis.data)
     dark = float((vis.weight * np.abs(data) ** 2).sum()) / max(1, 2 * int((~vis.flagged).sum()))  # chi² of a dark sky
+    make = partial(_image, field=field, cell_size=cell_size, mask=mask, draws=draws, seed=seed, device=device)
+    make = partial(make, parameters=parameters)
     scale, quiet = (1 / dark, _SCALED) if 0 < dark < _QUIET else (1.0, _QUIET)
     for scalings in range(_MAX_SCALINGS + 1):  # each takes more of the source out of chi²
-        found, chi2 = _image(replace(vis, weight=vis.weight * scale), field, cell_size, mask, draws, seed, device)
+        found, chi2 = make(replace(vis, weight=vis.weight * scale))
         if scalings == _MAX_SCALINGS or not chi2 or max(chi2, rms(found.residual[~found.mask]) ** 2) > quiet:
             break
         scale, quiet = scale / chi2, _SCALED
     grows = field is None and mask is None and _WIDER * found.coords.npix <= ADVISED_PIXELS
     if grows and UNEXPLAINED in str(found.quality):
-        wider, less = _image(vis, field, cell_size, mask, draws, seed, device, _WIDER)
+        wider, less = make(vis, wider=_WIDER)
         runaway = wider.quality.has_excess and wider.quality.flux > EXCESS * found.quality.flux  # of artefacts
         if less - 1 < _MUCH_BETTER * (chi2 - 1) and not runaway:
             said = f"chi² is {less:.3g} in this field, and {chi2:.3g} in one {_WIDER} times as narrow"
@@ -206,6 +213,7 @@ def _image(
     draws: int,
     seed: int,
     device: torch.device | str,
+    parameters: float,
     wider: int = 1,
 ) -> tuple[Image, float]:
     """Return an image made with the weights as they are, and its reduced chi², in so much wider a field."""
@@ -214,6 +222,8 @@ def _image(
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
     vis, left_out = leave_out_intra_site(vis)
     asked, width = choose_grid(vis, field, cell_size, device, wider)
+    if mask:
+        asked, width = grid_with_mask(asked, width, mask, asked=field is not None)
     for finer in (1, 2):  # pixels of a fifth of a beam show the position of a bright point too coarsely
         coords = GridCoords(asked.cell_size / finer, asked.npix * finer)
         problem, beam, scaled_vis, unit = whiten(vis, coords, device)
@@ -228,13 +238,13 @@ def _image(
     best, pixel_flux = interpolate(images, fraction), coords.cell_size**2 * unit * noise
     sky, error, model = np.zeros((3, coords.npix, coords.npix))
     model[crop] = best[0].cpu().numpy() * noise
-    residual, chi2 = _residual_and_chi2(problem, model)
+    residual, chi2 = _residual_and_chi2(problem, model, parameters)
     dynamic_range = dynamic_range_of(residual, where, model, beam, coords)
     model_vis = model_visibilities(model, scaled_vis, coords)
     cause = diagnose(
         scaled_vis, model_vis, residual, coords, chi2, dynamic_range, noise_limited=is_noise(residual, where)
     )
-    limited = cause is not None and cause[0] in ("limited by calibration", "not calibrated")
+    limited = cause is not None and cause[0] in _LIMITED
     if limited and (outside := source_outside(scaled_vis, model_vis, residual, coords)):
         cause = "doubtful", outside
     if limited or not draws:
@@ -298,11 +308,12 @@ def _mask_of(
     return mask, noise
 
 
-def _residual_and_chi2(problem: ImagingProblem, model: Real) -> tuple[Real, float]:
-    """Return the residual image, in σ, and the reduced chi² of a whitened model."""
+def _residual_and_chi2(problem: ImagingProblem, model: Real, parameters: float) -> tuple[Real, float]:
+    """Return the residual image, in σ, and the reduced chi² of a whitened model, where so many numbers were fitted."""
     whitened = torch.as_tensor(model, dtype=torch.float32, device=problem.device)[None]
     problem.likelihood.recentre(whitened)  # for all digits of chi², however strong the source
-    return problem.residual_image(whitened), float(problem.likelihood(whitened)) / 2 / len(problem.vis.u)
+    free = max(1.0, 2 * len(problem.vis.u) - parameters)
+    return problem.residual_image(whitened), float(problem.likelihood(whitened)) / free
 
 
 def _assess(

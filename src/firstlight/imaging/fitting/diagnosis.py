@@ -21,7 +21,7 @@ _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
 _SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
 _RANDOM_PHASES = 60.0  # degrees, rms over antennas
 _MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if noise does not limit it
-_MIN_CURED = {False: 0.1, True: 0.5}  # of chi² above 1, for gains to be to blame: where noise does not limit, and does
+_MIN_CURED = {False: 0.25, True: 0.5}  # of chi² above 1, for gains to be to blame: where noise does not limit, and does
 _WIDE_PIXELS = 2048  # of the width of a map in which a source outside of the field is looked for
 _OUTSIDE = 2.0  # times the largest residual in the field: sidelobes of these are no brighter than they are
 ADVISED_PIXELS = 640  # of the width of a field that is advised: an image of it takes a minute or two on a CPU
@@ -66,12 +66,13 @@ def diagnose(
     unexplained = f"the image leaves {left:.0%} of the power of the data unexplained"
     reached = "" if noise_limited else f"dynamic range {dynamic_range:.0f}; "
     verdict: ImageVerdict = "doubtful" if noise_limited else "limited by calibration"
+    unknown: ImageVerdict = "doubtful" if noise_limited else "limited by artefacts"
     windows = windows_that_disagree(vis, model_vis)
     if not vis.antennas.any():
         if left > _MAX_LEFT:
             return "not calibrated", f"{unexplained}: calibrate the data first"
         why = windows or "the data do not say which antennas saw what"
-        return (verdict, f"{reached}{why}") if windows or not noise_limited else None
+        return (verdict if windows else unknown, f"{reached}{why}") if windows or not noise_limited else None
     phases = solve_gains(vis, model_vis)
     because, scatter = describe_gains(phases), phases.phase_scatter
     random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or (
@@ -90,9 +91,8 @@ def diagnose(
         if largest < MAX_RESIDUAL * math.sqrt(chi2):  # as large as chi² says, and no larger anywhere
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
             return verdict, message
-        advice = "Try another --field or --mask; check_weights tells of the weights"
-        message += f"{UNEXPLAINED}, {_where_largest(residual, coords)}. {windows or advice}"
-        return (verdict, message) if windows or not noise_limited else None
+        message += f"{UNEXPLAINED}, {_where_largest(residual, coords)}. {windows or 'Try another --field or --mask'}"
+        return (verdict if windows else unknown, message) if windows or not noise_limited else None
     if chi2 - with_phases > _PHASES_FIRST * cured:
         return "limited by calibration", f"{message}{because}. Self-calibrate phases"
     amplitudes = solve_gains(apply_gains(vis, phases), model_vis, amplitude=True)
@@ -137,8 +137,19 @@ def _where_largest(residual: Real, coords: GridCoords) -> str:
     at = np.unravel_index(np.abs(residual).argmax(), residual.shape)
     east, north = (float(axis[at]) for axis in coords.sky_coordinates())
     per_arcsec, angle = angular_unit(coords.npix * coords.cell_size)
-    place = f"{per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle"
-    return f"at most {abs(residual[at]):.0f} σ, {place}"
+    return f"at most {abs(residual[at]):.0f} σ, {_place(per_arcsec * east, per_arcsec * north, angle)}"
+
+
+def _place(east: float, north: float, unit: str) -> str:
+    """Return where something is, seen from the middle.
+
+    Examples
+    --------
+    >>> _place(0.5, -1.81, "mas")
+    '0.5 mas east and 1.81 mas south of the middle'
+    """
+    along, up = "east" if east >= 0 else "west", "north" if north >= 0 else "south"
+    return f"{abs(east):.3g} {unit} {along} and {abs(north):.3g} {unit} {up} of the middle"
 
 
 def source_outside(vis: Visibilities, model_vis: Complex, residual: Real, coords: GridCoords) -> str:
@@ -158,6 +169,6 @@ def source_outside(vis: Visibilities, model_vis: Complex, residual: Real, coords
     longest = ADVISED_PIXELS / (CELLS_PER_FRINGE * field * ARCSEC)
     shorter = f", and only baselines up to {longest:.2g} wavelengths" if longest < vis.lengths[there].max() else ""
     return (
-        f"a source {per_arcsec * east:.3g} {angle} east and {per_arcsec * north:.3g} north of the middle is outside of "
-        f"the field: take one of {field:.2g} arcsec{shorter}"
+        f"a source {_place(per_arcsec * east, per_arcsec * north, angle)} is outside of the field: take one of "
+        f"{per_arcsec * field:.2g} {angle}{shorter}"
     )

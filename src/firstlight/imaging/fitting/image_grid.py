@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from firstlight.imaging._types import Mask, Real
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.visibilities import Visibilities, select_baselines
 from firstlight.imaging.fitting.imaging_problem import whiten
 from firstlight.imaging.fitting.source_mask import find_source
 from firstlight.imaging.fourier.limits import suggest_grid
 from firstlight.imaging.fourier.padding import fast_fft_size
+from firstlight.imaging.units import angle_text, unit_meant
 
 _MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked for
 _MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
@@ -70,14 +73,34 @@ def choose_grid(
         npix = min(npix, _MAX_PIXELS)
     elif npix > _MAX_PIXELS_ASKED:
         raise ValueError(
-            f"a field of {field:g} arcsec needs {npix} x {npix} pixels of {size:g} arcsec; more than "
+            f"a field of {angle_text(field)} needs {npix} x {npix} pixels of {angle_text(size)}; more than "
             f"{_MAX_PIXELS_ASKED} x {_MAX_PIXELS_ASKED} take too much memory: take a field of "
-            f"{_MAX_PIXELS_ASKED * size:.3g} arcsec or less (0.01 is 10 mas), or leave out the longest baselines "
-            "(select_baselines)"
+            f"{angle_text(_MAX_PIXELS_ASKED * size)} or less{unit_meant(field, _MAX_PIXELS_ASKED * size)}, or leave "
+            "out the longest baselines (select_baselines)"
         )
     needs = "as the source needs" if wider == 1 else f"{wider} times as wide as the source seems to need"
     why = "as asked for" if field else needs if source_width else "all that the shortest baseline sees"
     return GridCoords(size, npix), why
+
+
+def grid_with_mask(
+    coords: GridCoords, width: str, mask: Callable[[Real, Real], Mask], *, asked: bool
+) -> tuple[GridCoords, str]:
+    """Return a grid that holds a mask, two or four times as wide if need be, and why it is as wide.
+
+    It stays as it is if it was asked for, or if the mask is wider yet.
+    """
+    for times in (1, 2, 4):
+        wider = GridCoords(coords.cell_size, times * coords.npix)
+        beyond = GridCoords(coords.cell_size, 2 * wider.npix)
+        east, north = beyond.sky_coordinates()
+        outside = np.maximum(np.abs(east), np.abs(north)) > wider.npix * coords.cell_size / 2
+        allowed = np.asarray(mask(east, north))
+        if allowed.shape != east.shape or not allowed[outside].any():
+            return wider, width if times == 1 else "as the mask needs"
+        if asked or beyond.npix > _MAX_PIXELS:
+            break
+    return coords, f"{width}; the mask reaches beyond it"
 
 
 def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +18,13 @@ from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fourier.nufft import to_tensor, visibilities
 
 ImageVerdict = Literal[
-    "converged", "over-fitted", "not converged", "limited by calibration", "not calibrated", "doubtful"
+    "converged",
+    "over-fitted",
+    "not converged",
+    "limited by calibration",
+    "limited by artefacts",
+    "not calibrated",
+    "doubtful",
 ]
 
 SOURCE_FLOOR = 0.05  # of the brightest pixel: what is above it is the source, if no mask says where it is
@@ -31,6 +38,7 @@ _MAX_MASK = 0.9  # of the field: what is beside it tells too little
 MAX_MAP_NOISE = 1.5  # of the residuals beside the source, in units of the noise
 _NORMAL_MEDIAN = 0.6745  # of |x|, where x is normal, in σ
 _MIN_SHORT_SHARE = 0.3  # of the flux, that an image has on the shortest baselines, for its shape to tell the rest
+_PARTS = 8  # of the shortest baselines, each of which is left out once
 _MAX_BIAS = 0.1  # chi² that averaging in cells may add
 
 
@@ -48,7 +56,7 @@ class Quality:
         The largest residual, in σ.
     flux, short_flux, short_error
         In Jy: of the image; as fitted to the shortest baselines, for a source with the shape of what is brighter than a
-        twentieth of the image's peak; one σ of that.
+        twentieth of the image's peak; one σ of that, of noise or of how far parts of these baselines disagree.
     dynamic_range
         The peak of the restored image over the residuals, where calibration limits it; else NaN.
     faults
@@ -61,7 +69,7 @@ class Quality:
     ('converged', 0.32)
     >>> print(assess(0.97, 100_000, 0.2, 0.9, 3.9, (0.44, 0.2, 0.01)))
     reduced chi² 0.97 (-9.5 σ from 1); residuals 0.20 of the noise in the source, 0.90 beside it, 3.9 σ at most
-    flux 0.44 Jy; the shortest baselines see 0.2 ± 0.01 Jy: the image has 0.24 Jy (120%) more
+    flux 0.44 Jy; the shortest baselines see 0.2 ± 0.01 Jy, if only its bright parts are real: ... 0.24 Jy (120%) more
     over-fitted: the residuals are quieter than noise: check the weights, or take a larger λ
     doubtful: the flux is not what the shortest baselines see: take a narrower field
     """
@@ -94,7 +102,7 @@ class Quality:
             f"in the source, {self.outside:.2f} beside it, {self.largest:.1f} σ at most",
         ]
         if self.verdict != "not calibrated":
-            seen = f"{self.short_flux:.4g} ± {self.short_error:.1g} Jy"
+            seen = f"{self.short_flux:.4g} ± {self.short_error:.1g} Jy, if only its bright parts are real"
             lines.append(f"flux {self.flux:.4g} Jy; the shortest baselines see {seen}{self._difference()}")
         return "\n".join(lines + [f"{verdict}: {message}" for verdict, message in self.faults])
 
@@ -219,13 +227,16 @@ def residual_image(sky: Tensor, data: GriddedDataset | ExactLikelihood) -> Real:
 
 def short_baseline_flux(source: Real, data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[float, float]:
     """Return a source's flux in Jy and its σ: its shape is fitted to the baselines up to twice the shortest."""
-    shape, vis, weight = _short_baselines(source, data, channel)
     flux = float(source.sum()) * data.coords.cell_size**2
-    shape = shape / (flux or 1)
-    power = float((weight * np.abs(shape) ** 2).sum())
-    if not power:
-        return flux, math.inf
-    return float((weight * (vis * shape.conj()).real).sum()) / power, power**-0.5
+
+    def fitted(shape: Real, vis: Real, weight: Real) -> tuple[float, float]:
+        shape = shape / (flux or 1)
+        power = float((weight * np.abs(shape) ** 2).sum())
+        if not power:
+            return flux, math.inf
+        return float((weight * (vis * shape.conj()).real).sum()) / power, power**-0.5
+
+    return _with_its_scatter(fitted, _short_baselines(source, data, channel))
 
 
 def short_baseline_amplitude(source: Real, data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[float, float]:
@@ -233,12 +244,30 @@ def short_baseline_amplitude(source: Real, data: GriddedDataset | ExactLikelihoo
 
     Where the image has little of its flux on these baselines, its shape is no guide, and it is what they see.
     """
-    shape, vis, weight = _short_baselines(source, data, channel)
     flux = float(source.sum()) * data.coords.cell_size**2
-    share = math.sqrt((weight * np.abs(shape) ** 2).sum() / (weight.sum() or 1)) / (flux or 1)
-    seen = math.sqrt(max(0, (weight * np.abs(vis) ** 2).sum() - 2 * len(vis)) / (weight.sum() or 1))
-    scale = 1 / share if share > _MIN_SHORT_SHARE else 1.0
-    return seen * scale, scale * (weight.sum() or math.inf) ** -0.5
+
+    def seen(shape: Real, vis: Real, weight: Real) -> tuple[float, float]:
+        share = math.sqrt((weight * np.abs(shape) ** 2).sum() / (weight.sum() or 1)) / (flux or 1)
+        amplitude = math.sqrt(max(0, (weight * np.abs(vis) ** 2).sum() - 2 * len(vis)) / (weight.sum() or 1))
+        scale = 1 / share if share > _MIN_SHORT_SHARE else 1.0
+        return amplitude * scale, scale * (weight.sum() or math.inf) ** -0.5
+
+    return _with_its_scatter(seen, _short_baselines(source, data, channel))
+
+
+def _with_its_scatter(
+    estimate: Callable[[Real, Real, Real], tuple[float, float]], data: tuple[Real, Real, Real]
+) -> tuple[float, float]:
+    """Return an estimate, and its σ: of noise or, if that is larger, by the jackknife over parts of the data.
+
+    Parts disagree where gains are wrong, or the shape is.
+    """
+    flux, noise = estimate(*data)
+    if len(data[0]) < _PARTS:
+        return flux, noise
+    parts = np.array_split(np.arange(len(data[0])), _PARTS)
+    others = [estimate(*(np.delete(values, part) for values in data))[0] for part in parts]
+    return flux, max(noise, math.sqrt(_PARTS - 1) * float(np.std(others)))
 
 
 def _short_baselines(source: Real, data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[Real, Real, Real]:

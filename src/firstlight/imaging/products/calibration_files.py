@@ -74,6 +74,7 @@ def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, na
         unit="Jy/arcsec^2",
         frequencies=[vis.mean_frequency],
         telescope=vis.telescope,
+        target=vis.target,
         start=vis.start,
         width=vis.band,
     )
@@ -82,6 +83,7 @@ def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, na
     ax = figure.subplots()
     plot_image(found.sky / count**2, found.coords, ax=ax, stretch="linear", unit=f"Jy/{unit}²")
     ax.set_title("image of closure quantities")
+    figure.suptitle(vis.title)
     figure.savefig(written[1], dpi=150)
     written[2].write_text(f"{head}{found}\n", encoding="utf-8")
     return written

@@ -40,6 +40,7 @@ def write_image(
     frame: str = "TOPOCENT",
     rest_frequency: float | None = None,
     telescope: str = "",
+    target: str = "",
     start: float | None = None,
     width: float = 1.0,
     overwrite: bool = False,
@@ -70,9 +71,9 @@ def write_image(
     rest_frequency
         At which a program has the velocity zero, in Hz: that of a spectral line, or by default that of the middle of
         the cube.
-    telescope, start
-        Which, and when its observation began: the UTC as a Modified Julian Date, in seconds. A time that is negative,
-        or after the year 2132, is left out.
+    telescope, target, start
+        Which, what it looked at, and when its observation began: the UTC as a Modified Julian Date, in seconds. A time
+        that is negative, or after the year 2132, is left out.
     width
         Of a single channel, in Hz: CASA predicts visibilities only for frequencies that lie in it.
     overwrite
@@ -107,8 +108,9 @@ def write_image(
         raise ValueError(f"rest_frequency must be a positive number of Hz; got {rest_frequency!r}")
     wcs.wcs.specsys, wcs.wcs.restfrq = frame, rest
     header = wcs.to_header()
-    if telescope:
-        header["TELESCOP"] = "".join(letter if " " <= letter <= "~" else "?" for letter in telescope)  # all FITS knows
+    for key, name in (("TELESCOP", telescope), ("OBJECT", target)):
+        if name:
+            header[key] = "".join(letter if " " <= letter <= "~" else "?" for letter in name)  # all FITS knows
     if start is not None and 0 <= start < _MAX_START:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of leap seconds that nobody knows

@@ -181,11 +181,12 @@ def write_products(
             dec=dec,
             beam=of,
             telescope=vis.telescope,
+            target=vis.target,
             start=vis.start,
             width=vis.band,
             overwrite=True,
         )
-    _figure(found, dirty, restored, residual, beam).savefig(written[-2], dpi=150)
+    _figure(found, vis.title, dirty, restored, residual, beam).savefig(written[-2], dpi=150)
     written[-1].write_text(head + "\n".join([*lines, str(found), ""]), encoding="utf-8")
     return written
 
@@ -243,7 +244,7 @@ def _beam_text(beam: Beam, coords: GridCoords, robust: float, vis: Visibilities)
     )
 
 
-def _figure(found: Image, dirty: Real, restored: Real, residual: Real, beam: Beam) -> Figure:
+def _figure(found: Image, title: str, dirty: Real, restored: Real, residual: Real, beam: Beam) -> Figure:
     """Return a figure of the dirty image, the image, the residuals and the restored map, with contours."""
     figure = Figure(figsize=(10, 8.6), layout="compressed")
     coords, axes = found.coords, figure.subplots(2, 2).ravel()
@@ -260,8 +261,9 @@ def _figure(found: Image, dirty: Real, restored: Real, residual: Real, beam: Bea
     levels = [-first, *(first * 2**step for step in range(12))]
     axes[3].contour(restored, levels, extent=coords.img_ext, colors="whitesmoke", linewidths=0.7)  # negative: dashed
     contours = f"restored map, contours from {_CONTOURS:g} times its rms"
-    for ax, title in zip(axes, ("dirty image", f"image: {found.flux_text}", "residual", contours), strict=True):
-        ax.set_title(title, fontsize="medium")
+    for ax, name in zip(axes, ("dirty image", f"image: {found.flux_text}", "residual", contours), strict=True):
+        ax.set_title(name, fontsize="medium")
         ax.locator_params(nbins=5)
+    figure.suptitle(title)
     axes[1].set_ylabel(""), axes[3].set_ylabel("")
     return figure

@@ -95,6 +95,15 @@ def test_chi2_of_gains_does_not_care_for_gains():
     assert chi2_of_gains(noisy, np.full(CLEAN.data.shape, 0.6)) > 1.5
 
 
+def test_phases_that_were_fitted_before_count_once():
+    noisy = with_noise(planted(CLEAN, 30)[0], 0.05, seed=1)
+    gains = solve_gains(noisy, CLEAN.data)
+    calibrated = apply_gains(noisy, gains)
+    again, more = (chi2_of_gains(calibrated, CLEAN.data, parameters=n * gains.parameters) for n in (1, 3))
+    assert again == chi2_of_gains(calibrated, CLEAN.data) == pytest.approx(1, abs=0.04)
+    assert more > 1.05 * again
+
+
 def test_unknown_antennas_are_told():
     unknown = replace(CLEAN, antennas=0 * CLEAN.antennas)
     with pytest.raises(ValueError, match="antennas"):

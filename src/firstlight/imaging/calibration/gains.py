@@ -155,10 +155,11 @@ def describe_gains(gains: Gains, *, amplitude: bool = False) -> str:
     return f"{head}are off by {np.median(scatter[solved]):.3g}{unit} (median; most of all antenna {named})"
 
 
-def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False) -> float:
+def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False, parameters: float = 0.0) -> float:
     """Return the reduced chi² that is left of a model by the best gains of each interval: what no gain explains.
 
-    As closure quantities, it does not care how wrong the gains are.
+    As closure quantities, it does not care how wrong the gains are. ``parameters`` are those of phases that the data
+    were calibrated with before.
 
     Examples
     --------
@@ -176,7 +177,8 @@ def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False)
         residuals = baselines.residuals(_stefcal(cross, power, amplitude), interval)
         noise = baselines.noise(residuals)
     solved = power.any(axis=2).sum(axis=1)
-    free = 2 * baselines.count.sum() - ((1 + amplitude) * solved - 1).clip(0).sum()  # gains fit some of the noise, too
+    phases = max(parameters, float((solved - 1).clip(0).sum()))  # the gains fit some of the noise, too
+    free = 2 * baselines.count.sum() - phases - amplitude * solved.sum()
     return float(residuals.sum() / max(1, free))
 
 

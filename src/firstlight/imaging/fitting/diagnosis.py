@@ -51,10 +51,12 @@ def diagnose(
     dynamic_range: float,
     *,
     noise_limited: bool,
+    parameters: float = 0.0,
 ) -> tuple[ImageVerdict, str] | None:
     """Return what makes residuals larger than noise, of data and what a model has of them, if anything does.
 
-    ``noise_limited`` says that the residuals are no louder than noise, so that nothing else limits the image.
+    ``noise_limited`` says that the residuals are no louder than noise, so that nothing else limits the image, and
+    ``parameters`` how many gains were fitted before.
     """
     data = np.where(vis.flagged, 0, vis.data)
     count = int((~vis.flagged).sum())
@@ -83,7 +85,9 @@ def diagnose(
         if largest < MAX_RESIDUAL * math.sqrt(chi2):
             advice += ". Or the weights are too large (check_weights): the residuals look like noise"
         return "not calibrated", f"{unexplained}; {because}. {advice}"
-    with_phases, with_both = (chi2_of_gains(vis, model_vis, amplitude=amplitude) for amplitude in (False, True))
+    with_phases, with_both = (
+        chi2_of_gains(vis, model_vis, amplitude=amplitude, parameters=parameters) for amplitude in (False, True)
+    )
     message = f"{reached}chi² is {chi2:.3g}, with the best phases of antennas {with_phases:.3g}, "
     message += f"and with the best amplitudes {with_both:.3g}: "
     cured = chi2 - min(with_phases, with_both)

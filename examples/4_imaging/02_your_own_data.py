@@ -11,7 +11,7 @@ our command. **Before you see both maps, write down a guess: by how many percent
 their fluxes differ?** By the end of the page you'll have imaged your own set, too, and
 you'll know from a report whether to trust the image, and what to do if not.
 
-**Time:** 10 minutes. **Needs:** any computer, python-casacore, and a network once, for
+**Time:** 11 minutes. **Needs:** any computer, python-casacore, and a network once, for
 6.6 MB. The site shows what the real set gave. Without them, the script simulates one.
 """
 

@@ -241,8 +241,8 @@ def _image(
     residual, chi2 = _residual_and_chi2(problem, model, parameters)
     dynamic_range = dynamic_range_of(residual, where, model, beam, coords)
     model_vis = model_visibilities(model, scaled_vis, coords)
-    known = {"noise_limited": is_noise(residual, where), "parameters": parameters}
-    cause = diagnose(scaled_vis, model_vis, residual, coords, chi2, dynamic_range, **known)
+    quiet, told = is_noise(residual, where), (residual, coords, chi2, dynamic_range)
+    cause = diagnose(scaled_vis, model_vis, *told, noise_limited=quiet, parameters=parameters)
     limited = cause is not None and cause[0] in _LIMITED
     if limited and (outside := source_outside(scaled_vis, model_vis, residual, coords)):
         cause = "doubtful", outside

@@ -53,8 +53,8 @@ def cu_mv_product(m, v, u):
 # :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>` would be one in
 # ``float64``, which is slow on a card for games.)
 #
-# Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator
-# is slow, so it gets the first 1,100:
+# Launch it, and compare with NumPy. (Blocks of 128 threads are a safe start.) On a GPU,
+# all 100,000 rows take part. The simulator is slow, so it gets the first 1,100:
 
 N, M = 100_000, 100
 rows = 1_100 if simulated() else N
@@ -118,7 +118,8 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or :spec:`GTX 1650 GDDR6
 # bandwidth`, because the card was sold with two kinds of memory. That of an H100
 # delivers :spec:`H100 SXM bandwidth`. **Divide, and you know the least time.** (Only a
-# cache could beat it, and that of the GTX 1650 holds no more than 1 MB.)
+# cache could beat it. That of the GTX 1650 holds no more than 1 MB, but an H100's holds
+# 50 MB, so there it's the least time of a first launch.)
 
 from firstlight.timing.specs import spec
 
@@ -134,15 +135,16 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 #   cards there are, would need longer.
 # - **The kernel's product** is impossible with the slower memory, and possible with the
 #   faster one.
-# - **The adding** can't have taken so long. It moves only 1.2 MB, a 34th of the
-#   product, and yet it needed more time.
+# - **The adding** needn't have taken so long. It moves only 1.2 MB, a 34th of the
+#   product, and yet it took more time. So something else was timed.
 # - **"About 9X"** isn't what these times say. Divide the first by the second, and you
 #   get 4.7.
 #
 # What did the notebook measure, then? A launch returns at once, as soon as the work is
 # in a queue, and the GPU does the work later. And ``%timeit`` stops its clock when the
-# call returns. So these are times of *launches*: Numba needs about as long to hand over
-# the small job as the large one, and PyTorch is quicker at it. On a real H100, with a
+# call returns. So these are most likely times of *launches*: Numba needs about as long
+# to hand over the small job as the large one, and PyTorch is quicker at it. (It timed
+# the products 100 calls at a time, too few to fill the queue.) On a real H100, with a
 # clock that waits, PyTorch's product takes :timing:`wins-matrix-vector median
 # "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`.
 #
@@ -192,12 +194,13 @@ else:
 # If the two lines differ, you have seen the notebook's mistake on your own card. If
 # they are equal, your computer launches more slowly than the card works.
 #
-# On our H100 they were equal. The kernel took about :timing:`matrix-vector median
-# "kernel, a row a thread" @nvidia-h100-80gb-hbm3` a launch, and by the card's own clock
-# it was at work for only half of that. In the other half the card waited for Numba's
-# next launch. PyTorch launches faster, and needed :timing:`matrix-vector median
-# torch.mv @nvidia-h100-80gb-hbm3` for the same product. So for a matrix as small as
-# this one, a faster card wouldn't help any more.
+# On our H100 they were equal. In a longer run, the kernel took about
+# :timing:`matrix-vector median "kernel, a row a thread" @nvidia-h100-80gb-hbm3` a
+# launch, and by the card's own clock it was at work for only half of that. In the other
+# half the card waited for Numba's next launch. PyTorch launches faster, and needed
+# :timing:`matrix-vector median torch.mv @nvidia-h100-80gb-hbm3` for the same product.
+# So for a matrix as small as this one, launched by Numba, a faster card wouldn't help
+# any more.
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -263,6 +266,7 @@ plt.show()
 # If any thread of a warp needs one number of a sector, all eight are fetched. Stored by
 # rows, each thread causes a sector of its own. Stored by columns, as
 # ``np.asfortranarray`` does it, eight threads share one, and the kernel stays as it is.
+# (It copies the matrix. So do it once, and not before each product.)
 # Let ``trace`` count for a whole warp of 32 threads. **How many sectors do you expect,
 # in each case?**
 

@@ -65,8 +65,8 @@ threads share what one of them has fetched, and at the end you'll write it yours
 # the first try: was that your guess?
 #
 # From line 2 to line 3, a thread asks memory less often, and from line 3 to line 4 the
-# tile. So the ladder is a story of asking less often. **But which step doesn't fit?**
-# Let's begin with line 1.
+# tile. So the ladder is a story of asking less often. **But lines 1 and 2 ask equally
+# often. Why is one of them so much faster?** Let's begin with line 1.
 
 import numpy as np
 
@@ -114,21 +114,18 @@ def column_along_x(a, b, c):
 
 # %%
 # On the H100 that's :timing:`shared-memory speedup "column along x"/"first try"
-# @nvidia-h100-80gb-hbm3` as fast, and the loads are the same! This is the step that
-# doesn't fit.
+# @nvidia-h100-80gb-hbm3` as fast, and the loads are the same!
 #
 # With ``for``, the compiler made 36 instructions for each step of this loop. Two of
 # them load, and one multiplies and adds. Nearly all the others work out where ``a[row,
-# k]`` lies, because ``k`` might be negative, and ``a[row, -1]`` is the last number of
-# the row. With ``while``, the compiler sees that ``k`` begins at 0 and only grows, and
-# 7.5 instructions are left, on average. (:doc:`Ask the compiler
+# k]`` lies, because ``k`` might be negative, as in ``a[row, -1]``. With ``while`` it
+# can't be, and 7.5 instructions are left, on average. (:doc:`Ask the compiler
 # </tutorials/3_kernels/10_what_the_compiler_did>` before you rewrite a loop of your
 # own. In the tile of line 3, both give the same instructions.)
 #
 # So the first kernel was busy with instructions that compute nothing. In the second
-# one, more than a quarter of them are loads, and a thread that has asked for a number
-# waits until it comes. *Now* the loads are worth a thought: we want fewer of them, and
-# from nearby.
+# one, more than a quarter of them are loads. *Now* the loads are worth a thought: we
+# want fewer of them, and from nearby.
 #
 # One page on the blackboard
 # --------------------------
@@ -245,11 +242,11 @@ def tiled(T):
 #   sum. Even if my own place in :math:`C` is beyond the edge, I don't leave, because
 #   the others need what I pin up.
 #
-# **Which of the two waits could you leave out?** Imagine that the second one is gone,
-# and guess.
+# **What if you forget the second wait: when would you notice?** Guess, with tiles of
+# 8 × 8.
 #
-# For *k* = 8 the product is right, because there's only one round. For *k* = 32 it's
-# wrong, and ``trace`` says who met whom:
+# With *k* = 8 the product is right, because there's only one round. With *k* = 32, in
+# four rounds, it's wrong, and ``trace`` says who met whom:
 #
 # .. code-block:: none
 #
@@ -257,7 +254,7 @@ def tiled(T):
 #
 # Thread 0 was already in its next round, and had taken down a page that thread 1 still
 # wanted to copy. That's called a :term:`race`. On a GPU you might even be lucky, and
-# find out on another card. So you need both.
+# find out on another card.
 #
 # What does a tile save? Let's count again, with tiles of 8 × 8:
 
@@ -363,15 +360,12 @@ for way, tiles in ways.items():
 # in place of two.
 #
 # Which 4 × 4? Not a patch of neighbours, as you might think, but **one element in each
-# of 16 tiles**. Here are the elements of one thread, in red, with tiles of 8 × 8. For
-# each step of its sum, it takes the four blue numbers of :math:`A` and the four green
-# ones of :math:`B`:
+# of 16 tiles**, so that neighbouring threads still read neighbouring numbers. Here are
+# the elements of one thread, in red, with tiles of 8 × 8. For each step of its sum, it
+# takes the four blue numbers of :math:`A` and the four green ones of :math:`B`:
 #
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
-#
-# Neighbouring threads own neighbouring elements of a tile, so they still read
-# neighbouring numbers.
 #
 # Now in code, for ``R`` × ``R`` elements a thread. ``fetch`` brings one number into one
 # of the ``R`` tiles. ``multiply`` takes ``R`` numbers of B out of the tiles and keeps
@@ -455,9 +449,8 @@ def register_tiled(T, R):
 # sheet's rate does that leave?**
 #
 # Half again! In each cycle, a multiprocessor has four slots: it can start one
-# instruction for each of four warps. The data sheet's rate means that every slot holds
-# a multiply-add. So to reach 33.5, our kernel would have to fill every slot with
-# something, and keep shared memory busy in every cycle as well.
+# instruction for each of four warps. So to reach 33.5, our kernel would have to fill
+# every slot, and keep shared memory busy in every cycle as well.
 #
 # It didn't. At the rate that we measured, and the card's full clock, a third of the
 # slots held a multiply-add. For 256 of those there are 252 other instructions, such as
@@ -585,8 +578,9 @@ bench.show()
 # At :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
 # library, our ladder ends. S. Boehm has climbed on, in `How to Optimize a CUDA Matmul
 # Kernel`__, in CUDA C++ and on an RTX A6000. His circles and our squares are alike up
-# to the tile. (*Column along x* is our line 2, and *row along x* the same kernel with
-# its grid turned, so that neighbours read numbers that lie a whole row apart.)
+# to the tile. (*This GPU* is our H100. *Column along x* is our line 2, and *row along
+# x* the same kernel with its grid turned, so that neighbours read numbers that lie a
+# whole row apart.)
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
@@ -692,7 +686,7 @@ plt.show()
 # ------------------
 #
 # Matrices in real life don't end where a tile ends. Two mistakes about the number of
-# rounds are so common that you find them in manuals. One takes ``a.shape[1] // T``
+# rounds are easily made. One takes ``a.shape[1] // T``
 # rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
 # along a row of :math:`C`. We let these two, and the kernel without its second barrier,
 # multiply *m* × *k* numbers by *k* × *n*. **Which choice of m, k and n finds all three

@@ -155,17 +155,18 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # Choose the device once
 # ----------------------
 #
-# If you write ``"cuda"`` or ``.cuda()`` in twenty places, your program fails in twenty
-# places on a computer without CUDA. So choose the device at the top, and write
+# If you write ``"cuda"`` or ``.cuda()`` in twenty places, there are twenty places to
+# change on a computer without CUDA. So choose the device at the top, and write
 # ``device`` everywhere else. Most programs choose it like this:
 
 chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 print(chosen)
 
 # %%
-# You'll meet this line everywhere, also on our pages. It finds GPUs of NVIDIA and AMD
-# (PyTorch calls both ``"cuda"``), and beside one of Apple or Intel it takes the CPU. So
-# write the three lines under *Copy this*, if your PyTorch is 2.6 or newer. Either way,
+# Older programs have this line, and so do many of our pages. It finds GPUs of NVIDIA
+# and AMD (PyTorch calls both ``"cuda"``). On a computer with a GPU of Apple or Intel,
+# it takes the CPU. So in new programs, write the three lines under *Copy this*, if your
+# PyTorch is 2.6 or newer. Either way,
 # *print* what was chosen. If your program falls back to the CPU, you won't get an
 # error. It will just be slow.
 #
@@ -278,9 +279,8 @@ bench.show()
 # From NumPy and back
 # -------------------
 #
-# NumPy knows only the CPU. These are the two ways from an array to a tensor to know,
-# and they differ if you change the array afterwards. **What will the two tensors
-# hold?**
+# NumPy knows only the CPU. Two ways from an array to a tensor are worth knowing, and
+# they differ if you change the array afterwards. **What will the two tensors hold?**
 
 signal = np.array([0.0, 0.5, 1.0])
 shared = torch.from_numpy(signal)
@@ -292,9 +292,9 @@ print("copied:", copied)
 # %%
 # ``from_numpy`` makes a tensor around the array's memory, so a change of one shows in
 # the other. ``torch.tensor`` always copies. It can also take the numbers straight to
-# the GPU, and make them ``float32`` on the way. Do that, because NumPy's ``float64`` is
-# slow on most GPUs and doesn't work at all on Apple's
-# (:doc:`/tutorials/2_devices/13_precision`).
+# the GPU, and make them ``float32`` on the way. Do that, unless you need the digits:
+# NumPy's ``float64`` is slow on most GPUs, half as fast as ``float32`` on one like the
+# H100, and doesn't work at all on Apple's (:doc:`/tutorials/2_devices/13_precision`).
 #
 # The way back is ``.numpy()``. Like ``from_numpy``, it doesn't copy. So a tensor on a
 # GPU answers ``can't convert cuda:0 device type tensor to numpy``, and you have to call

@@ -64,8 +64,7 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 # big one was :timing:`small-copies speedup "4096 events a copy"/"1 event a copy"
 # @nvidia-h100-80gb-hbm3` as fast, for exactly the same bytes. Without a GPU, within the
 # memory of an AMD EPYC, it was :timing:`small-copies speedup "4096 events a copy"/"1
-# event a copy" @cpu` as fast. So a fast GPU doesn't save you from small copies. It
-# makes them look even worse.
+# event a copy" @cpu` as fast. So it isn't only about GPUs. Every copy has a fixed cost.
 #
 # Where did the time go? It can't have gone into moving the bytes, because the big copy
 # moves just as many. It must have gone into something that happens once for *every*
@@ -154,10 +153,10 @@ for label, (move, target, source) in ways.items():
 # :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`,
 # from PyTorch's call until they were on the H100.
 #
-# On the right, the curve climbs roughly in step with the size. The climb is the second
-# number, the :term:`bandwidth`: how many bytes arrive in a second once they flow. 64
-# MiB, a million times as much, took :timing:`transfers median "to the GPU,
-# pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`.
+# On the right, the curve climbs roughly in step with the size. There, bytes divided by
+# time is the second number, the :term:`bandwidth`: how many bytes arrive in a second
+# once they flow. 64 MiB, a million times as much, took :timing:`transfers median "to
+# the GPU, pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`.
 #
 # **Stop for a minute here: how long would 4,096 copies of 64 bytes take?** They carry
 # only a quarter of a megabyte. But they walk 4,096 times, and that makes five times
@@ -304,13 +303,13 @@ for some in (1, 8, 64, 512, 4096):
 #
 # Each of them waits until the GPU has finished everything before it, copies a few
 # bytes, pays the whole latency, and does so thousands of times. (``non_blocking=True``
-# won't help: it lets your program go on meanwhile, but each copy still has its walk.)
-# The remedy is the same as for the detector. Keep the results on the GPU, and fetch
-# them together: collect ``loss.detach()`` in a list, and print
-# ``torch.stack(losses).mean()`` every hundred steps. Compare all pixels in one
-# operation, ``(image_on_gpu > threshold).sum()``. A NumPy array that you give to a
-# Numba kernel travels there and back at every call, so put it onto the GPU once
-# (:doc:`/tutorials/3_kernels/01_first_kernel`).
+# may save a part of that on the way to the GPU, because your program goes on before a
+# copy has arrived. ``.item()`` always waits.) The remedy is the same as for the
+# detector. Keep the results on the GPU, and fetch them together: collect
+# ``loss.detach()`` in a list, and print ``torch.stack(losses).mean()`` every hundred
+# steps. Compare all pixels in one operation, ``(image_on_gpu > threshold).sum()``. A
+# NumPy array that you give to a Numba kernel travels there and back at every call, so
+# put it onto the GPU once (:doc:`/tutorials/3_kernels/01_first_kernel`).
 #
 # And if your copies are big already? Then look at the memory that they come from
 # (:doc:`/tutorials/2_devices/08_pinned_memory`), and let the GPU compute while the next

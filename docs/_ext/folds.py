@@ -15,7 +15,7 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
 MARK = re.compile(r"# (solution|(?:measured )?figure|remember|folded: *(.+))")
-TITLES = {"solution": "Show it, if you have tried", "remember": "The code"}
+TITLES = {"solution": "Show it, if you have tried", "remember": "The code of these lines"}
 OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
 
 

@@ -52,8 +52,7 @@ CARD = """
      :class: no-scaled-link
 
   :doc:`/tutorials/{name}`
-"""
-GIST = """
+
   {line}
 
   .. rst-class:: fl-small
@@ -225,10 +224,12 @@ class Chapter(SphinxDirective):
         """Return the card of a tutorial; a script that is no part of the course has its title alone."""
         made = Path(self.env.srcdir, "tutorials", f"{name}.rst")
         self.env.note_dependency(str(made))
+        if not (page := course.pages.get(name)):
+            return f"\n- :doc:`/tutorials/{name}`\n"
         # A page that was once listed without being run has a placeholder, too, which is a .png.
-        picture = max((made.parent / "images/thumb").glob(f"sphx_glr_{made.stem}_thumb.*"))
-        card = CARD.format(picture=f"/{picture.relative_to(self.env.srcdir).as_posix()}", name=name)
-        if page := course.pages.get(name):
-            note = " · ".join(filter(None, [minutes(self.env, name), page.level]))
-            card += GIST.format(line=page.line, note=note)
-        return card
+        drawn = (made.parent / "images/thumb").glob(f"sphx_glr_{made.stem}_thumb.*")
+        kept = Path(self.env.srcdir, "figures", f"{made.stem}.webp")  # of data that a build may not be able to fetch
+        picture = kept if kept.is_file() else max(drawn)
+        note = " · ".join(filter(None, [minutes(self.env, name), page.level]))
+        shown = f"/{picture.relative_to(self.env.srcdir).as_posix()}"
+        return CARD.format(picture=shown, name=name, line=page.line, note=note)

@@ -312,7 +312,7 @@ bench.show()
 
 # %%
 
-# folded: The figure
+# folded: Multiply-adds a second, in parts of what one chain does
 
 
 def per_second(label):

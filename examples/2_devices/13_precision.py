@@ -436,7 +436,7 @@ plt.show()
 # device. So nobody can tell you that 16 bits are fast. They can only tell you on which
 # card.
 #
-# Do cards keep what their sheets say? The black circles are an RTX 4090 that somebody
+# Do cards keep what their sheets say? The hollow circles are an RTX 4090 that somebody
 # measured: 16 bits gained a factor of three there, and the sheet promises two, because
 # its ``float32`` falls short of the sheet. Others measured more, and PyTorch's manual
 # tells the error of a product in TF32:
@@ -608,9 +608,6 @@ print(f"""\
 3. A subtraction leaves eps × large/small. Change the formula, then the format.""")
 
 # %%
-# Next, find out which of your steps are worth it:
-# :doc:`/tutorials/2_devices/14_profile`.
-#
 # Solution
 # --------
 

@@ -689,7 +689,7 @@ def cure(job): ...
 
 # %%
 
-# folded: Its hints
+# folded: The hints of the checker
 HINTS = {
     "batch": "stacking saves launches; the work of each operation grows with the runs",
     "compile": "count the time of building, and the operations that are left",

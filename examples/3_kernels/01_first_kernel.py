@@ -408,10 +408,6 @@ print("   threads that have no element, and write with =.")
 print("3. Keep your data on the GPU, and test a kernel on odd sizes, launched twice.")
 
 # %%
-# Next, :doc:`a matrix times a vector </tutorials/3_kernels/02_matrix_vector>` gives a
-# thread more to do. For an image, with an x and a y, go on to :doc:`grids
-# </tutorials/3_kernels/03_grids>`.
-#
 # Solution
 # --------
 

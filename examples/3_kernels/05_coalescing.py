@@ -563,9 +563,6 @@ print(f"""\
 3. If reads or writes have to be far apart, let it be the reads.""")
 
 # %%
-# Next: :doc:`what the caches save </tutorials/3_kernels/06_caches>`, or :doc:`a tile
-# that many threads share </tutorials/3_kernels/07_shared_memory>`.
-#
 # Solution
 # --------
 

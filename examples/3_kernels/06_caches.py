@@ -334,10 +334,6 @@ print(f"""\
    several times as large as the L2, or you measure the cache.""")
 
 # %%
-# Next: keep numbers close by yourself, in :doc:`shared memory
-# </tutorials/3_kernels/07_shared_memory>`. And why do caches not help if too few loads
-# are under way? See :doc:`bytes in flight </tutorials/3_kernels/11_bytes_in_flight>`.
-#
 # Solution
 # --------
 

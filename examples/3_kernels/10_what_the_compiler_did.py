@@ -590,9 +590,6 @@ print(f"3. A step runs {totals['single_sum']:g} instructions with range, and", e
 print(f"{totals['counted_sum']:g} with while. Instructions aren't time.")
 
 # %%
-# Next, :doc:`bytes in flight </tutorials/3_kernels/11_bytes_in_flight>` reads the
-# compiler's text for something else: in which order it loads.
-#
 # Solution
 # --------
 #

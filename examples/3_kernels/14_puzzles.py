@@ -446,7 +446,7 @@ def solution(name):
 
 
 # %%
-# Alone:
+# 1 to 4: ``map``, ``guard``, ``zip`` and ``neighbours``
 
 # solution
 
@@ -489,6 +489,7 @@ def smooth_solution(x, out):
 ours["stride"] = side_by_side, PUZZLES["stride"].check(side_by_side)
 
 # %%
+# 6 and 7: ``image`` and ``broadcast``
 
 # solution
 
@@ -511,7 +512,7 @@ def distance_solution(u, v, out):
 
 
 # %%
-# Together:
+# 8 and 9: ``warp sum`` and ``block sum``
 
 # solution
 
@@ -542,6 +543,7 @@ def block_sum_solution(x, out):
 
 
 # %%
+# 10: ``dot``
 
 # solution
 
@@ -561,6 +563,7 @@ def dot_solution(x, y, out):
 
 
 # %%
+# 11 and 12: ``histogram`` and ``scan``
 
 # solution
 
@@ -596,7 +599,7 @@ def scan_solution(x, out):
 
 
 # %%
-# Through a tile:
+# 13 and 14: ``tile`` and ``transpose``
 
 # solution
 
@@ -629,6 +632,7 @@ def transpose_solution(x, out):
 
 
 # %%
+# 15: ``matmul``
 
 # solution
 
@@ -654,7 +658,7 @@ def matmul_solution(a, b, out):
 
 
 # %%
-# For a radio telescope:
+# 16: ``gridding``
 
 # solution
 

@@ -436,8 +436,10 @@ plt.show()
 # :timing:`dirty-image median "NUFFT 1e-4" @cpu-amd-epyc`. With twelve digits it took
 # :timing:`dirty-image median "NUFFT 1e-12" @cpu-amd-epyc`, so eight more digits cost
 # about as much as the first four. The nearest cell was the fastest, and the only one
-# whose error exceeds the noise all over the image. No later step can take that error
-# out again. So on a CPU, *take the NUFFT, and ask for more digits than you need.*
+# whose error exceeds the noise all over the image. (In the figure, with the H100's
+# rows, there is less noise, and the error of 2 × 2 cells exceeds it, too.) No later
+# step can take that error out again. So on a CPU, *take the NUFFT, and ask for more
+# digits than you need.*
 #
 # And on a GPU? A computer with an H100 had 90,300 rows. On its 16 CPU cores the direct
 # sum took about :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`, and the

@@ -307,7 +307,7 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 #    becomes ``float64`` again, and nobody warns you.
 # 6. *Fused Adam.* With ``fused=True``, one operation does the work of ten.
 #
-# The seventh step in the figure is the one inside this package's ``fit``. It leaves
+# The last bar of the figure is the step inside this package's ``fit``. It leaves
 # the FFTs to a library, and does everything else in six passes over the pixels, written
 # by hand and compiled by Numba. In other words, it *merges* dozens of small operations
 # into six. You get it only from ``fit``, and only with the losses of this page. With
@@ -732,8 +732,6 @@ print(f"{len(moved['fused Adam'])} after all six,")
 print(f"   {len(moved['package'])} in passes. Remove what waits, capture, then merge.")
 
 # %%
-# Next, :doc:`/tutorials/4_imaging/09_many_channels` gives each launch more to do.
-#
 # Solution
 # --------
 

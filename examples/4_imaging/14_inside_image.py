@@ -180,7 +180,7 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 # again for each source. So ``image`` does something else. It takes a strength of 8,
 # which is too smooth. Then it adds what is left over back to the data, and fits again.
 # Each time, a bit more of the source comes back. These are called *Bregman iterations*,
-# and it takes as many as it needs to get down to 1 σ, even 0.93 of one, as here.
+# and it takes as many as it needs to get down to 1 σ, even a part of one, as here.
 #
 # **And why 8?** That's what a referee will ask. We tried half and twice as much, on
 # five such data sets, each with noise of its own:

@@ -126,4 +126,4 @@ def test_lines_to_remember_are_a_list_of_text(marks):
     assert box.count("<li>") == 2
     assert "The first line is long, and goes on; 2. is not its end." in box
     assert "The second has 42 in it." in box
-    assert elements.folds[2].startswith("The code\n")
+    assert elements.folds[2].startswith("The code of these lines\n")

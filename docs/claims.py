@@ -467,7 +467,7 @@ def nvidia_only() -> tuple[str, str]:
 # -- A course notebook on kernels ----------------------------------------------------------------------------------
 
 
-@claim(COURSE, "PyTorch multiplies a 100 000 × 100 matrix by a vector in 10.4 µs.", "Bytes over time", PRODUCT)
+@claim(COURSE, "PyTorch multiplies a 100,000 × 100 matrix by a vector in 10.4 µs.", "Bytes over time", PRODUCT)
 def torch_matvec() -> tuple[str, str]:
     return (
         verdict(MATRIX / 10.4e-6 <= spec("GTX 1650 GDDR6", "bandwidth"), "impossible"),
@@ -604,7 +604,7 @@ def blocks() -> tuple[str, str]:
 # -- Notes on a textbook -------------------------------------------------------------------------------------------
 
 
-@claim(TEXTBOOK, "A GPU makes ten products of 10 000 × 10 000 matrices in 0.001 s.", "Operations over time", WRONG)
+@claim(TEXTBOOK, "A GPU makes ten products of 10,000 × 10,000 matrices in 0.001 s.", "Operations over time", WRONG)
 def ten_products() -> tuple[str, str]:
     flops = 10 * 2 * 10_000**3
     return (

@@ -273,8 +273,8 @@ plt.show()
 # .. measured-by-others:: blocks32-a100
 #
 # With one number a thread, blocks of 32 lost more than half. With four, they were as
-# fast as the others! So a place that's taken isn't speed yet. How
-# full a multiprocessor is is called its *occupancy*, and :doc:`another page
+# fast as the others! So a place that's taken isn't speed yet. The share of a
+# multiprocessor's places that are taken is called its *occupancy*, and :doc:`another page
 # </tutorials/3_kernels/11_bytes_in_flight>` tells what it's good for.
 #
 # There's one more limit. The threads of a multiprocessor share 65,536 registers. **If

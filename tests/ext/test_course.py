@@ -7,6 +7,7 @@ from docutils import nodes
 from recorded import keep
 
 from _ext.course import read
+from _ext.downloads import ROOT
 from _ext.navigation import ahead, place, short_course, turn_pages
 
 TABLE = """
@@ -129,6 +130,9 @@ FILES = {
 @pytest.fixture(scope="module")
 def site(make_site):
     site = make_site(FILES)
+    kept = site.folder / "figures/01_first.webp"
+    kept.parent.mkdir()
+    kept.write_bytes((ROOT / "docs/figures/03_real_sky.webp").read_bytes())
     keep(site.folder, NAMES[0], "cpu-old", date="2026-04-01")
     keep(site.folder, NAMES[0], "gpu-new", name="GPU <new>", date="2026-05-02")
     site.build("html", "-n")
@@ -179,4 +183,5 @@ def test_a_chapter_has_cards_on_its_page_and_on_that_of_all_chapters(site):
         cards = re.findall(r"<li>.*?</li>", html[html.index("fl-cards") :], re.DOTALL)
         assert "Page 1 What you get &lt;first&gt;. 7 minutes · easy" in text_of(cards[0])
         assert all('alt=""' in card for card in cards[:2])
+        assert "/01_first.webp" in cards[0]  # the picture that is kept, and not the one that the build drew
         assert text_of(cards[2]).strip() == "Shown"

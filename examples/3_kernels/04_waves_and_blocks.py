@@ -274,8 +274,8 @@ plt.show()
 #
 # With one number a thread, blocks of 32 lost more than half. With four, they were as
 # fast as the others! So a place that's taken isn't speed yet. The share of a
-# multiprocessor's places that are taken is called its *occupancy*, and :doc:`another page
-# </tutorials/3_kernels/11_bytes_in_flight>` tells what it's good for.
+# multiprocessor's places that is taken is called its *occupancy*, and :doc:`another
+# page </tutorials/3_kernels/11_bytes_in_flight>` tells what it's good for.
 #
 # There's one more limit. The threads of a multiprocessor share 65,536 registers. **If
 # each thread needs 40, how many blocks of 256 fit on an H100?** By threads it's 2,048 /

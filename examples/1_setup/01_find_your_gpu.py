@@ -57,16 +57,18 @@ borrow one from Google.
 #        command below. On a Mac, or with another maker's card, open *Your GPU is from
 #        AMD, Intel or Apple*, further down. If you have no GPU, borrow one (below).
 #    * - ``False``, then ``Found no NVIDIA driver``
-#      - Type ``nvidia-smi`` in a terminal. If it isn't found, install the driver (on
-#        Ubuntu with ``sudo ubuntu-drivers install``), and restart. If it works, but not
-#        *in your container*, start that with ``docker run --gpus all`` or ``apptainer
-#        exec --nv``.
+#      - On a cluster, you may be on its login node: do what the next row says. On your
+#        own computer, type ``nvidia-smi`` in a terminal. If it isn't found, install the
+#        driver (on Ubuntu with ``sudo ubuntu-drivers install``), and restart. If it
+#        works, but not *in your container*, start that with ``docker run --gpus all``
+#        or ``apptainer exec --nv``.
 #    * - ``False``, then ``No CUDA GPUs are available``
 #      - You're not where the GPU is. On a cluster, ask for a job with one: ``srun -p
 #        <partition> --gres=gpu:1 -t 30 --pty bash``. On your own computer, type ``unset
 #        CUDA_VISIBLE_DEVICES``.
 #    * - ``False``, then ``The NVIDIA driver on your system is too old``
-#      - Install a newer driver, or a PyTorch for an older CUDA, with the command below.
+#      - Take a PyTorch for an older CUDA, with the command below, or install a newer
+#        driver.
 #    * - ``True``, then ``no kernel image is available``
 #      - Your PyTorch has no code for your card. Get a newer PyTorch, or one for CUDA
 #        12.6 if your card is an old one, with the command below.
@@ -104,8 +106,9 @@ borrow one from Google.
 #    print(next(model.parameters()).device)  # of a neural network
 #
 # If they say ``cpu``, it computes on the CPU. If they say ``cuda:0``, you can also
-# watch it. While it runs, type ``nvidia-smi -l 1`` in a second terminal. Every second,
-# it shows how busy the GPU is (``GPU-Util``), and which programs are on it.
+# watch it. While it runs, type ``nvidia-smi -l 1`` in a second terminal on that
+# computer. Every second, it shows how busy the GPU is (``GPU-Util``), and which
+# programs are on it.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`. You can
 # come back when something breaks.

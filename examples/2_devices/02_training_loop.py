@@ -263,8 +263,8 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
 # learned less. With batches of 256, the loss has hardly begun to fall. (The two
-# machines' scores differ for another reason: from the same seed, a GPU draws other
-# numbers than a CPU, so they began with other weights.)
+# machines' scores differ for another reason. ``LazyLinear`` draws its weights where the
+# first batch is, and from the same seed a GPU draws other numbers than a CPU.)
 
 # figure
 # sphinx_gallery_thumbnail_number = 1

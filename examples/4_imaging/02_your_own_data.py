@@ -8,8 +8,8 @@ believe it?
 
 Let's take a real set that anybody can download, and give it to CASA's ``tclean`` and to
 our command. **Before you see both maps, write down a guess: by how many percent will
-their fluxes differ?** By the end of the page you'll have imaged your own set, too, and
-you'll know from a report whether to trust the image, and what to do if not.
+their fluxes differ?** The maps will look alike. What you gain is a report that says
+whether noise, the field or the calibration limits the image, and what to do about it.
 
 **Time:** 11 minutes. **Needs:** any computer, python-casacore, and a network once, for
 6.6 MB. The site shows what the real set gave. Without them, the script simulates one.
@@ -29,8 +29,9 @@ you'll know from a report whether to trust the image, and what to do if not.
 #
 #     firstlight image hd142.ms --spw 0 --field 8 --cell-size 0.1 --out images
 #
-# Field and cell are in arcsec. We only give them so that ``tclean`` can have the same
-# ones. (Why only spectral window 0? You'll find out.) In Python it's this:
+# Mind the names: ``--field`` is the width of the image, and CASA's ``field`` is
+# ``--of``. Width and cell are in arcsec. We only give them so that ``tclean`` can have
+# the same ones. (Why only spectral window 0? You'll find out.) In Python it's this:
 #
 # __ https://github.com/miguelcarcamov/gpuvmem
 # __ https://iopscience.iop.org/article/10.1088/0004-637X/812/2/126
@@ -234,11 +235,12 @@ for whose, (pair, beam) in maps.items():
 # to 3σ, ``tclean`` has 6.1 Jy in this circle instead of 7.0. So how you use a program
 # can matter more than which one you take.
 #
-# Now look at the lower row. ``tclean`` leaves a little less over. But outside of the
-# circle, most blobs are *at the same places* in both. Yet the two work differently:
-# ``tclean`` takes away points and patches one after another, and our command fits all
-# pixels at once, as in :doc:`/tutorials/4_imaging/01_first_light`. When two such
-# programs fail at the same places, the fault is probably in the data.
+# Now look at the lower row. ``tclean`` leaves less over, above all inside the circle:
+# our command stops when the source's residuals are as large as those beside it. But
+# outside of the circle, most blobs are *at the same places* in both. Yet the two work
+# differently: ``tclean`` takes away points and patches one after another, and our
+# command fits all pixels at once, as in :doc:`/tutorials/4_imaging/01_first_light`.
+# When two such programs fail at the same places, the fault is probably in the data.
 #
 # Now yours
 # ---------
@@ -298,7 +300,7 @@ say(found)
 #      - an rms of 2, and up to 9 σ: the blobs
 #    * - Is it all the flux that the baselines can see?
 #      - as much as the shortest baselines see, which measure it almost directly
-#      - 7.56 Jy, and they see 7.15
+#      - 7.56 Jy over its whole mask, which is 0.4 more than they see
 #    * - What's the verdict?
 #      - no line more: then the fit has *converged*, and the flux has an error.
 #        Otherwise a last line says what is wrong
@@ -368,7 +370,7 @@ if hd142:
 
 # %%
 # Noise would have made YY worse. But its :math:`\chi^2` falls from 1.15 to 1.11, though
-# it had no say in these phases. So they're real, in the main.
+# it had no say in these phases. So at least a part of them is real.
 #
 # And the verdict? It's still *limited by calibration*, but now it blames the
 # amplitudes, by 3 % in the median. We stop here, because new amplitudes can move the
@@ -417,8 +419,8 @@ if hd142 and len(seen.frequency) == 1:  # peak and jy are those of the last row,
 #
 # 1. **It blames the phases.** Add ``--self-calibrate``, as we did. In
 #    :doc:`/tutorials/4_imaging/03_real_sky` that takes the largest residual down to a
-#    quarter. Calibrate amplitudes, too, only if the report asks for it, because they
-#    can move your flux scale.
+#    quarter. Calibrate amplitudes, too (``--self-calibrate amplitude``), only if the
+#    report asks for it and you can check the flux scale, because they can move it.
 # 2. **It names a source outside of the field.** Take the ``--field`` that it names.
 # 3. **It names a spectral window.** Image that one by itself, with ``--spw``.
 # 4. **No gains explain it,** and it names neither. Look where the largest residual is,

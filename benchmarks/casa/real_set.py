@@ -6,9 +6,9 @@ The set is ALMA's of HD 142527, from the tests of gpuvmem at the commit that the
 
 With CASA installed as clean.py says, and with SET for gpuvmem/tests/selfcalband9/hd142_b9cont_self_tav.ms,
 
-    OMP_NUM_THREADS=1 python benchmarks/casa/real_set.py SET docs/_snippets
+    OMP_NUM_THREADS=1 python benchmarks/casa/real_set.py SET src/firstlight/lessons
 
-writes hd142_by_tclean.npz: the map and the residuals with a mask drawn by hand, to 1.5σ, and as a JSON text how they
+writes hd142527_by_tclean.npz: the map and the residuals with a mask drawn by hand, to 1.5σ, and as a JSON text how they
 were made, and what tclean gives with a mask of its own, to 3σ.
 """
 
@@ -85,7 +85,7 @@ def main(vis, out):
         _, usual = clean(vis, f"{folder}/usual", USUAL)
     about = {"careful": careful, "usual": usual, "circle": CIRCLE, "shades": SHADES, "date": time.strftime("%Y-%m-%d")}
     about |= {"versions": {name: version(name) for name in ("casatools", "casatasks")}}
-    np.savez_compressed(Path(out) / "hd142_by_tclean.npz", about=json.dumps(about), **maps)
+    np.savez_compressed(Path(out) / "hd142527_by_tclean.npz", about=json.dumps(about), **maps)
 
 
 if __name__ == "__main__":

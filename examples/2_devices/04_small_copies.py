@@ -239,10 +239,9 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 # left. That's still worth doing. It also changes the answer to our question. By the
 # formula, copies of a hundred events walk 41 times, and a walk to the H100 took
 # :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
-# That adds up to a fraction of what collecting took beside it: :timing:`collecting
-# median "np.stack" @nvidia-h100-80gb-hbm3`. So here a hundred *are* enough, until you
-# collect in a cheaper way: write each event into one array that you allocated
-# beforehand.
+# That adds up to a fraction of what collecting took beside it. So here a hundred *are*
+# enough, until you collect in a cheaper way: write each event into one array that you
+# allocated beforehand.
 #
 # Does the formula hold?
 # ----------------------

@@ -215,20 +215,20 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
 #        @nvidia-h100-80gb-hbm3`
-#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3
-#        / "small, CPU/cpu/n=1" @cpu-amd-epyc`
+#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=1"
+#        @nvidia-h100-80gb-hbm3 / "small, CPU/cpu/n=1" @cpu-amd-epyc`
 #    * - the small network, 256 pictures
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=256" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=256"
 #        @nvidia-h100-80gb-hbm3`
-#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3
-#        / "small, CPU/cpu/n=256" @cpu-amd-epyc`
+#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"
+#        @nvidia-h100-80gb-hbm3 / "small, CPU/cpu/n=256" @cpu-amd-epyc`
 #    * - the large network, 8 pictures
 #      - :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3`
-#      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3 /
-#        "large, CPU/cpu/n=8" @cpu-amd-epyc`
+#      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"
+#        @nvidia-h100-80gb-hbm3 / "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #
 # The last column is the second divided by the third. Compare it with your guess. (Two
 # cores are an easy opponent. We let the H100 compete with 16 in

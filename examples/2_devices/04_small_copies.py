@@ -211,8 +211,8 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 #
 # Let's work it out twice. The first line is an example. It takes a latency of ``10e-6``
 # seconds, a round number that we chose, and the rate on paper of :term:`PCIe` 4,
-# because many GPUs are in such a slot. (The H100's is PCIe 5, with twice that rate.) The
-# second line takes the two numbers from above:
+# because many GPUs are in such a slot. (The H100's is PCIe 5, with twice that rate.)
+# The second line takes the two numbers from above:
 
 from firstlight.timing.specs import spec
 

@@ -33,9 +33,9 @@ borrow one from Google.
 #    True
 #    500500.0
 #
-# There are 500 pairs that add up to 1000 (0 + 1000, 1 + 999, and so on), and the 500 in
-# the middle is left over. That makes 500,500, so the H100 is right. A GPU works when it
-# has computed something and you have checked the result.
+# There are 500 pairs that add up to 1000, and the 500 in the middle is left over. That
+# makes 500,500, so the H100 is right. A GPU works when it has computed something and
+# you have checked the result.
 #
 # Which of these did you see?
 # ---------------------------
@@ -61,7 +61,7 @@ borrow one from Google.
 #    * - ``False``, then ``Found no NVIDIA driver``
 #      - On a cluster, you may be on its login node: do what the next row says. On your
 #        own computer, type ``nvidia-smi`` in a terminal. If it isn't found (on Windows,
-#        it's in ``C:\Windows\System32``), install the driver (on Ubuntu with ``sudo
+#        look in ``C:\Windows\System32``), install the driver (on Ubuntu with ``sudo
 #        ubuntu-drivers install``), and restart. If it works, but not *in your
 #        container*, start that with ``docker run --gpus all`` or ``apptainer exec
 #        --nv``.
@@ -144,8 +144,8 @@ if torch.cuda.is_available():
 # can't install it. You do that once, or the person who looks after the computer does.
 #
 # The :term:`compute capability` is NVIDIA's number for a generation of GPUs. An H100
-# has 9.0, and a T4, which is four years older, has 7.5. And GPUs are counted from 0, so
-# ``"cuda:0"`` is the first one.
+# has 9.0, and an older T4 has 7.5. GPUs are counted from 0, so ``"cuda:0"`` is the
+# first one.
 
 # folded: The sum again, on the H100, the H200 and the computer that built this page
 

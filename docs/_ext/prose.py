@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ROW = r'"[^"]+"|[^\s"/@]+'
-WHAT = rf"(median|rate) ({ROW})|(speedup|share) ({ROW}) ?/ ?({ROW})|(sum) ((?:{ROW})(?: \+ (?:{ROW}))+)"
-REQUEST = re.compile(rf"([a-z0-9-]+) (?:{WHAT}) @([a-z0-9-]+)")
+ROW, AT = r'"[^"]+"|[^\s"/@]+', "@([a-z0-9-]+)"
+PAIR = rf"(speedup|share) ({ROW})(?: {AT})? ?/ ?({ROW})"
+WHAT = rf"(median|rate) ({ROW})|{PAIR}|(sum) ((?:{ROW})(?: \+ (?:{ROW}))+)"
+REQUEST = re.compile(rf"([a-z0-9-]+) (?:{WHAT}) {AT}")
 FORMS = (
     """expected: BENCH median|rate "ROW" @MACHINE, or speedup|share "ROW"/"ROW", or sum "ROW" + "ROW" in its place"""
 )
@@ -75,6 +77,7 @@ def timing(request: str, of: dict[str, str], find: Callable[[str, str], list[Jud
         An experiment, what of it, and where: ``vector-add median "NumPy, new result" @cpu``. ``rate`` is bytes or
         operations a second. ``speedup "GPU"/"NumPy"`` says how many times faster the first row is than the second, and
         ``share "kernel"/"library"`` what part of the second one's speed the first row reaches.
+        ``speedup "GPU" @nvidia-h100/"NumPy" @cpu`` compares rows of two machines.
         ``sum "read" + "clean"`` is the time of several rows together.
         ``@gpu`` and ``@cpu`` mean the newest record of such a machine, a fresh one if there is one.
     of
@@ -85,20 +88,34 @@ def timing(request: str, of: dict[str, str], find: Callable[[str, str], list[Jud
     found = REQUEST.fullmatch(" ".join(request.split()))
     if not found:
         raise ValueError(f"{request!r} asks for no number; {FORMS}")
-    bench, what, machine = found[1], found[2] or found[4] or found[7], found[9]
+    bench, what, machine = found[1], found[2] or found[4] or found[8], found[10]
     if bench not in of:
         raise ValueError(f"there is no experiment {bench!r}; there are: {', '.join(sorted(of)) or 'none'}")
-    asked = found[8].split(" + ") if found[8] else (found[3] or found[5], found[6])
+    asked = found[9].split(" + ") if found[9] else (found[3] or found[5], found[7])
     labels = [row.strip('"') for row in asked if row]
-    candidates = [entry for entry in find(of[bench], bench) if is_meant(entry[0], machine)]
+    places = [(found[6], labels[:1]), (machine, labels[1:])] if found[6] else [(machine, labels)]
+    rows: list[Timing] = []
+    entries: list[Judged] = []
+    for place, some in places:
+        if not (part := rows_on(place, bench, some, find(of[bench], bench))):
+            return Number(MISSING)
+        entries.append(part[0])
+        rows += part[1]
+    says = [[f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}", *why] for record, _, why in entries]
+    state = "stale" if any(state == "stale" for _, state, _ in entries) else entries[0][1]
+    return Number(value(what, rows), "; ".join(chain(*says)), entries[0][0].machine, state)
+
+
+def rows_on(machine: str, bench: str, labels: list[str], judged: list[Judged]) -> tuple[Judged, list[Timing]] | None:
+    """Return the newest record of a machine that has all these rows, a fresh one if there is one, and the rows."""
+    candidates = [entry for entry in judged if is_meant(entry[0], machine)]
     candidates.sort(key=lambda entry: entry[1] == "stale")
-    for record, state, reasons in candidates:
-        rows = [row for label in labels if (row := row_of(record, bench, label))]
+    for entry in candidates:
+        rows = [row for label in labels if (row := row_of(entry[0], bench, label))]
         if len(rows) == len(labels):
-            title = "; ".join([f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}", *reasons])
-            return Number(value(what, rows), title, record.machine, state)
+            return entry, rows
     refuse_unknown(bench, labels, [record for record, state, _ in candidates if state != "stale"])
-    return Number(MISSING)
+    return None
 
 
 def is_meant(record: Record, machine: str) -> bool:

@@ -33,9 +33,9 @@ borrow one from Google.
 #    True
 #    500500.0
 #
-# There are 500 pairs that add up to 1000 (0 + 1000, 1 + 999, and so on), and the 500 in
-# the middle is left over. That makes 500,500, so the H100 is right. A GPU works when it
-# has computed something and you have checked the result.
+# There are 500 pairs that add up to 1000, and the 500 in the middle is left over. That
+# makes 500,500, so the H100 is right. A GPU works when it has computed something and
+# you have checked the result.
 #
 # Which of these did you see?
 # ---------------------------
@@ -51,21 +51,25 @@ borrow one from Google.
 #    * - ``True`` and ``500500.0``
 #      - Your GPU works. See below whether *your program* uses it.
 #    * - ``No module named 'torch'``
-#      - Type ``python -m pip install torch``, and try again.
+#      - In a virtual environment (``python3 -m venv gpu``, then ``source
+#        gpu/bin/activate``; on Windows as in :doc:`/install`), type ``python -m pip
+#        install torch``, and try again.
 #    * - ``False``, then ``Torch not compiled with CUDA enabled``
 #      - This PyTorch is for the CPU alone. If you have a card from NVIDIA, type the
 #        command below. On a Mac, or with another maker's card, open *Your GPU is from
 #        AMD, Intel or Apple*, further down. If you have no GPU, borrow one (below).
 #    * - ``False``, then ``Found no NVIDIA driver``
 #      - On a cluster, you may be on its login node: do what the next row says. On your
-#        own computer, type ``nvidia-smi`` in a terminal. If it isn't found, install the
-#        driver (on Ubuntu with ``sudo ubuntu-drivers install``), and restart. If it
-#        works, but not *in your container*, start that with ``docker run --gpus all``
-#        or ``apptainer exec --nv``.
+#        own computer, type ``nvidia-smi`` in a terminal. If it isn't found (on Windows,
+#        look in ``C:\Windows\System32``), install the driver (on Ubuntu with ``sudo
+#        ubuntu-drivers install``), and restart. If it works, but not *in your
+#        container*, start that with ``docker run --gpus all`` or ``apptainer exec
+#        --nv``.
 #    * - ``False``, then ``No CUDA GPUs are available``
 #      - You're not where the GPU is. On a cluster, ask for a job with one: ``srun -p
 #        <partition> --gres=gpu:1 -t 30 --pty bash``. On your own computer, type ``unset
-#        CUDA_VISIBLE_DEVICES``.
+#        CUDA_VISIBLE_DEVICES`` (on Windows ``Remove-Item Env:CUDA_VISIBLE_DEVICES`` in
+#        PowerShell, ``set CUDA_VISIBLE_DEVICES=`` in cmd), and start Python again.
 #    * - ``False``, then ``The NVIDIA driver on your system is too old``
 #      - Take a PyTorch for an older CUDA, with the command below, or install a newer
 #        driver.
@@ -75,8 +79,8 @@ borrow one from Google.
 #    * - anything else
 #      - Paste it on :doc:`the doctor's page </doctor>`, which knows its likely causes.
 #
-# This is the command. Its last part is the version of CUDA, here 13.0. For 12.6, write
-# ``cu126``:
+# This is the command, for the environment in which your program runs. Its last part is
+# the version of CUDA, here 13.0. For 12.6, write ``cu126``:
 #
 # .. code-block:: bash
 #
@@ -140,8 +144,8 @@ if torch.cuda.is_available():
 # can't install it. You do that once, or the person who looks after the computer does.
 #
 # The :term:`compute capability` is NVIDIA's number for a generation of GPUs. An H100
-# has 9.0, and a T4, which is four years older, has 7.5. And GPUs are counted from 0, so
-# ``"cuda:0"`` is the first one.
+# has 9.0, and an older T4 has 7.5. GPUs are counted from 0, so ``"cuda:0"`` is the
+# first one.
 
 # folded: The sum again, on the H100, the H200 and the computer that built this page
 
@@ -162,12 +166,15 @@ except (AssertionError, RuntimeError) as error:
 #
 #     Driver Version: 580.159.04     CUDA Version: 13.0
 #
-# This CUDA version is the newest that your *driver* can run. The other one,
+# This CUDA version is the one that your *driver* was made for. The other one,
 # ``torch.version.cuda``, is the CUDA that came along inside *PyTorch*. In other words,
 # the driver says how much it can understand, and PyTorch says which language it speaks.
 # For example, if ``nvidia-smi`` says 13.0 and PyTorch says 12.6, nothing is wrong,
-# because a driver understands older versions, too. With 12.4 and 13.0, PyTorch warns
-# you that the driver is too old, and says ``False``.
+# because a driver understands older versions, too. Nor is it with 12.4 and 12.6,
+# because `only the number before the point counts`__. But with 12.4 and 13.0, PyTorch
+# warns you that the driver is too old, and says ``False``.
+#
+# __ https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
 #
 # Many guides tell you to install the :term:`CUDA toolkit` first. You don't need it,
 # unless you compile CUDA C++ yourself.
@@ -186,10 +193,12 @@ except (AssertionError, RuntimeError) as error:
 #
 # You don't have to find the fault yourself. Our doctor is a single file that asks all
 # these questions. It changes nothing on your computer, and sends nothing anywhere. Get
-# it from :doc:`its page </doctor>`, and run it where your program runs:
+# it from :doc:`its page </doctor>`, and run it where your program runs. (The first line
+# is only for a computer far away.)
 #
 # .. code-block:: bash
 #
+#     scp gpu-doctor.pyz USER@ADDRESS:  # copies it into your home folder there
 #     python3 gpu-doctor.pyz
 #
 # It prints a check mark for yes, a cross for no, and a dot if a question doesn't apply
@@ -199,7 +208,7 @@ except (AssertionError, RuntimeError) as error:
 
 # folded: What it prints about your colleague's laptop
 # The doctor can also judge a computer that isn't there, from a file of facts about it.
-# Of yours, print(gpu_doctor.examine().text()) gives you the report from Python.
+# On your own computer, print(gpu_doctor.examine().text()) prints its report.
 
 from gpu_doctor import case, examine
 
@@ -310,9 +319,11 @@ def sum_on(device):
 # Our checker passes another ``sum_on``, which fails in the ways that you have seen, so
 # you need no GPU.
 #
-# Put your answer where the dots are, and run ``firstlight try 01_find_your_gpu.py``
-# (see *Run it yourself*, below). Then paste both functions into a program of yours, and
-# call ``best_device(sum_on)``.
+# Download this page as a script, from *Run it yourself*, below. (In a clone it's in
+# ``examples/1_setup``.) Put your answer where the dots are, and run ``firstlight try
+# 01_find_your_gpu.py`` in its folder. That checks your answer, and runs nothing else of
+# the page. If ``firstlight`` isn't installed, type the longer line that you find there.
+# Then paste both functions into a program of yours, and call ``best_device(sum_on)``.
 
 
 def best_device(sum_on): ...

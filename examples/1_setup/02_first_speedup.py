@@ -369,8 +369,8 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # could a card whose memory delivers ``bandwidth`` bytes a second add two vectors of
 # ``n`` numbers in ``seconds``? A number has ``itemsize`` bytes: 4 in ``float32``, and 8
 # in ``float64``. (Leave the caches aside, which hold small vectors.) Put your answer
-# where the dots are, and run ``firstlight try 02_first_speedup.py``. It answers in
-# about a second.
+# where the dots are, and run ``firstlight try 02_first_speedup.py``, which checks it.
+# (The script, and the whole line to type, are under *Run it yourself*, below.)
 
 
 def possible(n, seconds, bandwidth, itemsize=4): ...

@@ -390,8 +390,7 @@ plt.show()
 # smallest number of warps with which none of the SM's ``schedulers`` ever has nothing
 # to do. Each warp belongs to one scheduler, and there are no half warps.
 #
-# Put your answer where the dots are, and run ``firstlight try 03_what_is_a_gpu.py``
-# (see *Run it yourself*, below). It runs only what the exercise needs.
+# Put your answer where the dots are, and run ``firstlight try 03_what_is_a_gpu.py``.
 
 
 def warps_needed(wait, work, schedulers): ...

@@ -34,11 +34,7 @@ and ``.cpu`` promise, and you'll write programs that are right on both computers
 # - If ``x`` is there already, you get ``x`` *itself*.
 #
 # That's all, and ``x.cpu()`` is short for ``x.to("cpu")``, as ``x.cuda()`` is for
-# ``x.to("cuda")``. Would you change your guess?
-#
-# On the cluster, each ``total.cpu()`` makes a copy, and you get ``[1, 2, 3]``. On the
-# laptop there is nothing to copy. So your colleague's list holds ``total`` itself,
-# three times, and at the end ``total`` is 3: ``[3, 3, 3]``.
+# ``x.to("cuda")``. Would you change your guess? We'll run your colleague's loop below.
 #
 # Copy this
 # ---------
@@ -62,6 +58,16 @@ result = tensor + ones  # all on one device
 print(result.cpu().numpy())  # back to NumPy
 
 # %%
+# A model is different, because it moves *itself*, and you needn't keep anything
+# (:doc:`/tutorials/2_devices/05_moving_a_model`):
+#
+# .. code-block:: python
+#
+#    model = torch.nn.Linear(5, 1)
+#    model.to(device)  # moves the model itself
+#    x = torch.ones(8, 5).to(device)  # returns a tensor: keep it
+#    print(model(x).device)
+#
 # Move it, and look
 # -----------------
 #
@@ -126,7 +132,7 @@ plt.show()
 # --------------------
 #
 # Here's your colleague's loop again, and this time it keeps a second list. **What will
-# that one hold?**
+# the two lists hold?**
 
 total = torch.zeros(1)
 kept, copies = [], []
@@ -138,7 +144,9 @@ print("kept:  ", [int(number) for number in kept])
 print("copies:", [int(number) for number in copies])
 
 # %%
-# You can ask Python whether two names mean the same tensor:
+# On the laptop there's nothing to copy. So ``kept`` holds ``total`` *itself*, three
+# times, and at the end ``total`` is 3. On the cluster, each ``total.cpu()`` makes a
+# copy, so your list is right. You can ask Python whether two names mean one tensor:
 
 print("total.cpu() is total:", total.cpu() is total)
 print("with copy=True:", total.to("cpu", copy=True) is total)
@@ -147,10 +155,7 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # With ``copy=True`` you always get a copy, so the second list is right on every
 # computer. (``total.clone()`` copies, too.) Ask for a copy if you keep a tensor and go
 # on changing it. Otherwise write ``.to(device)`` wherever you like, without an ``if``.
-#
-# A *model* is different: ``model.to(device)`` moves the model itself
-# (:doc:`/tutorials/2_devices/05_moving_a_model`). For other lines, such as ``print``,
-# see :doc:`/copies_and_waits`.
+# (For other lines, such as ``print``, see :doc:`/copies_and_waits`.)
 #
 # Choose the device once
 # ----------------------
@@ -166,9 +171,8 @@ print(chosen)
 # Older programs have this line, and so do many of our pages. It finds GPUs of NVIDIA
 # and AMD (PyTorch calls both ``"cuda"``). On a computer with a GPU of Apple or Intel,
 # it takes the CPU. So in new programs, write the three lines under *Copy this*, if your
-# PyTorch is 2.6 or newer. Either way,
-# *print* what was chosen. If your program falls back to the CPU, you won't get an
-# error. It will just be slow.
+# PyTorch is 2.6 or newer. Either way, *print* what was chosen. If your program falls
+# back to the CPU, you won't get an error. It will just be slow.
 #
 # A new tensor is on the CPU unless you say ``device=``. So say it. On an H100, 67
 # million ones were made in :timing:`moving median "made there"
@@ -295,6 +299,9 @@ print("copied:", copied)
 # the GPU, and make them ``float32`` on the way. Do that, unless you need the digits:
 # NumPy's ``float64`` is slow on most GPUs, half as fast as ``float32`` on one like the
 # H100, and doesn't work at all on Apple's (:doc:`/tutorials/2_devices/13_precision`).
+# If your detector counts in integers, do it as well. PyTorch won't take their mean, and
+# on a CPU it can't even add two tensors of ``uint16``. (``float32`` holds whole numbers
+# exactly up to ``2**24``, nearly 17 million.)
 #
 # The way back is ``.numpy()``. Like ``from_numpy``, it doesn't copy. So a tensor on a
 # GPU answers ``can't convert cuda:0 device type tensor to numpy``, and you have to call
@@ -311,8 +318,8 @@ print(weights.detach().cpu().numpy())
 # ``.detach().cpu().numpy()`` works on every device: let go of the gradient, come to the
 # CPU, become an array. (A type that NumPy lacks, such as ``bfloat16``, has to become
 # another one first, with ``.to(torch.float32)``. For one number, write ``x.item()``.)
-# But remember ``[3, 3, 3]``. If the tensor was on the CPU already, none of these three
-# makes a copy.
+# But remember your colleague's list. If the tensor was on the CPU already, none of
+# these three makes a copy.
 
 # folded: Does a move change a number? There and back again, on an odd size
 
@@ -337,8 +344,7 @@ print("transpose, there and back: equal, bit for bit")
 # numbers as a NumPy array of ``float64`` that stays as it is when ``x`` changes. The
 # tensor may have a gradient, or a type that NumPy doesn't know, such as ``bfloat16``.
 #
-# Put your answer where the dots are, and run ``firstlight try 01_moving.py``. It
-# answers in about a second.
+# Put your answer where the dots are, and run ``firstlight try 01_moving.py``.
 
 
 def snapshot(x): ...

@@ -210,21 +210,29 @@ except RuntimeError as error:
 #    * - a step with
 #      - two cores
 #      - H100
+#      - speed-up
 #    * - the small network, 1 picture
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
 #        @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=1"
+#        @nvidia-h100-80gb-hbm3 / "small, CPU/cpu/n=1" @cpu-amd-epyc`
 #    * - the small network, 256 pictures
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=256" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=256"
 #        @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"
+#        @nvidia-h100-80gb-hbm3 / "small, CPU/cpu/n=256" @cpu-amd-epyc`
 #    * - the large network, 8 pictures
 #      - :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"
+#        @nvidia-h100-80gb-hbm3 / "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #
-# Divide, and compare with your guess. (Two cores are an easy opponent. We let the H100
-# compete with 16 in :doc:`/tutorials/2_devices/17_training_a_cnn`.)
+# The last column is the second divided by the third. Compare it with your guess. (Two
+# cores are an easy opponent. We let the H100 compete with 16 in
+# :doc:`/tutorials/2_devices/17_training_a_cnn`.)
 #
 # With a single picture, the H100 *lost*. Was it busy with the arithmetic? Then its time
 # should grow with the number of pictures. But 256 pictures took it only a little longer
@@ -395,9 +403,11 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # -----------------------
 #
 # Look at the H100's epoch with 256 pictures again, in the last row of its tab. It had
-# six steps, and our first table says that a step takes :timing:`training-a-cnn median
-# "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. Multiply: the six steps are less
-# than half of the epoch. **What else took time?** Write down a guess.
+# six steps. By our first table, they take :timing:`training-a-cnn sum "small,
+# GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small,
+# GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
+# @nvidia-h100-80gb-hbm3`, which is less than half of the epoch. **What else took
+# time?** Write down a guess.
 #
 # The first suspect is the loader. So let it load, and train nothing:
 
@@ -460,9 +470,8 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 # - use the cross-entropy as its loss;
 # - return the loss of each batch, in a list of Python's numbers.
 #
-# Put your answer where the dots are, and run ``firstlight try 02_training_loop.py``. It
-# takes a second. The checker has no GPU, but a device that notices what you didn't
-# move.
+# Put your answer where the dots are, and run ``firstlight try 02_training_loop.py``.
+# The checker has no GPU, but a device that notices what you didn't move.
 
 
 def train_anywhere(model, batches, device): ...

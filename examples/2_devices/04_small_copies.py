@@ -210,8 +210,9 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 # anyway. Far above it, a bigger copy gains little.
 #
 # Let's work it out twice. The first line is an example. It takes a latency of ``10e-6``
-# seconds, a round number that we chose, and the rate on paper of :term:`PCIe` 4, the
-# slot of many GPUs. The second line takes the two numbers from above:
+# seconds, a round number that we chose, and the rate on paper of :term:`PCIe` 4,
+# because many GPUs are in such a slot. (The H100's is PCIe 5, with twice that rate.)
+# The second line takes the two numbers from above:
 
 from firstlight.timing.specs import spec
 
@@ -222,8 +223,8 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
 # On the way to the H100, the half-bandwidth size is about 87 kB, or some 1,100 events.
-# (That's less than in the example, because an ordinary copy reaches only a part of the
-# rate on paper.) So a batch of a hundred, which feels big, still spends most of its
+# (That's less even than in the example, because an ordinary copy reaches only a part of
+# the rate on paper.) So a batch of a hundred, which feels big, still spends most of its
 # time on the walk. If you have heard the advice to *batch your transfers*, you now know
 # how big a :term:`batch` should be for the copies' sake: several times :math:`n_{1/2}`.
 #
@@ -238,10 +239,9 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 # left. That's still worth doing. It also changes the answer to our question. By the
 # formula, copies of a hundred events walk 41 times, and a walk to the H100 took
 # :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
-# That adds up to a fraction of what collecting took beside it: :timing:`collecting
-# median "np.stack" @nvidia-h100-80gb-hbm3`. So here a hundred *are* enough, until you
-# collect in a cheaper way: write each event into one array that you allocated
-# beforehand.
+# That adds up to a fraction of what collecting took beside it. So here a hundred *are*
+# enough, until you collect in a cheaper way: write each event into one array that you
+# allocated beforehand.
 #
 # Does the formula hold?
 # ----------------------
@@ -273,7 +273,9 @@ for some in (1, 8, 64, 512, 4096):
 # apart. For all events at once it predicts nearly a third more than the
 # :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that they
 # took, because we got our bandwidth from 64 MiB, and in smaller copies the bytes flow
-# faster. (The first row varies. Nearly half of its tries took a fifth less.)
+# faster. To an H200, the 64 MiB took even longer, so there the formula predicts nearly
+# half as much again. (The first row varies. On the H100, nearly half of its tries took
+# a fifth less.)
 #
 # On the AMD EPYC, which has no GPU, the last rows took only a fraction of what we
 # predicted. All our events fit into the processor's own small and fast memory, its
@@ -324,8 +326,7 @@ for some in (1, 8, 64, 512, 4096):
 # order in which they came. A detector may run for days, so send a batch as soon as it
 # is full.
 #
-# Put your answer where the dots are, and run ``firstlight try 04_small_copies.py``. It
-# runs only what the exercise needs, and answers in about a second.
+# Put your answer where the dots are, and run ``firstlight try 04_small_copies.py``.
 
 
 def collect(detector, size, send): ...

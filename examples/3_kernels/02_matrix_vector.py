@@ -319,7 +319,8 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 #
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
 # With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],
-# wait=True)``.
+# wait=True)``. We haven't done that yet, so whether it beats a row a thread is for you
+# to find out.
 
 
 @cuda.jit

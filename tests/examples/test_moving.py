@@ -75,6 +75,23 @@ def test_the_loop_at_the_top_gives_the_two_lists(capsys) -> None:
         assert capsys.readouterr().out == said
 
 
+def test_a_model_moves_itself_and_meets_its_batch_there(capsys) -> None:
+    _, lines, *_ = re.findall(r"code-block:: python\n#?\n((?:(?:#   )? .*\n)+)", (EXAMPLES / PAGE).read_text("utf-8"))
+    exec(lines.replace("#    ", ""), {"torch": torch, "device": torch.device("meta")})
+    assert capsys.readouterr().out == "meta\n"
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int32])
+def test_counts_become_float32_and_have_a_mean_only_then(dtype) -> None:
+    counts = np.array([1, 2**15 + 1], dtype=dtype)
+    assert torch.tensor(counts, dtype=torch.float32).mean() == 2**14 + 1
+    with pytest.raises(RuntimeError, match="mean"):
+        torch.from_numpy(counts).mean()
+    if dtype == np.uint16:
+        with pytest.raises(NotImplementedError, match="UInt16"):
+            _ = torch.from_numpy(counts) + torch.from_numpy(counts)
+
+
 def test_what_was_kept_is_what_the_page_says(page) -> None:
     assert [int(value) for value in page["kept"]] == [3, 3, 3]
     assert [int(value) for value in page["copies"]] == [1, 2, 3]

@@ -55,6 +55,8 @@ both = (record("nvidia-h200", GPU), record("cpu-amd-epyc", CPU))
         ("vector-add rate torch @cpu", "200 kFLOP/s", "cpu-amd-epyc"),
         ('vector-add speedup torch/"NumPy, new result" @gpu', "148 ×", "nvidia-h200"),
         ('vector-add speedup "NumPy, new result" / torch @cpu', "0.5 ×", "cpu-amd-epyc"),
+        ('vector-add speedup torch @gpu / "NumPy, new result" @cpu', "74.1 ×", "nvidia-h200"),
+        ("vector-add speedup torch @nvidia-h100/torch @cpu", "not recorded yet", ""),
         ('vector-add sum "NumPy, new result" +\n torch @cpu', "15.0 ms", "cpu-amd-epyc"),
         ('vector-add share "NumPy, new result" / torch @cpu', "50 %", "cpu-amd-epyc"),
         ('vector-add share "NumPy, new result" / torch @gpu', "0.68 %", "nvidia-h200"),
@@ -85,6 +87,13 @@ def test_a_request_finds_its_number(request_, text, machine):
 def test_what_cannot_be_answered_is_refused_in_words(request_, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         ask(request_, *both)
+
+
+def test_two_machines_are_both_named_and_an_old_record_of_either_makes_the_number_old():
+    old = (record("cpu-amd-epyc", CPU), "stale", ["recorded with older code"])
+    found = ask("vector-add speedup torch @gpu / torch @cpu", record("nvidia-h200", GPU), old)
+    assert (found.text, found.state) == ("37 ×", "stale")
+    assert found.title == "NVIDIA-H200, 2026-05-01; CPU-AMD-EPYC, 2026-05-01; recorded with older code"
 
 
 def test_rows_of_two_sizes_have_no_speed_up():

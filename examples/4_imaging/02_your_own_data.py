@@ -181,15 +181,15 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 #
 # (The file of the first line is at the end of this page. :doc:`/install` says how to
 # download less: for one image you need no GPU.) ``--of 0`` is ``tclean``'s
-# ``field="0"``, and ``--dish 12``, in metres, is its ``pbcor=True``: sources far from
-# the centre would be too faint. Cell, size, mask and threshold are chosen from the
-# data. The command is for one small field in total intensity, so no mosaics and no
-# polarization.
+# ``field="0"``. Cell, size, mask and threshold are chosen from the data. The command is
+# for one small field in total intensity, so no mosaics and no polarization.
 #
 # Look at ``images/my.png`` first. The map to publish is ``my.restored.fits``, in
 # Jy/beam. It's what ``tclean`` calls ``.image``, and the map on the right above is one.
-# It opens in CARTA and DS9, and ``importfits`` takes it back to CASA. (:ref:`At the end
-# <tclean-words>` is a list of all files, and of ``tclean``'s words and ours.)
+# Sources far from its centre are too faint. Because of ``--dish 12``, in metres,
+# ``my.pbcor.fits`` has that corrected, as with ``pbcor=True``. Both open in CARTA and
+# DS9, and ``importfits`` takes them back to CASA. (:ref:`At the end <tclean-words>` is a
+# list of all files, and of ``tclean``'s words and ours.)
 #
 # Should you believe it?
 # ----------------------

@@ -188,8 +188,8 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 # Jy/beam. It's what ``tclean`` calls ``.image``, and the map on the right above is one.
 # Sources far from its centre are too faint. Because of ``--dish 12``, in metres,
 # ``my.pbcor.fits`` has that corrected, as with ``pbcor=True``. Both open in CARTA and
-# DS9, and ``importfits`` takes them back to CASA. (:ref:`At the end <tclean-words>` is a
-# list of all files, and of ``tclean``'s words and ours.)
+# DS9, and ``importfits`` takes them back to CASA. (:ref:`At the end <tclean-words>` is
+# a list of all files, and of ``tclean``'s words and ours.)
 #
 # Should you believe it?
 # ----------------------

@@ -16,6 +16,14 @@ SHOWN = (
     "browser", "clock", "lib_torch", "lib_numba", "lib_numba_cuda", "lib_numpy",
 )  # fmt: skip
 
+MEANINGS = {
+    "fresh": "nothing has changed since",
+    "drifted": "the code that was timed is the same, but something around it isn't",
+    "partial": "some of its timings are missing",
+    "stale": "the code that was timed has changed",
+    "orphan": "the page is gone",
+}
+
 
 class Machines(SphinxDirective):
     """``.. machines::`` lists every machine that has a record."""
@@ -44,9 +52,20 @@ class Machines(SphinxDirective):
         caption = f"What was recorded on {newest.facts['device_name']}"
         table = Table(caption, ("page", "recorded", "state", "why"), tuple(rows)).drop_columns().html()
         table = re.sub(r'(?<=<th scope="row">)(browser/)?([^<]+)', link, table)
-        said = f"Pages on record: {len(rows)}, fresh: {[state for _, state, _ in records].count('fresh')}"
-        section += [card, *folded([nodes.raw("", table, format="html")], said)]
+        section += [card, *folded([nodes.raw("", table, format="html")], summary([state for _, state, _ in records]))]
         return section
+
+
+def summary(states: list[str]) -> str:
+    """Return how many records there are, and how many of them are in which state, in words.
+
+    Examples
+    --------
+    >>> summary(["stale", "fresh", "fresh"])
+    '3 pages on record: 2 fresh (nothing has changed since), 1 stale (the code that was timed has changed)'
+    """
+    counted = [f"{states.count(state)} {state} ({means})" for state, means in MEANINGS.items() if state in states]
+    return f"{len(states)} page{'s' * (len(states) > 1)} on record: {', '.join(counted)}"
 
 
 def link(page: re.Match[str]) -> str:

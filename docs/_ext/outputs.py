@@ -114,7 +114,7 @@ def recorded_figure(records: list[Record], key: str) -> str:
     having = sorted((one for one in records if key in one.figures), key=lambda one: one.facts["device_kind"] == "cpu")
     for newest in having[:1]:
         said = escape(f"Drawn in the recorded run on {ran_on(newest)}")  # of measurements, or a model only
-        return f'<figure class="fl-figure">{newest.figures[key]}<figcaption>{said}</figcaption></figure>'
+        return f'<figure class="fl-figure" tabindex="0">{newest.figures[key]}<figcaption>{said}</figcaption></figure>'
     return ""
 
 

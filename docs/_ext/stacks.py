@@ -65,7 +65,9 @@ class Stacks(SphinxDirective):
         with mpl.rc_context(STYLE):
             figure = draw(runs, self.options["stays"].split("; "), self.options["title"])
         plt.close(figure)
-        return [nodes.raw("", f'<figure class="fl-figure">{as_svg(figure, bench)}</figure>', format="html")]
+        return [
+            nodes.raw("", f'<figure class="fl-figure" tabindex="0">{as_svg(figure, bench)}</figure>', format="html")
+        ]
 
     def stack(self, text: str, record: Record, bench: str) -> Stack:
         """Return the run that a paragraph describes."""

@@ -239,4 +239,4 @@ def svg(columns: list[Column], bench: str) -> str:
         figure = draw(series, bench)
     plt.close(figure)
     # Salted with all it shows: a page may draw an experiment twice, and its ids have to differ.
-    return f'<figure class="fl-figure">{as_svg(figure, str(figure.get_label()))}</figure>\n'
+    return f'<figure class="fl-figure" tabindex="0">{as_svg(figure, str(figure.get_label()))}</figure>\n'

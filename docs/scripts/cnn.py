@@ -1,6 +1,7 @@
-"""Train a small convolutional network on the CPU and on a GPU, with batches of several sizes; draw the losses.
+"""Train a small CNN on the CPU and on a GPU, with batches of several sizes.
 
-``python cnn.py --tensorboard`` also writes the losses for TensorBoard (pip install tensorboard).
+``python cnn.py --tensorboard`` also writes the losses for TensorBoard
+(``python -m pip install tensorboard``).
 """
 
 import sys
@@ -14,7 +15,7 @@ from torch.utils.data import DataLoader, TensorDataset, random_split
 
 
 class CNN(nn.Module):
-    """Two convolutions, each followed by a pooling, and a linear layer that finds out its own input size."""
+    """Two convolutions with pooling, and a linear layer that finds its input size."""
 
     def __init__(self, classes=10):
         super().__init__()
@@ -50,15 +51,18 @@ def train(model, loader, device, epochs=3):
 def accuracy(model, loader, device):
     """Return the share of pictures that are named rightly."""
     model.eval()
-    right = sum((model(x.to(device)).argmax(1) == y.to(device)).sum().item() for x, y in loader)
+    right = 0
+    for x, y in loader:
+        right += (model(x.to(device)).argmax(1) == y.to(device)).sum().item()
     return right / len(loader.dataset)
 
 
-# 1,797 pictures of 8 × 8. For CIFAR10: torchvision.datasets.CIFAR10, and Conv2d(3, …).
+# 1,797 pictures of 8 × 8. For CIFAR10: torchvision.datasets.CIFAR10, Conv2d(3, …).
 digits = load_digits()
 pictures = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
 data = TensorDataset(pictures, torch.tensor(digits.target))
-train_set, test_set = random_split(data, [0.8, 0.2], generator=torch.Generator().manual_seed(0))
+seeded = torch.Generator().manual_seed(0)
+train_set, test_set = random_split(data, [0.8, 0.2], generator=seeded)
 
 devices = [torch.device("cpu")] + [torch.device("cuda")] * torch.cuda.is_available()
 for batch in (16, 64, 256):
@@ -66,12 +70,13 @@ for batch in (16, 64, 256):
         torch.manual_seed(0)
         loader = DataLoader(train_set, batch, shuffle=True)
         model = CNN()
-        model(pictures[:1])  # the lazy layer makes its weights when it sees a picture, and train() needs them
+        model(pictures[:1])  # the lazy layer makes its weights, which train() needs
         model.to(device)
         train(model, loader, device, epochs=1)  # the first epoch also warms up
         losses, seconds = train(model, loader, device)
         right = accuracy(model, DataLoader(test_set, 256), device)
-        print(f"{device}, batches of {batch:3}: {len(losses) / seconds:6.0f} batches/s, {right:.1%} right")
+        rate = len(losses) / seconds
+        print(f"{device}, {batch:3} a batch: {rate:6.0f} batches/s, {right:.1%} right")
         plt.plot(torch.linspace(1, 4, len(losses)), losses, label=f"{device}, {batch}")
         if "--tensorboard" in sys.argv:
             from torch.utils.tensorboard import SummaryWriter

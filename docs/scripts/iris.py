@@ -1,4 +1,4 @@
-"""Train a network to tell three kinds of iris apart, on a GPU if there is one; test it on flowers it has not seen."""
+"""Train a network to tell three kinds of iris apart, on a GPU if there is one."""
 
 import time
 
@@ -13,7 +13,10 @@ class Network(nn.Module):
 
     def __init__(self, inputs=4, hidden=(8, 9), outputs=3):
         super().__init__()
-        self.hidden = nn.Sequential(nn.Linear(inputs, hidden[0]), nn.ReLU(), nn.Linear(*hidden), nn.ReLU())
+        self.hidden = nn.Sequential(
+            nn.Linear(inputs, hidden[0]), nn.ReLU(),
+            nn.Linear(*hidden), nn.ReLU(),
+        )  # fmt: skip
         self.out = nn.Linear(hidden[1], outputs)
 
     def forward(self, flowers):
@@ -22,14 +25,18 @@ class Network(nn.Module):
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 iris = load_iris()
-split = train_test_split(iris.data, iris.target, test_size=0.2, random_state=33, stratify=iris.target)
-x, x_test = (torch.tensor(part, dtype=torch.float32, device=device) for part in split[:2])
-y, y_test = (torch.tensor(part, device=device) for part in split[2:])  # whole numbers: CrossEntropyLoss wants int64
+split = train_test_split(
+    iris.data, iris.target, test_size=0.2, random_state=33, stratify=iris.target
+)
+x, x_test = (torch.tensor(a, dtype=torch.float32, device=device) for a in split[:2])
+# These stay whole numbers: CrossEntropyLoss wants int64.
+y, y_test = (torch.tensor(a, device=device) for a in split[2:])
 
 torch.manual_seed(32)
 model = Network().to(device)
 print("on the device:", all(p.device.type == device.type for p in model.parameters()))
-optimizer, criterion = torch.optim.Adam(model.parameters(), lr=0.01), nn.CrossEntropyLoss()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+criterion = nn.CrossEntropyLoss()
 
 losses = []
 began = time.perf_counter()
@@ -39,8 +46,9 @@ for _ in range(100):
     loss.backward()
     optimizer.step()
     losses.append(loss.detach())
-losses = torch.stack(losses).tolist()  # reads all of them at once, and so waits for the device
-print(f"{time.perf_counter() - began:.3f} s on {device}, loss {losses[0]:.2f} to {losses[-1]:.2f}")
+losses = torch.stack(losses).tolist()  # reads all at once, and waits for the device
+seconds = time.perf_counter() - began
+print(f"{seconds:.3f} s on {device}, loss {losses[0]:.2f} to {losses[-1]:.2f}")
 
 model.eval()
 with torch.no_grad():

@@ -1,7 +1,7 @@
 """Fit an image to one channel of a data cube, on a GPU if there is one.
 
-``python one_channel.py`` simulates a sky; ``python one_channel.py logo_cube.npz`` takes the cube of MPoL's tutorials,
-which is at https://zenodo.org/records/4498439.
+``python one_channel.py`` simulates a sky; ``python one_channel.py logo_cube.npz`` takes
+the cube of MPoL's tutorials, which is at https://zenodo.org/records/4498439.
 """
 
 import sys
@@ -21,13 +21,14 @@ print("device:", device)
 coords = GridCoords(cell_size=0.03, npix=180)
 if len(sys.argv) > 1:
     cube, channel = np.load(sys.argv[1]), 4
-    u, v = (1e3 * cube[name][channel] for name in ("uu", "vv"))  # from kilo-lambda to lambda
+    u, v = (1e3 * cube[name][channel] for name in ("uu", "vv"))  # they are in kλ
     weight, re, im = (cube[name][channel] for name in ("weight", "data_re", "data_im"))
 else:
-    from firstlight.imaging.simulate import Ring, channels, observe, uv_track, with_noise
+    from firstlight.imaging import simulate
 
-    sky = [Ring(0.25, radius=0.6, width=0.2)]  # Jy and arcsec
-    made = with_noise(observe(sky, uv_track(n_times=8), channels(230e9, 5e8, 1)), 0.01, seed=1)
+    sky = [simulate.Ring(0.25, radius=0.6, width=0.2)]  # Jy and arcsec
+    track, channels = simulate.uv_track(n_times=8), simulate.channels(230e9, 5e8, 1)
+    made = simulate.with_noise(simulate.observe(sky, track, channels), 0.01, seed=1)
     u, v, weight, data = made.uu[0], made.vv[0], made.weight[0], made.data[0]
     re, im = data.real, data.imag
 
@@ -47,10 +48,11 @@ for _ in range(config["epochs"]):
     loss = chi2 + prior
     loss.backward()
     optimizer.step()
-    history.append(loss.detach())  # not .item(): that would wait for the GPU in each iteration
+    history.append(loss.detach())  # .item() would wait for the GPU each time
 
 history = torch.stack(history).tolist()
-print(f"reduced chi²: {chi2.item():.3f} of the averages in {dataset.mask.sum().item()} cells")
+cells = dataset.mask.sum().item()
+print(f"reduced chi²: {chi2.item():.3f} of the averages in {cells} cells")
 print(f"flux: {coords.cell_size**2 * sky_cube.sum().item():.3f} Jy")
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")

@@ -1,8 +1,8 @@
-"""Train a network on several GPUs: each takes a part of every batch, and after each step they add up their gradients.
+"""Train a network on several GPUs: each takes a part of every batch.
 
     torchrun --standalone --nproc-per-node 2 several_gpus.py
 
-starts two processes, one for each GPU; ``python several_gpus.py`` trains on one. Without a GPU they compute on the CPU.
+starts two processes, one for each GPU; ``python several_gpus.py`` trains on one.
 """
 
 import os
@@ -13,12 +13,14 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
-number = int(os.environ.get("LOCAL_RANK", 0))  # torchrun tells each process which one it is,
-processes = int(os.environ.get("WORLD_SIZE", 1))  # and how many there are
+# torchrun tells each process which one it is, and how many there are.
+number = int(os.environ.get("LOCAL_RANK", 0))
+processes = int(os.environ.get("WORLD_SIZE", 1))
 cuda = torch.cuda.is_available()
 device = torch.device(f"cuda:{number}" if cuda else "cpu")
 if processes > 1:
-    dist.init_process_group("nccl" if cuda else "gloo", device_id=device if cuda else None)
+    own = device if cuda else None
+    dist.init_process_group("nccl" if cuda else "gloo", device_id=own)
 
 torch.manual_seed(0)  # the same data and weights in every process
 x = torch.rand(4096, 8)
@@ -35,7 +37,8 @@ for epoch in range(5):
     sampler.set_epoch(epoch)  # or the order would be the same in all epochs
     for part, wanted in loader:
         optimizer.zero_grad()
-        criterion(model(part.to(device)), wanted.to(device)).backward()  # here the gradients are averaged
+        loss = criterion(model(part.to(device)), wanted.to(device))
+        loss.backward()  # here the gradients are averaged
         optimizer.step()
 
 with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Choose devices, train with a trainer that moves model and batches, and see whether a GPU is really faster."""
+"""Train with a trainer that moves model and batches, and see if a GPU is faster."""
 
 import time
 
@@ -8,7 +8,8 @@ from torch import nn
 
 def try_gpu(i=0):
     """Return GPU number i, or the CPU if there is none of that number."""
-    return torch.device("cuda", i) if i < torch.cuda.device_count() else torch.device("cpu")
+    there = i < torch.cuda.device_count()
+    return torch.device("cuda", i) if there else torch.device("cpu")
 
 
 def try_all_gpus():
@@ -24,8 +25,8 @@ class Trainer:
         self.device = device or try_gpu()
 
     def prepare_model(self, model, batch):
-        """Move the model, then make its optimizer; a lazy layer has weights only after it has seen a batch."""
-        model(batch[0][:1])
+        """Move the model, then make its optimizer."""
+        model(batch[0][:1])  # a lazy layer has weights only after it has seen a batch
         self.model = model.to(self.device)  # a module moves in place
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=self.lr)
 
@@ -51,7 +52,7 @@ class Trainer:
 
 
 def seconds_of_product(x, calls=3):
-    """Return the seconds of x @ x: the same product each time, after a first one, and waited for."""
+    """Return the seconds of x @ x, after a first one, and waited for."""
 
     def wait():
         if x.is_cuda:
@@ -64,7 +65,7 @@ def seconds_of_product(x, calls=3):
         product = x @ x
     wait()  # without it, a GPU would only have been asked
     seconds = (time.perf_counter() - began) / calls
-    assert torch.isfinite(product).all()  # squaring the result again and again overflows
+    assert torch.isfinite(product).all()  # squaring the result each time overflows
     return seconds
 
 
@@ -74,11 +75,13 @@ torch.manual_seed(0)
 x = torch.randn(1000, 3)
 y = x @ torch.tensor([[2.0], [-3.4], [1.0]]) + 4.2
 net = nn.Sequential(nn.LazyLinear(1))
-losses = Trainer(max_epochs=3).fit(net, list(zip(x.split(100), y.split(100), strict=True)))
+batches = list(zip(x.split(100), y.split(100), strict=True))
+losses = Trainer(max_epochs=3).fit(net, batches)
 print("loss after each epoch:", *(f"{loss:.2g}" for loss in losses))
 print("the weights are on", net[0].weight.device, net[0].weight.detach().cpu().numpy())
 
 side = 10_000 if torch.cuda.is_available() else 1_000
 for device in dict.fromkeys([torch.device("cpu"), *try_all_gpus()]):
     t = seconds_of_product(torch.rand(side, side, device=device))
-    print(f"{side:,} × {side:,} on {device}: {t:.3g} s, {2 * side**3 / t / 1e12:.2f} TFLOP/s")
+    rate = 2 * side**3 / t / 1e12
+    print(f"{side:,} × {side:,} on {device}: {t:.3g} s, {rate:.2f} TFLOP/s")

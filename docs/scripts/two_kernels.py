@@ -1,6 +1,6 @@
-"""Add two vectors, and multiply a matrix by a vector, with kernels of your own; check and time both.
+"""Add two vectors, and multiply a matrix by a vector, with kernels of your own.
 
-Without an NVIDIA GPU, set NUMBA_ENABLE_CUDASIM=1: then the kernels run in Numba's simulator, small, slow, and right.
+Without an NVIDIA GPU, set NUMBA_ENABLE_CUDASIM=1: then they run in Numba's simulator.
 """
 
 import math
@@ -24,7 +24,7 @@ def add_vectors(a, b, u):
 def rows_times_vector(m, v, u):
     row = cuda.grid(1)
     if row < m.shape[0]:
-        total = float32(0)  # a plain 0.0 is a float64, and every step would be computed in it
+        total = float32(0)  # a plain 0.0 is a float64, and so would be every step
         for column in range(m.shape[1]):
             total += m[row, column] * v[column]
         u[row] = total
@@ -57,11 +57,14 @@ for n in (5466, 33_554_433):
         print(f"    {1e6 * t:.1f} µs: {12 * n / t / 1e9:.0f} GB/s")
 
 n, m = (500, 20) if SIMULATED else (100_000, 100)
-blocks = math.ceil(n / threads)  # 98 of 1,024 for 100,000 rows: each multiprocessor gets several, one after another
-matrix, vector = rng.standard_normal((n, m), dtype=np.float32), rng.standard_normal(m, dtype=np.float32)
+blocks = math.ceil(n / threads)  # 98 of 1,024 for 100,000 rows
+matrix = rng.standard_normal((n, m), dtype=np.float32)
+vector = rng.standard_normal(m, dtype=np.float32)
 expected = matrix.astype(np.float64) @ vector
-for order in "CF":  # by rows, as NumPy lays it, and by columns, so that neighbouring threads read neighbours
-    there = [cuda.to_device(x) for x in (np.asarray(matrix, order=order), vector, np.zeros(n, np.float32))]
+# By rows, as NumPy lays it, and by columns: then neighbouring threads read neighbours.
+for order in "CF":
+    laid = np.asarray(matrix, order=order)
+    there = [cuda.to_device(x) for x in (laid, vector, np.zeros(n, np.float32))]
     rows_times_vector[blocks, threads](*there)
     error = np.abs(there[2].copy_to_host() - expected).max()
     assert error < 1e-5 * m, error

@@ -248,7 +248,9 @@ print("scores is on", scores.device)
 # median "copy, new memory" @nvidia-h100-80gb-hbm3`. To bring them there from the CPU's
 # memory took :timing:`moving median "from the host" @nvidia-h100-80gb-hbm3`, and if
 # they were there already, ``.to`` took :timing:`moving median "there already"
-# @nvidia-h100-80gb-hbm3`.
+# @nvidia-h100-80gb-hbm3`. (The table below calls some moves :term:`launch-bound`,
+# because the GPU waits for the CPU. But a CPU that makes or copies the numbers isn't
+# busy with launches, so fewer of them wouldn't help.)
 #
 # .. dropdown:: The exceptions: single numbers go with every device
 #

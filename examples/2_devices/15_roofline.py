@@ -380,7 +380,8 @@ plt.show()
 # :timing:`roofline median "match, converting" @nvidia-h100-80gb-hbm3`. That is the work
 # of one careless ``.float()``. Without it, the step is :timing:`roofline speedup
 # match/"match, converting" @nvidia-h100-80gb-hbm3` as fast, and no better card would
-# have helped.
+# have helped. (The table calls it *launch-bound*, because the GPU waited for the CPU.
+# It wasn't for launches, though: the CPU had to convert the matrix and copy it.)
 #
 # The other three don't come near any roof. The taper took :timing:`roofline median
 # taper @nvidia-h100-80gb-hbm3`, the FFT :timing:`roofline median FFT

@@ -471,11 +471,14 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # out. One suspect is our odd size. With 8,191 numbers, rows don't begin where a sector
 # does, so many sectors are written by two blocks, a part by each.
 #
-# Here are all our measurements, after two of other people's. (The TITAN Xp *wrote* its
-# numbers, and boxes of 8 come nearer to that.) NumPy adds up numbers on the CPU, which
-# has boxes, too. On most CPUs, 16 numbers fit into one.
+# Here are two measurements of other people's, and all of ours are in the fold. (The
+# TITAN Xp *wrote* its numbers, and boxes of 8 come nearer to that.) In our table, NumPy
+# adds up numbers on the CPU, which has boxes, too. On most CPUs, 16 numbers fit into
+# one.
 #
 # .. measured-by-others:: stride16-t4 stride16-titanxp
+
+# folded: All our measurements, on each computer
 
 bench.show()
 

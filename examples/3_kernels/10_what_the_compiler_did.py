@@ -592,12 +592,12 @@ print(f"{totals['counted_sum']:g} with while. Instructions aren't time.")
 # %%
 # Solution
 # --------
-#
-# Why is the unsigned counter a problem? In Numba, unsigned plus unsigned is a
-# ``uint64``. No integer type can hold all of its numbers and all of ``int64``, so Numba
-# compares the two as ``float64``, at each step.
 
 # solution
+
+# Why is the unsigned counter a problem? In Numba, unsigned plus unsigned is a uint64.
+# No integer type can hold all of its numbers and all of int64, so Numba compares the
+# two as float64, at each step.
 
 
 @cuda.jit

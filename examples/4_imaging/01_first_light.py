@@ -643,10 +643,10 @@ print("   stay on the CPU.")
 # %%
 # Solution
 # --------
-#
-# From strong to weak, and stop at the first image that leaves nothing above 5 σ.
 
 # solution
+
+# From strong to weak, and stop at the first image that leaves nothing above 5 σ.
 
 
 def find_sky_solution(data):

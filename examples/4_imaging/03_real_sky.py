@@ -270,9 +270,11 @@ if disk_file:
 # %%
 
 # measured figure
-fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.4), layout="constrained")
-fig.set_label("Empty axes: the file of CI Tau is not here.")
+fig = plt.figure(figsize=(9.6, 3.4) if disk_file else (9.6, 1), layout="constrained")
+fig.suptitle("The file of CI Tau is not here.")
+fig.set_label("Nothing is drawn: the file of CI Tau is not here.")
 if disk_file:
+    axes = fig.subplots(1, 3)
     pair = {"before": before, "after": after}
     for ax, (name, one) in zip(axes[1:], pair.items(), strict=True):
         extent = one.coords.img_ext
@@ -315,9 +317,11 @@ plt.show()
 # %%
 
 # measured figure
-fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
-fig.set_label("Empty axes: the file of CI Tau is not here.")
+fig = plt.figure(figsize=(7, 3.2) if disk_file else (7, 1), layout="constrained")
+fig.suptitle("The file of CI Tau is not here.")
+fig.set_label("Nothing is drawn: the file of CI Tau is not here.")
 if disk_file:
+    ax = fig.subplots()
     gains = cured.phases
     phases = np.degrees(np.angle(gains.values))
     phases[np.isinf(gains.error)] = np.nan  # where an antenna had too little signal

@@ -401,8 +401,10 @@ bench.show()
 from firstlight.display import BLUE, GREY, ORANGE, PURPLE
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+ax.set(xscale="log", yscale="log", xlabel="time, ms")
+ax.margins(x=0.25, y=0.1)
 spent = {name: 1e3 * bench[name].median for name in error}
-colours = {"cell": ORANGE, "NUFFT": BLUE, "direct": PURPLE}
+colours, labels = {"cell": ORANGE, "NUFFT": BLUE, "direct": PURPLE}, []
 for name, point in {x: (spent[x], typical[x]) for x in error}.items():
     marker, fill = ("s", "none") if "GPU" in name else ("o", None)
     colour = next(colours[way] for way in colours if way in name)
@@ -410,18 +412,24 @@ for name, point in {x: (spent[x], typical[x]) for x in error}.items():
     ax.plot([point[0]] * 2, [point[1], error[name]], color=colour, marker="", lw=1.5)
     ax.plot(point[0], error[name], "_", color=colour, ms=9)
     below = 3 if typical[name] > depth else -11  # clear of the dashed line
-    ax.annotate(name, point, (9, below), textcoords="offset points", size=10)
+    at = {"xytext": (9, below), "textcoords": "offset points", "size": 10}
+    labels.append(ax.annotate(name, point, **at))
 ax.axhline(depth, color=GREY, ls="--")
 right = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
-ax.annotate("noise of the image", (1, depth), **right)
-ax.set(xscale="log", yscale="log", xlabel="time, ms")
+noise_line = ax.annotate("noise of the image", (1, depth), **right)
 ax.set_ylabel("error / peak (dot: rms, dash: largest)")
-ax.margins(x=0.25, y=0.1)
 ax.spines[["top", "right"]].set_visible(False)
 typically = typical["nearest cell"] / depth
 ax.set_title(
     f"The nearest cell errs by {typically:.1f} × the noise, a NUFFT by less than eps"
 )
+fig.draw_without_rendering()  # from here on, each label knows its place
+taken = [noise_line.get_window_extent()]
+for label in labels:  # away from the dashed line, until it hides no other label
+    while any(label.get_window_extent().overlaps(box) for box in taken):
+        x, y = label.xyann
+        label.xyann = x, y + (3 if y > 0 else -3)
+    taken.append(label.get_window_extent())
 fig.set_label(
     f"Error against time. The noise is {depth:.1%} of the peak; the nearest cell is "
     f"off by {error['nearest cell']:.0%} at most. The NUFFT falls steeply, to "
@@ -436,10 +444,10 @@ plt.show()
 # :timing:`dirty-image median "NUFFT 1e-4" @cpu-amd-epyc`. With twelve digits it took
 # :timing:`dirty-image median "NUFFT 1e-12" @cpu-amd-epyc`, so eight more digits cost
 # about as much as the first four. The nearest cell was the fastest, and the only one
-# whose error exceeds the noise all over the image. (In the figure, with the H100's
-# rows, there is less noise, and the error of 2 × 2 cells exceeds it, too.) No later
-# step can take that error out again. So on a CPU, *take the NUFFT, and ask for more
-# digits than you need.*
+# whose error exceeds the noise all over the image. (The H100 had more rows, so there
+# was less noise, and the error of 2 × 2 cells exceeds it, too.) No later step can take
+# that error out again. So on a CPU, *take the NUFFT, and ask for more digits than you
+# need.*
 #
 # And on a GPU? A computer with an H100 had 90,300 rows. On its 16 CPU cores the direct
 # sum took about :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`, and the

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # one more than the colours: pairs do not come again soon
 
 # Figures are read on telephones, too.
-STYLE: Any = {"font.size": 11, "font.family": "sans-serif", "figure.figsize": (5.6, 3.8)}
+STYLE: Any = {"font.size": 11, "font.family": "sans-serif", "figure.titlesize": 12, "figure.figsize": (5.6, 3.8)}
 
 Series = Mapping[str, Sequence[Timing]]
 

@@ -5,7 +5,8 @@
 ``simulated``
     A simulator ran the kernel, and its time says nothing about a GPU.
 ``launch-bound``
-    The call takes longer than the device needs for its work: most of it is launching.
+    The call takes longer than the device needs for its work: the device waits for the host, mostly for launches. If the
+    host copies or converts the numbers first, it waits for that.
 ``cpu-contended``
     A row of the CPU that had less than a core: other programs ran meanwhile, or the call slept.
 ``few``

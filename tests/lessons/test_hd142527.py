@@ -3,7 +3,6 @@
 from importlib.resources import files
 from unittest.mock import Mock
 
-import astropy.utils.data
 import pytest
 
 from firstlight.lessons import hd142527
@@ -24,12 +23,12 @@ def test_what_tclean_made_is_small_and_agrees_with_what_is_said_of_it():
 def test_files_that_have_changed_are_refused(tmp_path, monkeypatch):
     other = tmp_path / "other"
     other.write_bytes(b"404")
-    monkeypatch.setattr(astropy.utils.data, "download_file", lambda *address, **how: str(other))
+    monkeypatch.setattr(hd142527, "download_file", lambda *address, **how: str(other))
     with pytest.raises(ValueError, match="not the set of gpuvmem"):
         hd142527.download(tmp_path)
 
 
 def test_a_download_that_breaks_off_raises_what_the_page_waits_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(astropy.utils.data, "download_file", Mock(side_effect=TimeoutError("timed out")))
+    monkeypatch.setattr(hd142527, "download_file", Mock(side_effect=TimeoutError("timed out")))
     with pytest.raises(OSError, match="timed out"):
         hd142527.download(tmp_path)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from astropy.utils.data import download_file  # type: ignore[import-untyped]
 
 from firstlight.imaging._types import Real
 
@@ -40,8 +41,6 @@ def download(folder: Path) -> Path:
     >>> download(Path("data"))  # doctest: +SKIP
     PosixPath('data/hd142.ms')
     """
-    from astropy.utils.data import download_file
-
     ms, digest = folder / "hd142.ms", hashlib.sha256()
     for table, endings in _TABLES.items():
         (ms / table).mkdir(parents=True)

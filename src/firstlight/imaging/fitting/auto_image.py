@@ -194,10 +194,10 @@ def image(
         scale, quiet = scale / chi2, _SCALED
     grows = field is None and mask is None and _WIDER * found.coords.npix <= ADVISED_PIXELS
     if grows and UNEXPLAINED in str(found.quality):
-        wider, less = make(vis, wider=_WIDER)
+        wider, wider_chi2 = make(vis, wider=_WIDER)
         runaway = wider.quality.has_excess and wider.quality.flux > EXCESS * found.quality.flux  # of artefacts
-        if less - 1 < _MUCH_BETTER * (chi2 - 1) and not runaway:
-            said = f"chi² is {less:.3g} in this field, and {chi2:.3g} in one {_WIDER} times as narrow"
+        if wider_chi2 - 1 < _MUCH_BETTER * (chi2 - 1) and not runaway:
+            said = f"chi² is {wider_chi2:.3g} in this field, and {chi2:.3g} in one {_WIDER} times as narrow"
             found = replace(wider, choices=(*wider.choices, said))
     if scale == 1:
         return found
@@ -221,11 +221,11 @@ def _image(
     hertz = np.nan_to_num(vis.frequency, nan=1.0)[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
     vis, left_out = leave_out_intra_site(vis)
-    asked, width = choose_grid(vis, field, cell_size, device, wider)
+    grid, reason = choose_grid(vis, field, cell_size, device, wider)
     if mask:
-        asked, width = grid_with_mask(asked, width, mask, asked=field is not None)
+        grid, reason = grid_with_mask(grid, reason, mask, asked=field is not None)
     for finer in (1, 2):  # pixels of a fifth of a beam show the position of a bright point too coarsely
-        coords = GridCoords(asked.cell_size / finer, asked.npix * finer)
+        coords = GridCoords(grid.cell_size / finer, grid.npix * finer)
         problem, beam, scaled_vis, unit = whiten(vis, coords, device)
         where, noise = _mask_of(problem, beam, scaled_vis, mask)
         crop, centre, cropped_coords = crop_to_mask(where, coords)
@@ -241,8 +241,8 @@ def _image(
     residual, chi2 = _residual_and_chi2(problem, model, parameters)
     dynamic_range = dynamic_range_of(residual, where, model, beam, coords)
     model_vis = model_visibilities(model, scaled_vis, coords)
-    quiet, told = is_noise(residual, where), (residual, coords, chi2, dynamic_range)
-    cause = diagnose(scaled_vis, model_vis, *told, noise_limited=quiet, parameters=parameters)
+    is_quiet, fit = is_noise(residual, where), (residual, coords, chi2, dynamic_range)
+    cause = diagnose(scaled_vis, model_vis, *fit, noise_limited=is_quiet, parameters=parameters)
     limited = cause is not None and cause[0] in _LIMITED
     if limited and (outside := source_outside(scaled_vis, model_vis, residual, coords)):
         cause = "doubtful", outside
@@ -275,7 +275,7 @@ def _image(
         quality=quality,
         choices=(
             *left_out,
-            f"field {field_width:.3g} {angle}, {coords.npix} pixels of {cell_size:g} {angle}: {width}",
+            f"field {field_width:.3g} {angle}, {coords.npix} pixels of {cell_size:g} {angle}: {reason}",
             f"the mask, where emission is allowed, covers {beams:.0f} beams of {major:.3g} × {minor:.3g} {angle}, "
             f"{where.mean():.0%} of the field, {'as given' if mask else 'where the data show a source'}{doubt}",
             f"total variation {TV_STRENGTH:g} times the noise of the gradient; {len(images) - 2 + fraction:.2g} "
@@ -350,4 +350,4 @@ def _assess(
 
 def _noise_text(noise: float) -> str:
     """Return what the residuals of the source were compared with."""
-    return "noise" if noise == 1 else f"as those beside it, {noise:.2g} times the noise that the weights promise"
+    return "noise" if noise == 1 else f"as those beside it, {noise:.2g} times the expected noise"

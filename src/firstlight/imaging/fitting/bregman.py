@@ -24,18 +24,20 @@ def bregman_iterations(
 
     With ``stop_at_noise`` they end by the discrepancy principle, or when the residuals no longer shrink.
     """
-    likelihood, images, smallest = problem.likelihood_of(data, problem.inverse_hann), [], math.inf
+    likelihood, images, residual_rms = problem.likelihood_of(data, problem.inverse_hann), [], math.inf
     parameters = problem.initial_parameters(mask, len(data))
     what = "image" if len(data) == 1 else f"{len(data)} images of simulated noise"
     for iteration in range(max_iterations):
         parameters = problem.fit(likelihood, parameters, TV_STRENGTH, f"{what}, iteration {iteration + 1}")
         pixels = softplus_pixels(parameters)
         image = problem.best_fit_scale(pixels, data) * pixels
-        previous, smallest = smallest, rms(problem.residual_image(image)[mask])
-        if stop_at_noise and smallest > 0.98 * previous:
-            break
+        if stop_at_noise:
+            residual = problem.residual_image(image)
+            previous, residual_rms = residual_rms, rms(residual[mask])
+            if residual_rms > 0.98 * previous:
+                break
         images.append(image)
-        if stop_at_noise and _residuals_are_noise(problem.residual_image(image), image, mask):
+        if stop_at_noise and _residuals_are_noise(residual, image, mask):
             break
         likelihood.replace(data + likelihood.residuals(hann_smooth(image)).cpu().numpy())
     return images

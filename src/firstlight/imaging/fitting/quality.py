@@ -68,8 +68,9 @@ class Quality:
     >>> quality.verdict, round(quality.chi2_off, 2)
     ('converged', 0.32)
     >>> print(assess(0.97, 100_000, 0.2, 0.9, 3.9, (0.44, 0.2, 0.01)))
-    reduced chi² 0.97 (-9.5 σ from 1); residuals 0.20 of the noise in the source, 0.90 beside it, 3.9 σ at most
-    flux 0.44 Jy; the shortest baselines see 0.2 ± 0.01 Jy, if only its bright parts are real: ... 0.24 Jy (120%) more
+    reduced chi²: 0.97, -9.5 σ from 1
+    residuals: 0.20 times the expected noise in the source, 0.90 times beside it, 3.9 σ at most
+    flux: 0.44 Jy; the shortest baselines see 0.2 ± 0.01 Jy, if only its bright parts are real: ... 0.24 Jy (120%) more
     over-fitted: the residuals are quieter than noise: check the weights, or take a larger λ
     doubtful: the flux is not what the shortest baselines see: take a narrower field
     """
@@ -98,12 +99,13 @@ class Quality:
     def __str__(self) -> str:
         """Return a summary of a few lines."""
         lines = [
-            f"reduced chi² {self.chi2:.5g} ({self.chi2_off:+.1f} σ from 1); residuals {self.inside:.2f} of the noise "
-            f"in the source, {self.outside:.2f} beside it, {self.largest:.1f} σ at most",
+            f"reduced chi²: {self.chi2:.4g}, {self.chi2_off:+.1f} σ from 1",
+            f"residuals: {self.inside:.2f} times the expected noise in the source, {self.outside:.2f} times beside it, "
+            f"{self.largest:.1f} σ at most",
         ]
         if self.verdict != "not calibrated":
             seen = f"{self.short_flux:.4g} ± {self.short_error:.1g} Jy, if only its bright parts are real"
-            lines.append(f"flux {self.flux:.4g} Jy; the shortest baselines see {seen}{self._difference()}")
+            lines.append(f"flux: {self.flux:.4g} Jy; the shortest baselines see {seen}{self._difference()}")
         return "\n".join(lines + [f"{verdict}: {message}" for verdict, message in self.faults])
 
     def _difference(self) -> str:

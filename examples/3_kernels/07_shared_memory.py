@@ -723,7 +723,7 @@ plt.show()
 
 
 def patched(T, R):
-    wider = T + 1  # or what a warp stores in a_tile would meet in one bank
+    wider = T + 1  # or half a warp would store in the same bank of a_tile
 
     @cuda.jit
     def product(a, b, c):

@@ -55,9 +55,9 @@ share what one of them has fetched.
 # ask for numbers that lie a whole row apart. (Line 0 already has the ``while`` of
 # line 2.)
 #
-# Even beside line 1, the library is :timing:`shared-memory speedup "torch"/"first try"
-# @nvidia-h100-80gb-hbm3` as fast: was that your guess? **And lines 1 and 2 load the
-# same numbers. Why is one of them so much faster?** Let's begin with line 1.
+# The library is :timing:`shared-memory speedup "torch"/"first try"
+# @nvidia-h100-80gb-hbm3` as fast as line 1: was that your guess? **But lines 1 and 2
+# load the same numbers. Why is one of them so much faster?** Let's begin with line 1.
 #
 # __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
 
@@ -112,18 +112,19 @@ def column_along_x(a, b, c):
 # them load, and one multiplies and adds. Nearly all the others work out where ``a[row,
 # k]`` lies, because ``k`` might be negative, as in ``a[row, -1]``. With ``while`` it
 # can't be, and 30 instructions are left for *four* steps, which the compiler wrote out
-# in a row. (In the tile of line 3, both give the same. :doc:`Ask the compiler
+# in a row. (In the tile of line 3, both loops give the same. :doc:`Ask the compiler
 # </tutorials/3_kernels/10_what_the_compiler_did>` before you rewrite a loop.)
 #
 # In each clock cycle, a multiprocessor has four *slots*: it can start one instruction
-# for each of four :term:`warps <warp>`. If all of them multiply and add, you get the
-# :spec:`H100 SXM fp32` on the data sheet. (That's two operations.) With one in 36, at
-# most 67 / 36 = 1.9 is left, and line 1 reached :timing:`shared-memory rate "first
-# try" @nvidia-h100-80gb-hbm3`. So it was busy, with instructions that compute nothing.
+# for each of four :term:`warps <warp>`. If all of them multiply and add, which counts
+# as two operations, you get the :spec:`H100 SXM fp32` on the data sheet. With one in
+# 36, at most 67 / 36 = 1.9 is left, and line 1 reached :timing:`shared-memory rate
+# "first try" @nvidia-h100-80gb-hbm3`. So it was busy, with instructions that compute
+# nothing.
 #
-# Line 2 could start 67 / 7.5 = 8.9, and reached :timing:`shared-memory rate "column
-# along x" @nvidia-h100-80gb-hbm3`. So now it *waits*, most likely for its loads. We
-# want fewer of them, and from nearby.
+# Line 2 has one in 7.5, so it could reach 67 / 7.5 = 8.9. It reached
+# :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`. So now it
+# *waits*, most likely for its loads. We want fewer of them, and from nearby.
 #
 # One page on the blackboard
 # --------------------------
@@ -372,7 +373,7 @@ for way, tiles in ways.items():
 # On the H100, the tile was :timing:`shared-memory speedup "tile"/"column along x"
 # @nvidia-h100-80gb-hbm3` as fast as line 2. Why isn't it more? For one thing, the
 # :doc:`caches </tutorials/3_kernels/06_caches>` had kept many of the numbers anyway.
-# And now the tile is a source, too.
+# And the tile has a limit of its own.
 #
 # For each multiply-add, a thread reads two numbers from its tiles. In one clock cycle,
 # shared memory hands out 32 numbers, one for each thread of a warp. Even if all 32 want
@@ -541,8 +542,7 @@ print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 #    :file: ../../figures/slots.svg
 #
 # Line 1 fills its slots with the wrong instructions. Lines 2 and 3 leave more than half
-# of them empty, so they wait. In line 4, each part is about a third. And this is what
-# each step may reach, by what it runs out of first:
+# of them empty, so they wait. In line 4, each part is about a third.
 
 # folded: How each step was timed, and the library's product through PyTorch
 
@@ -588,6 +588,8 @@ if not simulated():
             print(f"{name:>14}: {share:6.1%} of the library's rate")
 
 # %%
+# And this is what each step may reach, by what it runs out of first:
+#
 # .. list-table:: The ladder once more, in TFLOP/s
 #    :header-rows: 1
 #    :widths: 16 20 14 50
@@ -607,11 +609,11 @@ if not simulated():
 #    * - 3
 #      - :timing:`shared-memory rate "tile" @nvidia-h100-80gb-hbm3`
 #      - 11.2
-#      - shared memory: six cycles for four
+#      - shared memory: six cycles for four multiply-adds
 #    * - 4
 #      - :timing:`shared-memory rate "4 x 4 each" @nvidia-h100-80gb-hbm3`
 #      - 33.8
-#      - slots: 508 for 256
+#      - slots: 508 for 256 multiply-adds
 #    * - 5
 #      - :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`
 #      - 67
@@ -713,11 +715,12 @@ plt.show()
 #      - 1.10 ×
 #
 # (The numbers are from `his repository`__.) Wide loads need a patch: a thread's numbers
-# must lie side by side. Make the tile an array of ``(T, T, R)``, read
-# ``b_tile[k, tx, j]`` for all ``j``, and Numba's compiler makes wide loads by itself.
-# With 8 × 8 elements, it's 4 loads in place of 16 for 64 multiply-adds, 80 instructions
-# in place of 91, and 96 registers in place of 146. (From the card's memory, four
-# neighbours stay four loads, because an array may begin anywhere.)
+# must lie side by side. Make the tile an array of ``(T, T, R)``, read ``b_tile[k, tx,
+# j]`` for all ``j``, and Numba's compiler makes wide loads by itself. With 8 × 8
+# elements, it's 4 loads in place of 16 for 64 multiply-adds, 80 instructions in place
+# of 91, and 96 registers in place of 146. We have counted this, and not timed it. (From
+# the card's memory, four neighbours stay four loads, because an array may begin
+# anywhere.)
 
 # folded: The kernel with patches, counted and not timed
 
@@ -766,11 +769,11 @@ def patched(T, R):
 
 
 # %%
-# We haven't timed it. After that come the *tensor cores*, which multiply small matrices
-# in one instruction. With them, the library took :timing:`shared-memory median "torch,
-# TF32" @nvidia-h100-80gb-hbm3` on our H100, which is :timing:`shared-memory speedup
-# "torch, TF32"/"torch" @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few
-# digits </tutorials/2_devices/13_precision>`. A Numba kernel gets at them through
+# After that come the *tensor cores*, which multiply small matrices in one instruction.
+# With them, the library took :timing:`shared-memory median "torch, TF32"
+# @nvidia-h100-80gb-hbm3` on our H100, which is :timing:`shared-memory speedup "torch,
+# TF32"/"torch" @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few digits
+# </tutorials/2_devices/13_precision>`. A Numba kernel gets at them through
 # `nvmath.device`__, which multiplies two tiles for you.
 #
 # So for a plain product, call the library. Write a tile when your kernel isn't in any

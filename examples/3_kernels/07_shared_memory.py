@@ -78,8 +78,7 @@ def first_try(a, b, c):
 
 # %%
 # Each thread reads a row and a column. **For 4,096 × 4,096, how often is each number of
-# A read?** Think of all elements of :math:`C` that need it. Then look at a small
-# product, 32 × 8 times 8 × 32, whose loads we can count:
+# A read?** Here's a small product, 32 × 8 times 8 × 32, whose loads we can count:
 
 a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
 plain = trace(first_try, (1, 4), (32, 8), a, b, c)
@@ -144,8 +143,7 @@ def column_along_x(a, b, c):
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
 #
-# Here eight threads all need the same number of :math:`B`. The arrows out of memory are
-# the slow ones.
+# The arrows out of memory are the slow ones.
 #
 # The part of a matrix that hangs on the blackboard is called a *tile*. Here a block of
 # 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and down
@@ -391,18 +389,17 @@ for way, tiles in ways.items():
 # keeps them in its *registers*, which are even nearer.
 #
 # Which 4 × 4? Here it's **one element in each of 16 tiles**, so that neighbouring
-# threads still read neighbouring numbers. You see the elements of one thread in red,
-# with tiles of 8 × 8. For each step of its sum, it takes the four blue numbers of
-# :math:`A` and the four green ones of :math:`B`:
+# threads still read neighbouring numbers. The elements of one thread are red. For each
+# step of its sum, it takes the four blue numbers of :math:`A` and the four green ones
+# of :math:`B`:
 #
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
 #
 # Now in code, for ``R`` × ``R`` elements a thread. ``fetch`` brings one number into one
-# of the ``R`` tiles. ``multiply`` takes ``R`` numbers of B out of the tiles and keeps
-# them. Then it takes those of A, one after the other, and multiplies each by all that
-# it has kept. **What may this reach?** (In four steps, a warp reads 16 numbers of B one
-# by one, and 16 of A with four instructions.)
+# of the ``R`` tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each number
+# of A by all of them. **What may this reach?** (In four steps, a warp reads 16 numbers
+# of B one by one, and 16 of A with four instructions.)
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
@@ -433,9 +430,8 @@ def multiplying(T, R):
 
 
 # %%
-# Around it, the kernel is that of the tile.
 
-# folded: The kernel around it
+# folded: The kernel around it, which is that of the tile
 
 
 def register_tiled(T, R):
@@ -470,10 +466,10 @@ def register_tiled(T, R):
 # The loads take 24 cycles, and in 96 slots there are 64 multiply-adds. That's two
 # thirds of the 67, or 44.7. On the H100 it was :timing:`shared-memory rate "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` as fast as the tile. (There ``T`` was 16, so that 256 threads
-# work on 64 × 64 elements. They ask memory for half as much as before, too.)
+# @nvidia-h100-80gb-hbm3` as fast as the tile. (With ``T`` = 16, a block has 256 threads
+# and 64 × 64 elements, and asks memory for half as much.)
 
-# folded: How each step was launched and checked, and a kernel that is slower still
+# folded: How each step was launched and checked, and line 0
 
 
 @cuda.jit
@@ -686,8 +682,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# These are his next steps, for 4,096 × 4,096 numbers. **Which could you write in
-# Numba?**
+# These are his next steps. **Which could you write in Numba?**
 #
 # .. list-table:: The next steps, measured by S. Boehm on an RTX A6000
 #    :header-rows: 1
@@ -714,13 +709,13 @@ plt.show()
 #      - yes, other indices
 #      - 1.10 ×
 #
-# (The numbers are from `his repository`__.) Wide loads need a patch: a thread's numbers
-# must lie side by side. Make the tile an array of ``(T, T, R)``, read ``b_tile[k, tx,
-# j]`` for all ``j``, and Numba's compiler makes wide loads by itself. With 8 × 8
-# elements, it's 4 loads in place of 16 for 64 multiply-adds, 80 instructions in place
-# of 91, and 96 registers in place of 146. We have counted this, and not timed it. (From
-# the card's memory, four neighbours stay four loads, because an array may begin
-# anywhere.)
+# (His numbers are from `the repository`__, for 4,096 × 4,096.) Wide loads need a patch:
+# a thread's numbers must lie side by side. Make the tile an array of ``(T, T, R)``,
+# read ``b_tile[k, tx, j]`` for all ``j``, and Numba's compiler makes wide loads by
+# itself. With 8 × 8 elements, it's 4 loads in place of 16 for 64 multiply-adds, 80
+# instructions in place of 91, and 96 registers in place of 146. We have counted this,
+# and not timed it. (From the card's memory, four neighbours stay four loads, because an
+# array may begin anywhere.)
 
 # folded: The kernel with patches, counted and not timed
 
@@ -788,7 +783,7 @@ def patched(T, R):
 #     multiprocessor, and when its eight warps wait, nobody is left to work. That may be
 #     the reason.
 #
-#     On an A100, a multiprocessor starts two multiply-adds in a cycle, in place of
+#     On an A100, a multiprocessor multiplies and adds for two warps in a cycle, not for
 #     four. So by the same count a plain tile may reach a third of the card's rate, and
 #     8 × 8 elements all of it. Somebody tried, and had the same 40 loads for 32
 #     multiply-adds in his tile. It stayed below its limit by nearly a fifth, and 8 × 8

@@ -2,15 +2,15 @@
 Shared memory: how do you stop asking for the same number?
 ==========================================================
 
-You want the product of two matrices on a GPU. You write the :term:`kernel` that
-everybody writes first: one thread for each element of the result, with a loop over a
-row of :math:`A` and a column of :math:`B`. It's right. Then you call the library, as
-PyTorch does, and on the same card that's many times as fast.
+You want the product of two matrices on a GPU, so you write a :term:`kernel`: one thread
+for each element of the result, with a loop over a row of :math:`A` and a column of
+:math:`B`. It's right. Then you call the library, as PyTorch does, and on the same card
+that's many times as fast.
 
 **Write down two guesses: how many times as fast, and what does your kernel spend its
-time on?** On this page you'll climb from the first kernel towards the library, one step
-at a time. The step that you'll need for kernels of your own makes a whole block of
-threads share what one of them has fetched, and at the end you'll write it yourself.
+time on?** On this page you'll climb from that kernel towards the library, one step at a
+time. The step that you'll need for kernels of your own makes a whole block of threads
+share what one of them has fetched.
 
 **Time:** 17 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
@@ -20,53 +20,46 @@ threads share what one of them has fetched, and at the end you'll write it yours
 # The ladder
 # ----------
 #
-# Here is one product, of two matrices of 4,096 × 4,096 ``float32`` numbers, five times
-# on the same H100. The first four are kernels of this page, compiled by Numba. The
-# library is cuBLAS, called by PyTorch.
+# Here is one product, of two matrices of 4,096 × 4,096 ``float32`` numbers, six times
+# on the same H100. Numba compiled our kernels. The library is cuBLAS, called by
+# PyTorch.
 #
-# .. list-table:: One product, five times, on an H100
+# .. list-table:: One product, six times, on an H100
 #    :header-rows: 1
-#    :widths: 32 17 17 17 17
+#    :widths: 56 22 22
 #
 #    * - kernel
 #      - time
 #      - of the library
-#      - from memory
-#      - from tile
-#    * - 1: the first try
+#    * - 0: as in Numba's manual
+#      - :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`
+#      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
+#    * - 1: with neighbours along a row
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "first try"/"torch" @nvidia-h100-80gb-hbm3`
-#      - 2
-#      - 0
-#    * - 2: ``while`` in place of ``for``
+#    * - 2: and ``while`` in place of ``for``
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
-#      - 2
-#      - 0
 #    * - 3: with a *tile* of 32 × 32
 #      - :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "tile"/"torch" @nvidia-h100-80gb-hbm3`
-#      - 1/16
-#      - 2
 #    * - 4: tiles of 16 × 16, and 4 × 4 elements each
 #      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
-#      - 1/32
-#      - 1/2
 #    * - 5: the library
 #      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
 #      - 100 %
-#      - ?
-#      - ?
 #
-# The last two columns say how many numbers a thread asks for, whenever it multiplies
-# two: from memory, and from a *tile*, which you'll meet soon. The library is
-# :timing:`shared-memory speedup "torch"/"first try" @nvidia-h100-80gb-hbm3` as fast as
-# the first try: was that your guess?
+# `Numba's manual`__ writes ``i, j = cuda.grid(2)`` and ``A[i, k] * B[k, j]``. If that's
+# yours, turn ``i`` and ``j`` round before anything else, because neighbours in a warp
+# ask for numbers that lie a whole row apart. (Line 0 already has the ``while`` of
+# line 2.)
 #
-# From line 2 to line 3, a thread asks memory less often, and from line 3 to line 4 the
-# tile. So the ladder is a story of asking less often. **But lines 1 and 2 ask equally
-# often. Why is one of them so much faster?** Let's begin with line 1.
+# The library is :timing:`shared-memory speedup "torch"/"first try"
+# @nvidia-h100-80gb-hbm3` as fast as line 1: was that your guess? **But lines 1 and 2
+# load the same numbers. Why is one of them so much faster?** Let's begin with line 1.
+#
+# __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
 
 import numpy as np
 
@@ -85,8 +78,7 @@ def first_try(a, b, c):
 
 # %%
 # Each thread reads a row and a column. **For 4,096 × 4,096, how often is each number of
-# A read?** Think of all elements of :math:`C` that need it. Then look at a small
-# product, 32 × 8 times 8 × 32, whose loads we can count:
+# A read?** Here's a small product, 32 × 8 times 8 × 32, whose loads we can count:
 
 a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
 plain = trace(first_try, (1, 4), (32, 8), a, b, c)
@@ -97,8 +89,7 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
 # product, it's 4,096 times. Surely that's where the time goes?
 #
-# First, it's something else. Line 2 of the ladder asks for exactly as many numbers.
-# Only the loop counts in another way:
+# First, it's something else. Line 2 loads as much. Only its loop counts in another way:
 
 
 @cuda.jit
@@ -119,13 +110,20 @@ def column_along_x(a, b, c):
 # With ``for``, the compiler made 36 instructions for each step of this loop. Two of
 # them load, and one multiplies and adds. Nearly all the others work out where ``a[row,
 # k]`` lies, because ``k`` might be negative, as in ``a[row, -1]``. With ``while`` it
-# can't be, and 7.5 instructions are left, on average. (:doc:`Ask the compiler
-# </tutorials/3_kernels/10_what_the_compiler_did>` before you rewrite a loop of your
-# own. In the tile of line 3, both give the same instructions.)
+# can't be, and 30 instructions are left for *four* steps, which the compiler wrote out
+# in a row. (In the tile of line 3, both loops give the same. :doc:`Ask the compiler
+# </tutorials/3_kernels/10_what_the_compiler_did>` before you rewrite a loop.)
 #
-# So the first kernel was busy with instructions that compute nothing. In the second
-# one, more than a quarter of them are loads. *Now* the loads are worth a thought: we
-# want fewer of them, and from nearby.
+# In each clock cycle, a multiprocessor has four *slots*: it can start one instruction
+# for each of four :term:`warps <warp>`. If all of them multiply and add, which counts
+# as two operations, you get the :spec:`H100 SXM fp32` on the data sheet. With one in
+# 36, at most 67 / 36 = 1.9 is left, and line 1 reached :timing:`shared-memory rate
+# "first try" @nvidia-h100-80gb-hbm3`. So it was busy, with instructions that compute
+# nothing.
+#
+# Line 2 has one in 7.5, so it could reach 67 / 7.5 = 8.9. It reached
+# :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`. So now it
+# *waits*, most likely for its loads. We want fewer of them, and from nearby.
 #
 # One page on the blackboard
 # --------------------------
@@ -137,21 +135,19 @@ def column_along_x(a, b, c):
 # blackboard. Then they take the pages down, and fetch the next ones.
 #
 # In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
-# a small, fast memory inside the multiprocessor. An array there belongs to one block.
-# All its threads see it, no other block does, and it's gone when the block ends. How
-# fast is it? An H100 has 132 multiprocessors, and the shared memory of each hands out
-# 128 bytes in a clock cycle. Together that's ten times what the card's memory can send,
-# with its :spec:`H100 SXM bandwidth`.
+# a small, fast memory inside the multiprocessor. All threads of the block see it, no
+# other block does, and it's gone when the block ends. It hands out 128 bytes in a clock
+# cycle. An H100 has 132 multiprocessors, so together that's ten times the :spec:`H100
+# SXM bandwidth` of the card's memory.
 #
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
 #
-# Here eight threads work on one column of :math:`C`, and all of them need the same
-# number of :math:`B`. The arrows out of memory are the slow ones.
+# The arrows out of memory are the slow ones.
 #
 # The part of a matrix that hangs on the blackboard is called a *tile*. Here a block of
-# 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and down :math:`B`
-# in rounds, with one tile of each at a time:
+# 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and down
+# :math:`B` in rounds:
 
 # figure
 
@@ -195,8 +191,8 @@ plt.show()
 # Write it down
 # -------------
 #
-# Now in code. ``T`` is the side of a tile, and ``tiled(T)`` makes the kernel for it,
-# because the shape of a shared array has to be known when a kernel is compiled.
+# ``T`` is the side of a tile, and ``tiled(T)`` makes the kernel for it, because the
+# shape of a shared array has to be known when a kernel is compiled.
 
 
 def tiled(T):
@@ -233,28 +229,13 @@ def tiled(T):
 #
 # - *I pin up my two pages.* I fetch one number of each matrix, for the whole block.
 # - *I wait.* ``syncthreads`` is a :term:`barrier`. Nobody goes on before all threads of
-#   the block are there. Without it, I'd read from places that nobody has filled yet.
+#   the block are there, or I'd read from places that nobody has filled yet.
 # - *I copy.* I multiply a row of one tile by a column of the other. That uses ``2 * T``
 #   numbers, and I have fetched only two of them.
-# - *I wait again.* Otherwise I might take down a page that a slow neighbour still
-#   reads.
+# - *I wait again,* or I might take down a page that a slow neighbour still reads.
 # - *If a number would lie beyond the edge*, I pin up a zero, which adds nothing to any
 #   sum. Even if my own place in :math:`C` is beyond the edge, I don't leave, because
 #   the others need what I pin up.
-#
-# **What if you forget the second wait: when would you notice?** Guess, with tiles of
-# 8 × 8.
-#
-# With *k* = 8 the product is right, because there's only one round. With *k* = 32, in
-# four rounds, it's wrong, and ``trace`` says who met whom:
-#
-# .. code-block:: none
-#
-#    a_tile[0, 0]: store by thread 0 …, and load by thread 1 …
-#
-# Thread 0 was already in its next round, and had taken down a page that thread 1 still
-# wanted to copy. That's called a :term:`race`. On a GPU you might even be lucky, and
-# find out on another card.
 #
 # What does a tile save? Let's count again, with tiles of 8 × 8:
 
@@ -262,23 +243,66 @@ shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 
 # %%
-# That's an eighth. Every number that comes from memory is now used by eight threads. In
-# general, an element of :math:`C` needs :math:`k` numbers from each matrix, and with
-# tiles of side :math:`T` its thread fetches only one in :math:`T`:
+# That's an eighth. An element of :math:`C` needs :math:`k` numbers from each matrix,
+# and with tiles of side :math:`T` its thread fetches only one in :math:`T`:
 #
 # .. math::
 #
 #     \text{loads for each element} = \frac{2k}{T}.
 #
-# **So which T would you take?** It can't grow forever: a block has at most 1,024
-# threads, so 32 × 32 is the largest. With it, the kernel asks memory for only a 32nd of
-# the numbers. On the H100 it was :timing:`shared-memory speedup "tile"/"column along x"
-# @nvidia-h100-80gb-hbm3` as fast as line 2.
+# **So which T would you take?** A block has at most 1,024 threads, so 32 × 32 is the
+# largest. With it, the kernel asks memory for only a 32nd of the numbers.
 #
-# Why isn't it more? For one thing, the :doc:`caches </tutorials/3_kernels/06_caches>`
-# had kept many of the numbers by themselves. And now the tile is in the way.
+# Break it: three mistakes
+# ------------------------
+#
+# A wrong tile is often right. Three mistakes are easily made: you forget the second
+# wait, or you take ``a.shape[1] // T`` rounds, rounded down, or ``cuda.gridDim.x``, the
+# number of blocks along a row of :math:`C`. We let each of them multiply *m* × *k*
+# numbers by *k* × *n*. **Which choice of m, k and n finds all three?**
+#
+# .. list-table:: With tiles of 8 × 8
+#    :header-rows: 1
+#
+#    * - kernel
+#      - 8 × 8 × 8
+#      - 8 × 32 × 8
+#      - 8 × 33 × 8
+#      - 5 × 11 × 9
+#    * - ``product``, as above
+#      - right
+#      - right
+#      - right
+#      - right
+#    * - without the second wait
+#      - right
+#      - wrong
+#      - wrong
+#      - wrong
+#    * - ``a.shape[1] // T`` rounds
+#      - right
+#      - right
+#      - wrong
+#      - wrong
+#    * - ``cuda.gridDim.x`` rounds
+#      - right
+#      - wrong
+#      - wrong
+#      - right
+#
+# With one round of full tiles, everybody is right. Only the third finds them all.
+# **Test a tile with an odd k that's much longer than n.** And run it in ``trace``,
+# which says who met whom:
+#
+# .. code-block:: none
+#
+#    a_tile[0, 0]: store by thread 0 …, and load by thread 1 …
+#
+# Without the second wait, thread 0 had taken down a page that thread 1 still wanted to
+# copy. That's called a :term:`race`. On a GPU you might be lucky, and find out on
+# another card.
 
-# folded: For the edge, further down: two wrong numbers of rounds, tried
+# folded: The two wrong numbers of rounds
 
 
 def rounds_down(a, T):
@@ -316,7 +340,7 @@ def tiled_until(T, end):
 
 # %%
 
-# folded: Each tried on four shapes
+# folded: Each tried on these four products
 
 
 def error_of(kernel, m, k, n):
@@ -344,33 +368,40 @@ for way, tiles in ways.items():
 # Now the tile is in the way
 # --------------------------
 #
-# What does the tile wait for? Look at the last column of the ladder: for each product,
-# a thread reads two numbers from its tile. In one clock cycle, shared memory hands out
-# 32 numbers, one for each thread of a warp. So a warp waits two cycles for its two
-# numbers. Meanwhile a multiprocessor could have started a multiply-add for *eight*
-# warps, four in each cycle. So an eighth of the :spec:`H100 SXM fp32` on the data sheet
-# is left. **Divide, before you go on.**
+# On the H100, the tile was :timing:`shared-memory speedup "tile"/"column along x"
+# @nvidia-h100-80gb-hbm3` as fast as line 2. Why isn't it more? For one thing, the
+# :doc:`caches </tutorials/3_kernels/06_caches>` had kept many of the numbers anyway.
+# And the tile has a limit of its own.
 #
-# That's 8.4, and our tile reached :timing:`shared-memory rate "tile"
-# @nvidia-h100-80gb-hbm3`. (A multiplication and an addition count as two operations.)
+# For each multiply-add, a thread reads two numbers from its tiles. In one clock cycle,
+# shared memory hands out 32 numbers, one for each thread of a warp. Even if all 32 want
+# the same one, as with ``a_tile[ty, k]``, that takes a cycle. There the compiler helps:
+# it reads four neighbours with *one* instruction, which takes two cycles, as somebody
+# `counted on an H100`__. So for four multiply-adds, a warp needs four cycles for
+# ``b_tile`` and two for ``a_tile``. Six cycles have 24 slots. **What part of the 67 is
+# left?**
+#
+# A sixth, which is 11.2. Our tile reached :timing:`shared-memory rate "tile"
+# @nvidia-h100-80gb-hbm3`.
 #
 # The remedy is the same once more: fetch a number, and use it many times. If a thread
 # computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
-# keeps them in its *registers*, which are even nearer. That's half a number each time,
-# in place of two.
+# keeps them in its *registers*, which are even nearer.
 #
-# Which 4 × 4? Not a patch of neighbours, as you might think, but **one element in each
-# of 16 tiles**, so that neighbouring threads still read neighbouring numbers. Here are
-# the elements of one thread, in red, with tiles of 8 × 8. For each step of its sum, it
-# takes the four blue numbers of :math:`A` and the four green ones of :math:`B`:
+# Which 4 × 4? Here it's **one element in each of 16 tiles**, so that neighbouring
+# threads still read neighbouring numbers. The elements of one thread are red. For each
+# step of its sum, it takes the four blue numbers of :math:`A` and the four green ones
+# of :math:`B`:
 #
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
 #
 # Now in code, for ``R`` × ``R`` elements a thread. ``fetch`` brings one number into one
-# of the ``R`` tiles. ``multiply`` takes ``R`` numbers of B out of the tiles and keeps
-# them. Then it takes the numbers of A, one after the other, and multiplies each by all
-# that it has kept. **What may this reach, by the same count?**
+# of the ``R`` tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each number
+# of A by all of them. **What may this reach?** (In four steps, a warp reads 16 numbers
+# of B one by one, and 16 of A with four instructions.)
+#
+# __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
 
 @cuda.jit(device=True)
@@ -399,9 +430,8 @@ def multiplying(T, R):
 
 
 # %%
-# Around it, the kernel is that of the tile.
 
-# folded: The kernel around it
+# folded: The kernel around it, which is that of the tile
 
 
 def register_tiled(T, R):
@@ -433,42 +463,13 @@ def register_tiled(T, R):
 
 
 # %%
-# A thread needs half a number for each multiply-add, in place of two. So it may reach
-# half of the data sheet's rate, which is 33.5. On the H100 it was
-# :timing:`shared-memory rate "4 x 4 each" @nvidia-h100-80gb-hbm3`, and that's
-# :timing:`shared-memory speedup "4 x 4 each"/"tile" @nvidia-h100-80gb-hbm3` as fast as
-# the tile. (There ``T`` was 16, so that the 256 threads of a block work on 64 × 64
-# elements. That's why it asks memory for half as much, too.)
-#
-# Why isn't it 33.5?
-# ------------------
-#
-# Count *all* instructions, and not only the loads. In :doc:`the machine code
-# </tutorials/3_kernels/10_what_the_compiler_did>`, a thread runs 508 instructions in
-# each round, and 256 of them are multiply-adds. **At best, what part of the data
-# sheet's rate does that leave?**
-#
-# Half again! In each cycle, a multiprocessor has four slots: it can start one
-# instruction for each of four warps. So to reach 33.5, our kernel would have to fill
-# every slot, and keep shared memory busy in every cycle as well.
-#
-# It didn't. At the rate that we measured, and the card's full clock, a third of the
-# slots held a multiply-add. For 256 of those there are 252 other instructions, such as
-# loads and addresses, so nearly another third held one of them. **The last third stayed
-# empty**, because no warp was ready. There aren't many to choose from: a thread takes
-# 72 registers, so only 24 warps fit on a multiprocessor that has room for 64.
-#
-# What did the warps wait for? The count can't say, but there are two suspects:
-#
-# - *memory*, because a block waits at its barrier until its next numbers have come. In
-#   Nsight Compute's *Warp State Statistics*, that's *Stall Barrier* and *Stall Long
-#   Scoreboard*;
-# - *shared memory*, which was busy for two thirds of the time itself. That's *Stall
-#   Short Scoreboard* and *Stall MIO Throttle*.
-#
-# We haven't profiled this kernel yet, so we don't know which.
+# The loads take 24 cycles, and in 96 slots there are 64 multiply-adds. That's two
+# thirds of the 67, or 44.7. On the H100 it was :timing:`shared-memory rate "4 x 4 each"
+# @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "4 x 4 each"/"tile"
+# @nvidia-h100-80gb-hbm3` as fast as the tile. (With ``T`` = 16, a block has 256 threads
+# and 64 × 64 elements, and asks memory for half as much.)
 
-# folded: How each step was launched and checked, and a kernel that is slower still
+# folded: How each step was launched and checked, and line 0
 
 
 @cuda.jit
@@ -522,6 +523,22 @@ for tried in (*ladder.values(), square(4, 4)):
 print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 
 # %%
+# What does each step wait for?
+# -----------------------------
+#
+# Why isn't it 44.7? Count *all* instructions, and not only the loads. In the machine
+# code, a thread runs 508 in each round, and 256 of them multiply and add. **At best,
+# what part of the 67 does that leave?**
+#
+# Half: 33.8. So the slots run out before shared memory does. Here are the slots of all
+# our steps. A full bar is what a multiprocessor could have started at the card's full
+# clock. (At a lower one, fewer slots stayed empty.)
+#
+# .. raw:: html
+#    :file: ../../figures/slots.svg
+#
+# Line 1 fills its slots with the wrong instructions. Lines 2 and 3 leave more than half
+# of them empty, so they wait. In line 4, each part is about a third.
 
 # folded: How each step was timed, and the library's product through PyTorch
 
@@ -567,8 +584,52 @@ if not simulated():
             print(f"{name:>14}: {share:6.1%} of the library's rate")
 
 # %%
+# And this is what each step may reach, by what it runs out of first:
+#
+# .. list-table:: The ladder once more, in TFLOP/s
+#    :header-rows: 1
+#    :widths: 16 20 14 50
+#
+#    * - line
+#      - reached
+#      - at most
+#      - by the count of
+#    * - 1
+#      - :timing:`shared-memory rate "first try" @nvidia-h100-80gb-hbm3`
+#      - 1.9
+#      - slots: 36 for a multiply-add
+#    * - 2
+#      - :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`
+#      - 8.4
+#      - loads: two cycles each time, if the L1 is as fast as shared memory
+#    * - 3
+#      - :timing:`shared-memory rate "tile" @nvidia-h100-80gb-hbm3`
+#      - 11.2
+#      - shared memory: six cycles for four multiply-adds
+#    * - 4
+#      - :timing:`shared-memory rate "4 x 4 each" @nvidia-h100-80gb-hbm3`
+#      - 33.8
+#      - slots: 508 for 256 multiply-adds
+#    * - 5
+#      - :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`
+#      - 67
+#      - slots, if all multiply and add
+#
+# The library reaches three quarters of its limit, lines 1, 3 and 4 about two thirds.
+# **Only line 2 stays at a third.** So it waits for something else, most likely for
+# numbers that come from further away than the L1. That's why we needed a tile.
+#
+# And what do the tiles wait for? We haven't profiled ours. K. Sharma `has profiled a
+# plain tile`__, on an RTX 4090. Of 36.5 cycles from one instruction of a warp to the
+# next, it stood for 20.7 in the queue for shared memory, which is called *Stall MIO
+# Throttle*. With 8 elements a thread, Nsight Compute no longer complained of it. In
+# line 4 it may be something else: a thread takes 72 registers, so only 24 warps fit on
+# a multiprocessor that has room for 64.
+#
+# __ https://kapilsh.github.io/posts/learn-cutlass-the-hard-way/
 
 # folded: All times, and the same on your own GPU, in this browser
+# (with tensor cores the library is "above-roof": that roof is without them)
 bench.show()
 
 # %%
@@ -577,15 +638,16 @@ bench.show()
 #
 # At :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
 # library, our ladder ends. S. Boehm has climbed on, in `How to Optimize a CUDA Matmul
-# Kernel`__, in CUDA C++ and on an RTX A6000. His circles and our squares are alike up
-# to the tile. (*This GPU* is our H100. *Column along x* is our line 2, and *row along
-# x* the same kernel with its grid turned, so that neighbours read numbers that lie a
-# whole row apart.)
+# Kernel`__, in CUDA C++ and on an RTX A6000. Up to the tile, his circles and our
+# squares are alike. (*Row along x* is our line 0, and *column along x* line 2. This
+# step is coalescing, and only the others use a number more often. He went from 8 × 1
+# elements to 8 × 8.)
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
 # measured figure
 
+# (the repository says 4096 x 4096 by now, and 4092 was a slip)
 BOEHM = {  # operations a second, for 4092 x 4092, on an RTX A6000
     "row along x": 309.0e9,
     "column along x": 1986.5e9,
@@ -620,112 +682,129 @@ fig.set_label(
 plt.show()
 
 # %%
-# These are his next steps, for 4,092 × 4,092 numbers. Each row of the table adds one
-# thing to the row above:
+# These are his next steps. **Which could you write in Numba?**
 #
 # .. list-table:: The next steps, measured by S. Boehm on an RTX A6000
 #    :header-rows: 1
-#    :widths: 52 24 24
+#    :widths: 46 16 20 18
 #
 #    * - step
 #      - of the library
+#      - in Numba?
 #      - as fast as above
 #    * - 8 × 8 elements a thread
 #      - 69 %
+#      - yes, R = 8
 #      -
-#    * - *wide loads*: four numbers with one instruction
+#    * - *wide loads*: four numbers with one instruction, with A turned in its tile
 #      - 78 %
+#      - from shared memory
 #      - 1.14 ×
 #    * - *autotuning*: try many sizes of tiles, and take the best
 #      - 85 %
+#      - yes, a loop over T and R
 #      - 1.08 ×
 #    * - *warp tiling*: give each warp a patch of its own in the block's tile
 #      - 94 %
+#      - yes, other indices
 #      - 1.10 ×
 #
-# (The numbers are from `his repository`__.) You can see why wide loads come first: they
-# bring as many numbers with fewer instructions, and leave more slots to multiply-adds.
-#
+# (His numbers are from `the repository`__, for 4,096 × 4,096.) Wide loads need a patch:
+# a thread's numbers must lie side by side. Make the tile an array of ``(T, T, R)``,
+# read ``b_tile[k, tx, j]`` for all ``j``, and Numba's compiler makes wide loads by
+# itself. With 8 × 8 elements, it's 4 loads in place of 16 for 64 multiply-adds, 80
+# instructions in place of 91, and 96 registers in place of 146. We have counted this,
+# and not timed it. (From the card's memory, four neighbours stay four loads, because an
+# array may begin anywhere.)
+
+# folded: The kernel with patches, counted and not timed
+
+
+def patched(T, R):
+    wider = T + 1  # or half a warp would store in the same bank of a_tile
+
+    @cuda.jit
+    def product(a, b, c):
+        a_tile = cuda.shared.array((T, wider, R), np.float32)
+        b_tile = cuda.shared.array((T, T, R), np.float32)
+        mine = cuda.local.array((R, R), np.float32)
+        of_b = cuda.local.array(R, np.float32)
+        for i in range(R):
+            for j in range(R):
+                mine[i, j] = 0
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        top, left = R * T * cuda.blockIdx.y, R * T * cuda.blockIdx.x
+        for first in range(0, a.shape[1], T):
+            for i in range(R):
+                y, x = i * T + ty, i * T + tx
+                inside = top + y < a.shape[0] and first + tx < a.shape[1]
+                number = a[top + y, first + tx] if inside else np.float32(0)
+                a_tile[tx, y // R, y % R] = number
+                inside = first + ty < b.shape[0] and left + x < b.shape[1]
+                number = b[first + ty, left + x] if inside else np.float32(0)
+                b_tile[ty, x // R, x % R] = number
+            cuda.syncthreads()
+            k = 0
+            while k < T:
+                for j in range(R):
+                    of_b[j] = b_tile[k, tx, j]
+                for i in range(R):
+                    of_a = a_tile[k, ty, i]
+                    for j in range(R):
+                        mine[i, j] += of_a * of_b[j]
+                k += 1
+            cuda.syncthreads()
+        for i in range(R):
+            for j in range(R):
+                y, x = top + R * ty + i, left + R * tx + j
+                if y < c.shape[0] and x < c.shape[1]:
+                    c[y, x] = mine[i, j]
+
+    return product
+
+
+# %%
 # After that come the *tensor cores*, which multiply small matrices in one instruction.
-# On our H100, the library with tensor cores took :timing:`shared-memory median "torch,
-# TF32" @nvidia-h100-80gb-hbm3`. That's :timing:`shared-memory speedup "torch,
-# TF32"/"torch" @nvidia-h100-80gb-hbm3` as fast as without, at the price of :doc:`a few
-# digits </tutorials/2_devices/13_precision>`.
+# With them, the library took :timing:`shared-memory median "torch, TF32"
+# @nvidia-h100-80gb-hbm3` on our H100, which is :timing:`shared-memory speedup "torch,
+# TF32"/"torch" @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few digits
+# </tutorials/2_devices/13_precision>`. A Numba kernel gets at them through
+# `nvmath.device`__, which multiplies two tiles for you.
 #
 # So for a plain product, call the library. Write a tile when your kernel isn't in any
 # library, and reads the same numbers many times.
 #
 # __ https://github.com/siboehm/SGEMM_CUDA
+# __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
 #
-# .. dropdown:: Why did 8 × 8 elements gain nothing on the H100? And on an A100?
+# .. dropdown:: Why did our 8 × 8 elements gain nothing? And on an A100?
 #
-#     We expected a gain, because then 16 numbers serve for 64 multiply-adds. But such a
-#     thread needs 146 registers, so only one block of 256 threads fits on a
+#     With 146 registers a thread, only one block of 256 threads fits on a
 #     multiprocessor, and when its eight warps wait, nobody is left to work. That may be
 #     the reason.
 #
-#     On an A100, a multiprocessor does 64 multiply-adds in a clock cycle, and gets 32
-#     numbers from shared memory. So a plain tile should leave a quarter of the card's
-#     rate, and 8 × 8 elements should lose nothing. Somebody tried: the tile got a
-#     little more than that, and with 8 × 8 elements a sixth was lost after all.
+#     On an A100, a multiprocessor multiplies and adds for two warps in a cycle, not for
+#     four. So by the same count a plain tile may reach a third of the card's rate, and
+#     8 × 8 elements all of it. Somebody tried, and had the same 40 loads for 32
+#     multiply-adds in his tile. It stayed below its limit by nearly a fifth, and 8 × 8
+#     elements by a sixth.
 #
 #     .. measured-by-others:: tile-a100 eight-a100
 #
 # .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #
 #     Number ``w`` of shared memory lies in *bank* ``w % 32``, and each bank gives one
-#     number at a time. If a warp reads along a row of a tile, its numbers lie in 32
-#     banks, and all come at once. Down a column of a tile that is 32 wide, all lie in
-#     the *same* bank, and come one after the other. That's a :term:`bank conflict`. The
-#     cure is one more column, which nobody uses: then the numbers of a column lie 33
-#     apart, in 32 banks. On an H200, Nsight Compute counted 3,968 passes more for a
-#     transpose of 64 × 64 numbers with tiles 32 wide, and with tiles 33 wide none.
-#     Without a GPU, ``trace(...).bank_conflicts`` finds them.
+#     number at a time. Along a row of a tile, the numbers of a warp lie in 32 banks,
+#     and all come at once. Down a column of a tile that is 32 wide, all lie in the
+#     *same* bank, and come one after the other. That's a :term:`bank conflict`. With
+#     one more column, which nobody uses, they lie 33 apart, in 32 banks. On an H200,
+#     Nsight Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with
+#     tiles 32 wide, and with tiles 33 wide none. Without a GPU,
+#     ``trace(...).bank_conflicts`` finds them.
 #
-# Break it: the edge
-# ------------------
-#
-# Matrices in real life don't end where a tile ends. Two mistakes about the number of
-# rounds are easily made. One takes ``a.shape[1] // T``
-# rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
-# along a row of :math:`C`. We let these two, and the kernel without its second barrier,
-# multiply *m* × *k* numbers by *k* × *n*. **Which choice of m, k and n finds all three
-# mistakes?**
-#
-# .. list-table:: With tiles of 8 × 8
-#    :header-rows: 1
-#
-#    * - kernel
-#      - 8 × 8 × 8
-#      - 8 × 32 × 8
-#      - 8 × 33 × 8
-#      - 5 × 11 × 9
-#    * - ``product``, as above
-#      - right
-#      - right
-#      - right
-#      - right
-#    * - ``a.shape[1] // T`` rounds
-#      - right
-#      - right
-#      - wrong
-#      - wrong
-#    * - ``cuda.gridDim.x`` rounds
-#      - right
-#      - wrong
-#      - wrong
-#      - right
-#    * - without the second barrier
-#      - right
-#      - wrong
-#      - wrong
-#      - wrong
-#
-# In the first column everybody is right, because one round of full tiles is all it
-# takes. Only the third finds them all. **Test a tile with an odd k that's much longer
-# than n.** (A fold before *Now the tile is in the way* has the first three kernels.)
+# And here's the kernel without its second wait, which *Break it* has tried:
 
-# folded: Without the second barrier, on the same four products
+# folded: Without the second wait, on the same four products
 
 
 @cuda.jit
@@ -766,13 +845,10 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 # ---------
 #
 # You fit a model to your data by least squares, and for that you need :math:`A^T B`.
-# Both matrices have a row for each of many measurements. A kernel with tiles can do
-# without a transpose, if you choose well who fetches what.
-#
-# Make ``at_b(a, b, c)`` write ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. It
-# begins as a copy of ``product``, with ``T = 8``, which computes ``a @ b``. The sum now
-# runs down the rows of both matrices, so the tiles of :math:`A` go down the matrix, as
-# those of :math:`B` do in the picture of the three rounds.
+# Both matrices have a row for each of many measurements. Make ``at_b(a, b, c)`` write
+# ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. It begins as a copy of ``product``,
+# with ``T = 8``. The sum now runs down the rows of both matrices, so the tiles of
+# :math:`A` go down the matrix, as those of :math:`B` do.
 #
 # Here is the catch. If each thread fetches the number of :math:`A` that belongs to its
 # own row of :math:`C`, neighbours read numbers that lie a whole row apart. So let the

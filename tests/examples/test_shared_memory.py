@@ -2,15 +2,18 @@
 
 import itertools
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pages import doubles_and_spills, judged
+from samples import recorded
 
 from firstlight.kernels import cuda, trace
 from firstlight.timing.specs import spec
 
 PAGE = "3_kernels/07_shared_memory.py"
+MATRICES = ", ".join(["float32[:, ::1]"] * 3)  # types of a kernel's arguments
 
 
 # -- The exercise ------------------------------------------------------------------------------------------------------
@@ -92,7 +95,7 @@ def test_counts_are_those_of_the_text(page) -> None:
     multiply_adds = 32 * 8 * 32
     from_shared = [one.counts("load", "shared").sum() / multiply_adds for one in (page["shared_by_eight"], four)]
     assert from_shared == [2, 8 / 16]
-    # the ladder's third column
+    # what they ask of memory
     assert [2 / page["climbed"][name].covers[0] for name in ("tile", "4 x 4 each")] == [1 / 16, 1 / 32]
 
 
@@ -113,12 +116,13 @@ def test_every_wrong_way_is_right_somewhere_and_found(page) -> None:
 
 def test_what_an_h100_may_reach_by_the_count() -> None:
     multiprocessors, bytes_a_cycle, multiply_adds_a_cycle = 132, 128, 128
-    clock = spec("H100 SXM", "fp32") / 2 / multiply_adds_a_cycle / multiprocessors
+    rate = spec("H100 SXM", "fp32")
+    clock = rate / 2 / multiply_adds_a_cycle / multiprocessors
     assert multiprocessors * bytes_a_cycle * clock / spec("H100 SXM", "bandwidth") == pytest.approx(10, rel=0.01)
-    # numbers of 4 bytes, two for each multiply-add, and then half a number
-    shares = [bytes_a_cycle / 4 / numbers / multiply_adds_a_cycle for numbers in (2, 1 / 2)]
-    assert shares == [1 / 8, 1 / 2]
-    assert [f"{share * spec('H100 SXM', 'fp32') / 1e12:.3g}" for share in shares] == ["8.38", "33.5"]
+    # slots for a multiply-add: instructions, or four for each cycle of loads
+    slots = {"1": 36, "2, started": 7.5, "2": 4 * 2, "3": 4 * 6 / 4, "4, loads": 4 * 24 / 64, "4": 508 / 256}
+    at_most = {line: f"{rate / each / 1e12:.3g}" for line, each in slots.items()}
+    assert at_most == {"1": "1.86", "2, started": "8.93", "2": "8.38", "3": "11.2", "4, loads": "44.7", "4": "33.8"}
 
 
 def transpose_in_tiles(width):
@@ -147,14 +151,14 @@ def test_a_padded_tile_frees_the_banks() -> None:
 @pytest.mark.slow
 def test_every_kernel_compiles_without_doubles(page, compiled) -> None:
     for kernel in (*(step.kernel for step in page["climbed"].values()), *page["ways"].values()):
-        assert doubles_and_spills(compiled(kernel, ", ".join(["float32[:, ::1]"] * 3))) == ([], 0), kernel
+        assert doubles_and_spills(compiled(kernel, MATRICES)) == ([], 0), kernel
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
 def test_registers_leave_room_for_one_block_or_three(page, compiled) -> None:
     for step, blocks in {"8 x 8 each": 1, "4 x 4 each": 3}.items():
-        code = compiled(page["climbed"][step].kernel, ", ".join(["float32[:, ::1]"] * 3))
+        code = compiled(page["climbed"][step].kernel, MATRICES)
         assert 65536 // (code.registers * 256) == blocks
 
 
@@ -163,7 +167,7 @@ def test_registers_leave_room_for_one_block_or_three(page, compiled) -> None:
 def test_one_instruction_in_36_multiplies_and_with_while_two_in_15(page, compiled) -> None:
     counted = {}
     for name in ("first try", "column along x"):
-        sass = compiled(page["ladder"][name].kernel, ", ".join(["float32[:, ::1]"] * 3)).sass
+        sass = compiled(page["ladder"][name].kernel, MATRICES).sass
         if sass is None:
             pytest.skip("no nvdisasm")
         loops = [body for _, body in re.findall(r"(\.L_x_\d+):(.*?)BRA `\(\1\)", sass, re.DOTALL)]
@@ -173,23 +177,94 @@ def test_one_instruction_in_36_multiplies_and_with_while_two_in_15(page, compile
     assert counted == {"first try": 36, "column along x": 7.5}
 
 
+def loops_of(kernel, compiled):
+    """The loops of a kernel that multiply and add: instructions, multiply-adds, narrow and wide loads of the tiles."""
+    sass = compiled(kernel, MATRICES).sass
+    if sass is None:
+        pytest.skip("no nvdisasm")
+    loops = [body for _, body in re.findall(r"(?=(\.L_x_\d+):(.*?)BRA `\(\1\))", sass, re.DOTALL) if "FFMA" in body]
+    return sorted(
+        [body.count(";") + 1, body.count("FFMA"), body.count("LDS "), body.count("LDS.128")] for body in loops
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [(9, 0), (8, 0)], indirect=True)
+def test_four_numbers_of_a_come_with_one_load(page, compiled) -> None:
+    """A load of four takes two cycles if a warp wants the same four, so six cycles serve for four multiply-adds."""
+    *_, (_, multiply_adds, narrow, wide) = loops_of(page["climbed"]["tile"].kernel, compiled)
+    assert (multiply_adds, narrow, wide) == (32, 32, 8)
+    (_, multiply_adds, narrow, wide), *_ = loops_of(page["climbed"]["4 x 4 each"].kernel, compiled)
+    assert [times * 64 / multiply_adds for times in (narrow, wide)] == [16, 4]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
+def test_patches_are_read_with_wide_loads(page, compiled) -> None:
+    (ours, *_), (patched, *_) = (
+        loops_of(kernel, compiled) for kernel in (page["climbed"]["8 x 8 each"].kernel, page["patched"](16, 8))
+    )
+    assert ours == [91, 64, 16, 0]
+    assert patched == [80, 64, 0, 4]
+    registers = [
+        compiled(kernel, MATRICES).registers
+        for kernel in (page["climbed"]["8 x 8 each"].kernel, page["patched"](16, 8))
+    ]
+    assert registers == [146, 96]
+
+
+@cuda.jit
+def copy_four(numbers, out):
+    first = 4 * cuda.grid(1)
+    if first < out.size:
+        for i in range(4):
+            out[first + i] = numbers[first + i]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
+def test_four_neighbours_in_memory_stay_four_loads(compiled) -> None:
+    sass = compiled(copy_four, "float32[::1], float32[::1]").sass
+    if sass is None:
+        pytest.skip("no nvdisasm")
+    assert re.findall(r"LDG\S*", sass) == ["LDG.E"] * 4
+
+
+def test_a_product_with_patches_is_right(page) -> None:
+    random = np.random.default_rng(2)
+    for T, (m, k, n) in ((2, (9, 11, 13)), (8, (32, 8, 32))):
+        a, b = (random.uniform(1, 2, shape).astype(np.float32) for shape in ((m, k), (k, n)))
+        c = np.full((m, n), np.nan, np.float32)
+        seen = trace(page["patched"](T, 4), (-(-n // (4 * T)), -(-m // (4 * T))), (T, T), a, b, c)
+        assert not seen.problems
+        assert np.allclose(c, a @ b, rtol=1e-5)
+
+
+def test_the_drawn_slots_are_those_of_an_h100() -> None:
+    drawing = (Path(__file__).parents[2] / "docs" / "figures" / "slots.svg").read_text(encoding="utf-8")
+    bars = [[float(width) for width in re.findall(r"h([\d.]+)v20", path)] for path in re.findall(r'd="(.+)"', drawing)]
+    timings = recorded("3_kernels/07_shared_memory").timings
+    ladder = {"first try": 36, "column along x": 7.5, "tile": 129 / 32, "4 x 4 each": 508 / 256}
+    _, working, others, whole = bars
+    for line, (name, instructions) in enumerate(ladder.items()):
+        share = timings[f"shared-memory/{name}/cuda:0/n=4096"].flop_rate / spec("H100 SXM", "fp32")
+        assert working[line] / whole[line] == pytest.approx(share, abs=0.002)
+        assert others[line] / whole[line] == pytest.approx(share * (instructions - 1), abs=0.002)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
 def test_half_of_the_instructions_of_a_round_multiply_and_add(page, compiled) -> None:
-    step = page["climbed"]["4 x 4 each"]
-    sass = compiled(step.kernel, ", ".join(["float32[:, ::1]"] * 3)).sass
-    if sass is None:
-        pytest.skip("no nvdisasm")
-    # the loop over rounds, and within it the one along the tiles
-    loops = [body for _, body in re.findall(r"(?=(\.L_x_\d+):(.*?)BRA `\(\1\))", sass, re.DOTALL) if "FFMA" in body]
-    inner, outer = sorted([body.count(";") + 1, body.count("FFMA")] for body in loops)
+    inner, outer = loops_of(page["climbed"]["4 x 4 each"].kernel, compiled)  # along the tiles, and over rounds
     times = 16 * 16 // inner[1]  # the 16 steps of a tile, of 4 x 4 multiply-adds
     assert outer[0] + (times - 1) * inner[0] == 508
     assert times * inner[1] == 256
+    *_, tile = loops_of(page["climbed"]["tile"].kernel, compiled)
+    assert tile[:2] == [129, 32]
 
 
 def test_the_next_steps_are_those_of_the_repository(page) -> None:
-    rates = [page["BOEHM"]["8 x 8 each"] / 1e9, 18237.3, 19721, 21779.3]  # README.md, 06d2cf5
+    rates = [page["BOEHM"]["8 x 8 each"] / 1e9, 18237.3, 19721, 21779.3]  # README.md, da8be69
     assert [round(100e9 * rate / page["LIBRARY"]) for rate in rates] == [69, 78, 85, 94]
     gains = [f"{after / before:.2f}" for before, after in itertools.pairwise(rates)]
     assert gains == ["1.14", "1.08", "1.10"]

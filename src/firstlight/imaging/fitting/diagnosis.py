@@ -89,7 +89,7 @@ def diagnose(
         chi2_of_gains(vis, model_vis, amplitude=amplitude, parameters=parameters) for amplitude in (False, True)
     )
     message = f"{reached}chi² is {chi2:.3g}. With other phases of the antennas it would be {with_phases:.3g}, "
-    message += f"and with other amplitudes, too, {with_both:.3g}, for so many more numbers: "
+    message += f"and with other amplitudes, too, {with_both:.3g} (allowing for the noise that gains fit): "
     cured = chi2 - min(with_phases, with_both)
     if cured < max(_MIN_CURED[noise_limited] * (chi2 - 1), MAX_SIGMA / math.sqrt(count)):
         if largest < MAX_RESIDUAL * math.sqrt(chi2):  # as large as chi² says, and no larger anywhere

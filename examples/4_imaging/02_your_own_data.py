@@ -11,7 +11,7 @@ our command. **Before you see both maps, write down a guess: by how many percent
 their fluxes differ?** The maps will look alike. What you gain is a report that says
 whether noise, the field or the calibration limits the image, and what to do about it.
 
-**Time:** 11 minutes. **Needs:** any computer, python-casacore, and a network once, for
+**Time:** 10 minutes. **Needs:** any computer, python-casacore, and a network once, for
 6.6 MB. The site shows what the real set gave. Without them, the script simulates one.
 """
 
@@ -177,13 +177,14 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 # .. code-block:: bash
 #
 #     pip install "./firstlight-0.1.0-py3-none-any.whl[imaging]"
-#     pip install python-casacore  # reads measurement sets, but not on Windows
+#     pip install python-casacore  # reads measurement sets; not for Windows
 #     firstlight image my.ms --of 0 --dish 12 --out images
 #
 # (The file of the first line is at the end of this page. :doc:`/install` says how to
-# download less: for one image you need no GPU.) ``--of 0`` is ``tclean``'s
-# ``field="0"``. Cell, size, mask and threshold are chosen from the data. The command is
-# for one small field in total intensity, so no mosaics and no polarization.
+# download less: for one image you need no GPU, and :doc:`/tclean` what to do without
+# casacore.) ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold are
+# chosen from the data. The command is for one small field in total intensity, so no
+# mosaics and no polarization.
 #
 # The map to publish is ``images/my.restored.fits``, in Jy/beam. It's what ``tclean``
 # calls ``.image``, and the map on the right above is one. Far from the pointing centre
@@ -191,8 +192,8 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 # ``my.pbcor.fits``, which you get for ``--dish 12``, in metres, as for ``pbcor=True``.
 # The fit itself is ``my.image.fits``. It can be finer than the beam, so show it beside
 # the restored map, and not in its place. All open in CARTA and DS9, and ``importfits``
-# takes them back to CASA. (:ref:`At the end <tclean-words>` is a list of all files, and
-# of ``tclean``'s words and ours.)
+# takes them back to CASA. (:doc:`/tclean` lists all files, and ``tclean``'s words and
+# ours.)
 #
 # Should you believe it?
 # ----------------------
@@ -374,6 +375,7 @@ if hd142 and len(seen.frequency) == 1:
 #    :doc:`/tutorials/4_imaging/03_real_sky` that takes the largest residual down to a
 #    quarter. Calibrate amplitudes, too (``--self-calibrate amplitude``), only if the
 #    report asks for it and you can check the flux scale, because they can move it.
+#    (:doc:`/tclean` says how to get gains into CASA.)
 # 2. **It names a source outside of the field.** Take the ``--field`` that it names.
 # 3. **It names spectral windows.** Image the one that it recommends, with ``--spw``,
 #    and say what the others have.
@@ -395,22 +397,6 @@ assert abs(fine.flux - 7.5) < 2 * fine.flux_error
 # %%
 # The error bar knows of noise only, and nothing of what no baseline measured, so it's a
 # lower limit.
-#
-# .. dropdown:: Carry the gains over to CASA
-#
-#    Our gains are written to ``my.gains.npz``, which ``applycal`` can't read. If you
-#    need them in CASA, say for the windows of a line, give ``gaincal`` our model.
-#    ``tclean`` puts it into the column ``MODEL_DATA``, if you let it make no
-#    iterations (``imsize`` and ``cell`` must be those of the model):
-#
-#    .. code-block:: python
-#
-#       importfits(fitsimage="images/my.model.fits", imagename="my.model")
-#       tclean(vis="my.ms", imagename="check", field="0", imsize=80,
-#              cell="0.1arcsec", startmodel="my.model", niter=0,
-#              savemodel="modelcolumn")
-#       gaincal(vis="my.ms", caltable="my.phase", field="0", calmode="p",
-#               solint="60s")
 #
 # If a set is too large for your computer's memory, ``split`` your target out and
 # average its channels first, without those that have lines. And if the first image is
@@ -491,120 +477,6 @@ print("1. Read the report before the picture: chi², residuals, short baselines.
 print("2. Does it name a fault? Mend it, image again, and only then give an error bar.")
 print("3. Still limited? No error bar from noise then, but all else that you know.")
 folder.cleanup()
-
-# %%
-# .. _tclean-words:
-#
-# When you need it: tclean's words
-# --------------------------------
-#
-# .. list-table:: The same things by two names
-#    :header-rows: 1
-#
-#    * - ``tclean``
-#      - ``firstlight image``
-#      - if you don't say it
-#    * - ``field="0"``
-#      - ``--of 0``, or its name
-#      - needed if there are several
-#    * - ``spw="1,3"``
-#      - ``--spw 1,3``
-#      - all
-#    * - ``imsize`` times ``cell``
-#      - ``--field 9``, in arcsec
-#      - as wide as the source needs
-#    * - ``mask="my.mask"``
-#      - ``--mask my.mask.fits``, by ``exportfits``
-#      - found, as ``auto-multithresh`` does
-#    * - ``deconvolver``, ``niter``, ``threshold``
-#      - nothing to choose
-#      - until noise is left over
-#    * - ``robust=0``
-#      - ``--robust 0``, of the restored map
-#      - 0.5; the fit itself has natural weights
-#    * - ``specmode="cube"``
-#      - ``--channels 4`` for the fifth, and so on, or
-#        :doc:`/tutorials/4_imaging/09_many_channels`
-#      - one image of all, as with ``"mfs"``
-#    * - ``gaincal`` and ``applycal``, in a loop
-#      - ``--self-calibrate``
-#      - no calibration
-#
-# .. list-table:: What the command writes, and what ``tclean`` calls it
-#    :header-rows: 1
-#
-#    * - file
-#      - in ``tclean``
-#      - what it holds
-#    * - ``my.restored.fits``
-#      - ``.image``
-#      - Jy/beam, residuals added: **publish this one**
-#    * - ``my.residual.fits``
-#      - ``.residual``
-#      - Jy/beam
-#    * - ``my.dirty.fits``
-#      - ``.image``, with ``niter=0``
-#      - Jy/beam
-#    * - ``my.pbcor.fits``
-#      - ``.image.pbcor``
-#      - Jy/beam, if you gave ``--dish``: **measure fluxes in this one**
-#    * - ``my.model.fits``
-#      - ``.model``
-#      - Jy/pixel, as it was fitted: for ``startmodel`` only
-#    * - ``my.image.fits``
-#      - nothing; it's *not* the ``.image``
-#      - Jy/pixel, smoothed over two pixels, without residuals. Its sum is the flux
-#    * - ``my.error.fits``
-#      - nothing
-#      - Jy/pixel: what noise does to each pixel of ``my.image.fits``, one σ
-#    * - ``my.gains.npz``, ``my.gains.png``
-#      - a calibration table, and ``plotms``
-#      - the gains, if you gave ``--self-calibrate``
-#    * - ``my.png``
-#      - nothing
-#      - the dirty, the restored and the residual map
-#    * - ``my.txt``
-#      - the log
-#      - the report, with warnings if there are any
-#
-# .. dropdown:: Five more, and what to do without casacore
-#
-#    ``datacolumn="data"`` is ``--column DATA``. By default the command takes
-#    ``CORRECTED_DATA``, or else ``DATA``. ``uvrange=">50klambda"`` is ``--shortest
-#    50e3``, ``cell="0.05arcsec"`` is ``--cell-size 0.05`` (by default a third of the
-#    finest fringe, or less), and ``pbcor=True`` is ``--dish 12``, in metres. Several
-#    sets of one pointing stand one after the other: ``a.ms b.ms``.
-#
-#    Without casacore, run ``exportuvfits`` in CASA (with ``field="0"``,
-#    ``multisource=False`` and ``padwithflags=True``) and give the command that file, or
-#    use our :download:`casa_export.py </_snippets/casa_export.py>`, which writes an npz
-#    for each spectral window.
-#
-#    A mask doesn't need CASA either. Take an image that the command has written, and
-#    put ones where you allow emission, here in a circle:
-#
-#    .. code-block:: python
-#
-#       with fits.open("images/my.image.fits") as hdus:  # from astropy.io import fits
-#           row, column = np.indices(hdus[0].data.shape[-2:])
-#           circle = np.hypot(row - 60, column - 64) < 25  # pixels, counted from 0
-#           hdus[0].data = np.broadcast_to(circle, hdus[0].data.shape).astype("f4")
-#           hdus.writeto("my.mask.fits")
-#
-# .. dropdown:: An npz of your own, if you have neither a measurement set nor UVFITS
-#
-#    .. code-block:: python
-#
-#       np.savez("my.npz", uu=u, vv=v,  # baselines, in wavelengths
-#                data=real - 1j * imag, weight=1 / sigma**2,  # in Jy and 1/Jy²
-#                antennas=pairs, time=seconds,  # (rows, 2) and (rows,): for checks
-#                frequencies=[140e9])
-#
-#    Mind the minus in front of ``1j``. CASA counts phases the other way. If you forget
-#    it, *no* number of the report will tell, and the sky is turned by 180°. So try it
-#    once with a source that you know (:doc:`/tutorials/4_imaging/12_ten_traps` makes
-#    this mistake, and others). Where a number can mean two things, the command asks
-#    you: ``--unit`` of u and v, ``--frequency``, ``--phase-centre``.
 
 # %%
 # Solution

@@ -182,8 +182,8 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 #
 # (The file of the first line is at the end of this page. :doc:`/install` says how to
 # download less: for one image you need no GPU, and :doc:`/tclean` what to do without
-# casacore.) ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold are
-# chosen from the data. The command is for one small field in total intensity, so no
+# casacore.) ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold
+# are chosen from the data. The command is for one small field in total intensity, so no
 # mosaics and no polarization.
 #
 # The map to publish is ``images/my.restored.fits``, in Jy/beam. It's what ``tclean``

@@ -62,7 +62,12 @@ def test_it_images_and_says_where(npz, tmp_path, capsys):
     assert (header["CRVAL1"], header["CRVAL2"]) == (83.8, -5.4)
     assert header["CDELT2"] == pytest.approx(-header["CDELT1"])
     assert image.sum() == pytest.approx(FLUX, rel=0.05)
-    assert fits.getdata(out / "my.pbcor.fits").sum() > image.sum()
+    restored, corrected = (fits.getdata(out / f"my.{kind}.fits").squeeze() for kind in ("restored", "pbcor"))
+    north, middle = len(restored) * 3 // 4, len(restored) // 2
+    width = np.degrees(1.13 * 299_792_458 / header["CRVAL3"] / 12)  # of the primary beam of 12 m
+    beam = 0.5 ** ((2 * (north - middle) * header["CDELT2"] / width) ** 2)
+    assert corrected[north, middle] == pytest.approx(restored[north, middle] / beam, rel=1e-4)
+    assert fits.getheader(out / "my.pbcor.fits")["BUNIT"] == "Jy/beam"
     before = {path: path.read_bytes() for path in out.iterdir()}
     assert main(["image", str(npz), "--out", str(out)]) == 1
     assert "--overwrite" in capsys.readouterr().err

@@ -1,8 +1,8 @@
 """Fold code cells by their first line.
 
-``# solution``, or ``# folded:`` and a title, folds a cell with what it printed; ``# figure``, or
-``# measured figure`` for one that is recorded, folds the code alone. What a cell with ``# remember`` prints, a numbered
-list, becomes a box of text.
+``# solution``, or ``# folded:`` and a title, folds a cell with what it printed; ``# folded code:`` and a title, or
+``# figure``, or ``# measured figure`` for one that is recorded, folds the code alone. What a cell with ``# remember``
+prints, a numbered list, becomes a box of text.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ClassVar
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
 
-MARK = re.compile(r"# (solution|(?:measured )?figure|remember|folded: *(.+))")
+MARK = re.compile(r"# (solution|(?:measured )?figure|remember|folded(?: code)?: *(.+))")
 TITLES = {"solution": "Show it, if you have tried", "remember": "The code of these lines"}
 OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
 
@@ -33,14 +33,14 @@ class FoldCells(SphinxTransform):
 
 
 def wrap(code: nodes.literal_block, kind: str, summary: str) -> None:
-    """Put a cell into a fold, and the output that follows it unless that is a figure; lines to remember before it."""
+    """Put a cell into a fold, with the output that follows it or without; lines to remember before it."""
     parent, place = code.parent, code.parent.index(code)
     end = place + 1
     while end < len(parent.children) and is_output(parent.children[end]):
         end += 1
     if "figure" in kind and is_at_top(parent.children[place:end], parent.document):
         summary = "The figure at the top of the page, and its code"
-    elif "figure" in kind:
+    elif "figure" in kind or kind.startswith("folded code:"):
         end = place + 1
     cell = parent.children[place:end]
     box = [remembered("\n".join(part.astext() for part in cell[1:]))] if kind == "remember" else []

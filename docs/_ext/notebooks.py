@@ -26,7 +26,7 @@ ADDRESS = re.compile(r"^ *__ (\S+)\n?", re.MULTILINE)
 PLACE = re.compile(r"(?<!`)`([^`<>]+?)\s*<[\w-]+>`(?![_`])")  # on this page, of which a notebook knows no places
 BOX = re.compile(r"^ *\.\. measured-by-others:: (.*(?:\n +\S.*)*)\n?", re.MULTILINE)
 PLOT = re.compile(r"^\.\. (?:(?:timings|stacks):: .*|raw:: html)(?:\n+ +\S.*)+", re.MULTILINE)
-MARK = re.compile(r"\A\s*# (?:(?:(?:measured )?figure|remember)\n+|(?P<title>folded): *)")  # of the page's folds
+MARK = re.compile(r"\A\s*# (?:(?:(?:measured )?figure|remember)\n+|(?P<title>folded(?: code)?): *)")  # of folds
 TABLE = re.compile(r"^\.\. (?:list-)?table::(.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 FOLD = re.compile(r"^\.\. dropdown:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 

@@ -17,7 +17,7 @@ from firstlight.records.slices import depends_on
 SCRIPTS = sorted(EXAMPLES.glob("*/[0-9][0-9]_*.py"))
 TEMPLATE = EXAMPLES.parent / "maintaining/page_template.py"
 ONE_TASK = [TEMPLATE, *(script for script in SCRIPTS if script.stem != "14_puzzles")]  # which has sixteen
-FOLDED = "# (solution|folded:|figure|measured figure|remember)"
+FOLDED = "# (solution|folded:|folded code:|figure|measured figure|remember)"
 QUICKLY = """
 import runpy, sys
 from firstlight import Bench

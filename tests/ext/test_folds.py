@@ -82,6 +82,12 @@ plt.gcf().set_label("Figure 3")
 print("1. The first line is long,")
 print("   and goes on; 2. is not its end.")
 print(f"2. The second has {6 * 7} in it.")
+
+# %%
+
+# folded code: How the sum is printed
+
+print(f"The sum is {40 + 4} here.")
 '''
 
 
@@ -104,6 +110,13 @@ def test_the_code_of_a_figure_is_folded_and_the_figure_is_not(marks):
     assert "printed beside a figure\n" not in elements.folds[0].replace('("printed beside a figure")', "")
     below = [place for tag, attributes, place in elements.found if tag == "img" and attributes["alt"] == "Figure 1"]
     assert below == [0, 0]
+
+
+def test_folded_code_leaves_what_it_printed_in_sight(marks):
+    elements, html = marks
+    assert elements.folds[3].startswith("How the sum is printed\n")
+    assert "The sum is 44 here." not in elements.folds[3]
+    assert "The sum is 44 here." in html
 
 
 def test_the_finding_of_a_page_stands_after_its_first_paragraph_too(marks):

@@ -73,6 +73,7 @@ def test_a_figure_of_a_record_and_a_drawing_are_on_the_site_alone(figure) -> Non
     ("cell", "want"),
     [
         ("# folded: The rule, in code\nx = 1", "# The rule, in code\nx = 1"),
+        ("# folded code: How it's printed\nprint(x)", "# How it's printed\nprint(x)"),
         ("# measured figure\n\nplot()", "plot()"),
         ("# remember\nprint(1)", "print(1)"),
         ("x = 1\n# figure\nplot()", "x = 1\n# figure\nplot()"),

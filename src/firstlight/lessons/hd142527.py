@@ -59,10 +59,10 @@ def by_tclean() -> tuple[dict[str, Any], Real, Real]:
     Examples
     --------
     >>> told, restored, residual = by_tclean()
-    >>> restored.shape, told["careful"]["tclean"]["nsigma"], told["usual"]["tclean"]["nsigma"]
+    >>> restored.shape, told["by_hand"]["tclean"]["nsigma"], told["advised"]["tclean"]["nsigma"]
     ((80, 80), 1.5, 3.0)
     """
     with files("firstlight.lessons").joinpath("hd142527_by_tclean.npz").open("rb") as file, np.load(file) as kept:
         told = json.loads(str(kept["about"]))
-        unit = told["careful"]["rms"] / told["shades"]  # maps are kept as whole numbers
+        unit = told["by_hand"]["rms"] / told["shades"]  # maps are kept as whole numbers
         return told, unit * kept["map"], unit * kept["left"]

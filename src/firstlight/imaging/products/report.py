@@ -119,7 +119,8 @@ def write_products(
     folder, name
         Where: in a folder that exists, files called ``name.image.fits`` and so on, replaced if they exist.
     dish
-        The diameter of the antennas in metres, for an image corrected for their primary beam, taken to be a Gaussian.
+        The diameter of the antennas in metres, for a restored map corrected for their primary beam, taken to be a
+        Gaussian, and the flux of an image corrected for it.
     robust
         Of Briggs' weights, for what is in Jy/beam: from -2 (sharp) to 2 (sensitive).
     head
@@ -165,8 +166,8 @@ def write_products(
     if np.isnan(found.error).any():  # where calibration limits the image, noise tells nothing of its errors
         del maps["error"]
     if dish is not None:
-        maps["pbcor"] = _primary_beam_corrected(found.sky, coords, dish, vis), None
-        corrected = float(maps["pbcor"][0].sum()) * coords.cell_size**2
+        maps["pbcor"] = _primary_beam_corrected(restored, coords, dish, vis), beam
+        corrected = float(_primary_beam_corrected(found.sky, coords, dish, vis).sum()) * coords.cell_size**2
         lines.append(f"corrected for the primary beam of {dish:g} m: {corrected:.4g} Jy")
     ra, dec = vis.phase_centre or (None, None)
     written = [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]

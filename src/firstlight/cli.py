@@ -77,6 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--cell-size", type=_angle, metavar="ANGLE", help="the width of a pixel, such as 10mas (default: by the data)"
     )
     command.add_argument("--mask", type=Path, metavar="FITS", help="where emission is allowed (default: it is found)")
+    command.add_argument("--assess", type=Path, metavar="FITS", help="make no image: report on this model, of tclean's")
     command.add_argument("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
     command.add_argument("--frequency", type=float, metavar="HZ", help="where the data do not say it")
     command.add_argument("--of", metavar="FIELD", help="of a measurement set: its name or number")
@@ -199,6 +200,8 @@ def image(arguments: argparse.Namespace) -> int:
         raise ValueError("--closures needs no gains, and --self-calibrate solves them: give one of the two")
     if arguments.closures and (arguments.cell_size or arguments.mask):
         raise ValueError("--closures chooses cells by itself and needs no mask: leave out --cell-size and --mask")
+    if arguments.assess:
+        return _assess(arguments)
     if not -2 <= arguments.robust <= 2:
         raise ValueError(f"--robust must be from -2 (sharp) to 2 (sensitive); got {arguments.robust:g}")
     with suppress(ValueError):  # not the main thread
@@ -216,6 +219,21 @@ def image(arguments: argparse.Namespace) -> int:
         print(written[-1].read_text(encoding="utf-8").removeprefix("\n".join([*notes, ""])))
     for path in written:
         print(arguments.out / path.name)
+    return 0
+
+
+def _assess(arguments: argparse.Namespace) -> int:
+    """Print the report on an image that another program has made."""
+    from firstlight.imaging.fitting import assess_model
+    from firstlight.imaging.products.fits_images import read_model
+
+    for option in ("field", "cell_size", "mask", "self_calibrate", "closures", "dish"):
+        if getattr(arguments, option):
+            raise ValueError(f"--assess makes no image: leave out --{option.replace('_', '-')}")
+    vis, notes = _read(arguments)
+    if vis.phase_centre is None:
+        raise ValueError("a model has a place on the sky, and the data have none: give --phase-centre, too")
+    print("\n".join([*notes, str(assess_model(vis, *read_model(arguments.assess, vis.phase_centre)))]))
     return 0
 
 

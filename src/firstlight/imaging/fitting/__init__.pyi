@@ -1,4 +1,4 @@
-from .auto_image import Image, image
+from .auto_image import Image, assess_model, image
 from .cross_validation import split_cells, split_dartboard, stack, stack_folds
 from .exact import ExactLikelihood
 from .fit_loop import Fit, fit
@@ -17,6 +17,7 @@ __all__ = [
     "Objective",
     "Quality",
     "assess_image",
+    "assess_model",
     "fit",
     "has_fused_step",
     "image",

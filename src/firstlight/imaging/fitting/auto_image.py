@@ -53,7 +53,7 @@ from firstlight.imaging.fitting.quality import (
     short_baseline_flux,
 )
 from firstlight.imaging.fitting.source_mask import DETECTION_THRESHOLD, crop_to_mask, find_source, noise_beside
-from firstlight.imaging.fourier.beams import Beam
+from firstlight.imaging.fourier.beams import Beam, convolve
 from firstlight.imaging.units import angular_unit
 
 _QUIET = 0.5  # of the noise power that the weights promise: a fit to noise alone comes nowhere near it
@@ -64,6 +64,7 @@ _ADVICE = (
     "look where they are in the residual map. A source outside the mask needs a wider field, or a mask of yours; one "
     "between pixels, a smaller cell"
 )
+_LEFT_OVER = 1.25  # times what is beside the source: residuals of it that are larger are not only noise and artefacts
 _LIMITED = ("limited by calibration", "limited by artefacts", "not calibrated")  # and not by noise
 _WIDE_MASK = 0.3  # of the field: where artefacts are louder than noise, it may well follow them
 
@@ -238,14 +239,7 @@ def _image(
     best, pixel_flux = interpolate(images, fraction), coords.cell_size**2 * unit * noise
     sky, error, model = np.zeros((3, coords.npix, coords.npix))
     model[crop] = best[0].cpu().numpy() * noise
-    residual, chi2 = _residual_and_chi2(problem, model, parameters)
-    dynamic_range = dynamic_range_of(residual, where, model, beam, coords)
-    model_vis = model_visibilities(model, scaled_vis, coords)
-    is_quiet, fit = is_noise(residual, where), (residual, coords, chi2, dynamic_range)
-    cause = diagnose(scaled_vis, model_vis, *fit, noise_limited=is_quiet, parameters=parameters)
-    limited = cause is not None and cause[0] in _LIMITED
-    if limited and (outside := source_outside(scaled_vis, model_vis, residual, coords)):
-        cause = "doubtful", outside
+    residual, chi2, dynamic_range, limited, cause = _fit_of(problem, model, where, beam, scaled_vis, parameters)
     if limited or not draws:
         bias, flux_scatter, error = torch.zeros(()), math.nan, np.full_like(error, math.nan)
     else:
@@ -283,6 +277,59 @@ def _image(
         ),
     )
     return found, chi2
+
+
+def assess_model(
+    vis: Visibilities, sky: Real, coords: GridCoords, *, parameters: float = 0.0, device: torch.device | str = "cpu"
+) -> Quality:
+    """Return what the report of `image` says of an image that another program has made, such as a model of tclean's.
+
+    Parameters
+    ----------
+    vis
+        What was observed, with right weights.
+    sky, coords
+        (npix, npix) in sky order, in Jy/arcsec²: the model, not convolved with a beam; and its grid.
+    parameters, device
+        As of `image`.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight.imaging.simulate.skies import Ring
+    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=4)), 0.03, seed=1)
+    >>> found = image(seen, draws=0)
+    >>> [assess_model(seen, share * found.model, found.coords).verdict for share in (1, 0.8)]
+    ['converged', 'not converged']
+    """
+    vis, _ = leave_out_intra_site(vis)
+    problem, beam, scaled_vis, unit = whiten(vis, coords, device)
+    model = np.asarray(sky, float) / unit
+    restored = convolve(model, coords, beam)
+    source = restored > SOURCE_FLOOR * restored.max()
+    residual, chi2, dynamic_range, limited, cause = _fit_of(problem, model, source, beam, scaled_vis, parameters)
+    inside, beside = rms(residual[source]), rms(residual[~source])
+    if inside > _LEFT_OVER * beside and (cause is None or cause[0] != "not calibrated"):
+        left = f"residuals are {inside / beside:.2g} times as large in the source as beside it: some of it is left over"
+        cause = "not converged", f"{left}. Clean deeper, or with a wider mask"
+    reached = dynamic_range if limited else math.nan
+    return _assess(problem, model, model * unit, source, beam, unit, residual, chi2, reached, cause)
+
+
+def _fit_of(
+    problem: ImagingProblem, model: Real, source: Mask, beam: Beam, vis: Visibilities, parameters: float
+) -> tuple[Real, float, float, bool, tuple[ImageVerdict, str] | None]:
+    """Return the residuals of a whitened model, its chi², its dynamic range, whether that is its limit, and why."""
+    coords = problem.coords
+    residual, chi2 = _residual_and_chi2(problem, model, parameters)
+    dynamic_range = dynamic_range_of(residual, source, model, beam, coords)
+    model_vis, is_quiet = model_visibilities(model, vis, coords), is_noise(residual, source)
+    fit = (residual, coords, chi2, dynamic_range)
+    cause = diagnose(vis, model_vis, *fit, noise_limited=is_quiet, parameters=parameters)
+    limited = cause is not None and cause[0] in _LIMITED
+    if limited and (outside := source_outside(vis, model_vis, residual, coords)):
+        cause = "doubtful", outside
+    return residual, chi2, dynamic_range, limited, cause
 
 
 def _mask_of(

@@ -59,9 +59,10 @@ what one of them has fetched.
 #   that's the :spec:`H100 SXM fp32` on the data sheet.
 # - *Loads.* A multiprocessor's cache hands out 128 bytes in a cycle, one number for
 #   each thread of a warp. So a load takes a cycle, in which four slots pass.
-# - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`.
+# - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. (We count as if there were
+#   no caches. They may save most of it.)
 #
-# Count what a warp needs for each multiply-add, and you know how long each would take
+# Count what a warp needs for one multiply-add, and you know how long each would take
 # alone:
 
 import numpy as np
@@ -69,12 +70,12 @@ import numpy as np
 from firstlight.kernels import blocks_for, cuda, simulated, trace
 from firstlight.timing.specs import spec
 
-times = 4096**3 / 32  # that a warp multiplies and adds
+times = 4096**3 / 32  # that a warp multiplies and adds: 64 operations
 ms_per_slot = 1e3 * times * 64 / spec("H100 SXM", "fp32")
 ms_per_byte = 1e3 * times / spec("H100 SXM", "bandwidth")
 
 
-def alone(line, slots, cycles, moved):
+def alone(line, slots, cycles, moved):  # instructions, cycles for loads, bytes moved
     slots, loads = slots * ms_per_slot, 4 * cycles * ms_per_slot
     memory = moved * ms_per_byte
     print(f"{line}: slots {slots:.3g} ms, loads {loads:.3g} ms, memory {memory:.3g} ms")
@@ -108,8 +109,9 @@ def first_try(a, b, c):
 
 
 # %%
-# On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`,
-# and line 0 :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`.
+# On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
+# in place of :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`, even
+# though line 0 has the ``while``, and that's faster, as you'll see.
 #
 # **What does it wait for now?** Each thread reads a row and a column. Let's count, in a
 # product of 32 × 8 times 8 × 32:
@@ -130,7 +132,7 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 # Line 2: count the instructions
 # ------------------------------
 #
-# Line 2 loads the same numbers. Only its loop counts in another way:
+# Line 2 loads the very same numbers. Only its loop counts in another way:
 
 
 @cuda.jit
@@ -281,11 +283,13 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 #
 # On the H100 it took :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`, and
 # that's :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3`
-# as fast as line 2. But it asks memory for only a 32nd of the numbers! **What does it
-# wait for now?** For each multiply-add, a warp reads both tiles. Shared memory hands
-# out 128 bytes in a cycle, as the cache does, so that's a cycle for ``b_tile``. In
-# ``a_tile`` all threads want the same number, and there the compiler helps: it reads
-# four neighbours with *one* instruction, in `two cycles`__. That makes 1.5 cycles:
+# as fast as line 2. But it asks memory for only a 32nd of the numbers!
+#
+# **What does it wait for now?** For each multiply-add, a warp reads both tiles. Shared
+# memory hands out 128 bytes in a cycle, as the cache does, so that's a cycle for
+# ``b_tile``. In ``a_tile`` all threads want the same number, and there the compiler
+# helps: it reads four neighbours with *one* instruction, in `two cycles`__. That makes
+# 1.5 cycles. And 129 instructions multiply and add 32 times:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
@@ -429,15 +433,16 @@ print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 # %%
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` as fast as line 3. **What does it wait for now?** In four
-# steps, a warp reads 16 numbers of B one by one, in 16 cycles, and 16 of A with four
-# instructions, in 8. That's 24 cycles for 64 multiply-adds. And of the 508 instructions
-# of a round, 256 multiply and add:
+# @nvidia-h100-80gb-hbm3` as fast as line 3.
+#
+# **What does it wait for now?** In four steps, a warp reads 16 numbers of B one by one,
+# in 16 cycles, and 16 of A with four instructions, in 8. That's 24 cycles for 64
+# multiply-adds. And 508 instructions multiply and add 256 times:
 
 alone("line 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
 # %%
-# So the slots run out first again. But now, half of them do what we want.
+# So the slots run out first again. But now, half of the instructions do what we want.
 #
 # What does each line wait for?
 # -----------------------------
@@ -642,7 +647,7 @@ bench.show()
 
 
 def patched(T, R):
-    wider = T + 1  # or half a warp would store in the same bank of a_tile
+    wider = T + 1  # with T, 16 threads would store in one bank of a_tile; now it's 4
 
     @cuda.jit
     def product(a, b, c):

@@ -126,8 +126,8 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
 # product, it's 4,096 times. For each multiply-add, a warp moves 1 + 4 sectors, or 160
-# bytes. Without caches, that takes memory just as long as we measured. So line 1 waits
-# for memory. Case closed?
+# bytes, which takes memory just as long as we measured. So line 1 waits for memory.
+# Case closed?
 #
 # Line 2: count the instructions
 # ------------------------------
@@ -175,14 +175,14 @@ alone("line 2", slots=7.5, cycles=2, moved=5 * 32)
 # ----------------------------------
 #
 # Imagine a class of 64 students, who all have to copy pages of two books in the
-# archive. If each of them walks there for each page, the archive is full of people who
-# want the same pages. Instead, each student can fetch *one* page of each book, and pin
-# it to the blackboard. When all pages are up, everybody copies from there. Then they
-# take the pages down, and fetch the next ones.
+# archive. If each walks there for each page, the archive is full of people who want the
+# same pages. Instead, each can fetch *one* page of each book, and pin it to the
+# blackboard. When all pages are up, everybody copies from there. Then they take them
+# down, and fetch the next ones.
 #
 # In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
-# a small, fast memory inside the multiprocessor. All threads of the block see it, no
-# other block does, and it's gone when the block ends.
+# a small, fast memory inside the multiprocessor. All threads of the block see it, and
+# no other block does.
 #
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
@@ -230,8 +230,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# In code, ``tiled(T)`` makes the kernel for tiles of side ``T``, because the shape of a
-# shared array has to be known when a kernel is compiled.
+# ``tiled(T)`` makes the kernel for tiles of side ``T``, because the shape of a shared
+# array has to be known when a kernel is compiled:
 
 
 def tiled(T):
@@ -243,11 +243,13 @@ def tiled(T):
         column, row = cuda.grid(2)
         total = np.float32(0)
         for first in range(0, a.shape[1], T):
+            # I pin up my two pages, and wait until all are up
             inside = row < a.shape[0] and first + tx < a.shape[1]
             a_tile[ty, tx] = a[row, first + tx] if inside else np.float32(0)
             inside = first + ty < b.shape[0] and column < b.shape[1]
             b_tile[ty, tx] = b[first + ty, column] if inside else np.float32(0)
             cuda.syncthreads()
+            # I copy from all of them, and wait until everybody has
             for k in range(T):
                 total += a_tile[ty, k] * b_tile[k, tx]
             cuda.syncthreads()
@@ -257,22 +259,23 @@ def tiled(T):
     return product
 
 
+# for C with m rows and n columns:
+# tiled(32)[blocks_for((n, m), (32, 32)), (32, 32)](a, b, c)
+
+
 # %%
-# If :math:`C` has *m* rows and *n* columns, you launch it with
-# ``tiled(32)[blocks_for((n, m), (32, 32)), (32, 32)](a, b, c)``. Read a round as if you
-# were one of the threads:
+# Read a round as if you were one of the threads:
 #
-# - *I pin up my two pages:* one number of each matrix, for the whole block.
-# - *I wait.* ``syncthreads`` is a :term:`barrier`. Nobody goes on before all threads of
-#   the block are there, or I'd read from places that nobody has filled yet.
-# - *I copy.* I multiply a row of one tile by a column of the other. That uses ``2 * T``
-#   numbers, and I have fetched only two of them.
-# - *I wait again,* or I might take down a page that a slow neighbour still reads.
+# - *I wait twice.* ``syncthreads`` is a :term:`barrier`: nobody goes on before all
+#   threads of the block are there. Without the first one, I'd read from places that
+#   nobody has filled yet. Without the second, I might take down a page that a slow
+#   neighbour still reads.
 # - *Beyond the edge* of a matrix, I pin up a zero, which adds nothing to any sum. Even
 #   if my own place in :math:`C` is out there, I don't leave, because the others need
 #   what I pin up.
 #
-# What does a tile save? Let's count again, with tiles of 8 × 8:
+# In a round, a thread uses ``2 * T`` numbers, and has fetched two. Let's count again,
+# with tiles of 8 × 8:
 
 shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
@@ -447,8 +450,8 @@ alone("line 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 # What does each line wait for?
 # -----------------------------
 #
-# Here are all counts beside the times. No cache can save slots or loads, so the kernel
-# can't be faster than the longer of these two, which is bold.
+# No cache saves slots or loads, so a kernel can't be faster than the longer of these
+# two, which is bold.
 #
 # .. list-table:: The ladder once more, in milliseconds on an H100
 #    :header-rows: 1
@@ -492,8 +495,8 @@ alone("line 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 # .. raw:: html
 #    :file: ../../figures/slots.svg
 #
-# We have counted this, and not profiled. What a warp waits for in the rest of the time,
-# Nsight Compute would say: ``ncu --section WarpStateStats python yours.py``.
+# All this is counted, not profiled. What fills the rest of the time, Nsight Compute
+# would say: ``ncu --section WarpStateStats python yours.py``.
 
 # folded: How each step was timed, and the library's product through PyTorch
 
@@ -548,8 +551,8 @@ bench.show()
 # What comes next?
 # ----------------
 #
-# Our ladder ends here. S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000.
-# **Which of his steps could you write in Numba?**
+# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000. **Which of his steps
+# could you write in Numba?**
 #
 # .. list-table:: Each step, beside the library on the same card
 #    :header-rows: 1
@@ -596,10 +599,9 @@ bench.show()
 # 8 × 8 elements gained nothing, perhaps because their 146 registers a thread leave room
 # for only one block on a multiprocessor. When its eight warps wait, nobody works.
 #
-# After these steps come the *tensor cores*, which multiply small matrices in one
-# instruction. With them, the library took :timing:`shared-memory median "torch, TF32"
-# @nvidia-h100-80gb-hbm3` on our H100, which is :timing:`shared-memory speedup "torch,
-# TF32"/"torch" @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few digits
+# Beyond that are the *tensor cores*, which multiply small matrices in one instruction.
+# With them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
+# @nvidia-h100-80gb-hbm3` as fast on our H100, at the price of :doc:`a few digits
 # </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
 #
 # So for a plain product, call the library. Write a tile when your kernel isn't in any

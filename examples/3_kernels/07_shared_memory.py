@@ -70,9 +70,9 @@ import numpy as np
 from firstlight.kernels import blocks_for, cuda, simulated, trace
 from firstlight.timing.specs import spec
 
-times = 4096**3 / 32  # that a warp multiplies and adds: 64 operations
-ms_per_slot = 1e3 * times * 64 / spec("H100 SXM", "fp32")
-ms_per_byte = 1e3 * times / spec("H100 SXM", "bandwidth")
+multiply_adds = 4096**3 / 32  # of whole warps, with 64 operations each
+ms_per_slot = 1e3 * multiply_adds * 64 / spec("H100 SXM", "fp32")
+ms_per_byte = 1e3 * multiply_adds / spec("H100 SXM", "bandwidth")
 
 
 def alone(line, slots, cycles, moved):  # instructions, cycles for loads, bytes moved
@@ -110,8 +110,8 @@ def first_try(a, b, c):
 
 # %%
 # On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
-# in place of :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`, even
-# though line 0 has the ``while``, and that's faster, as you'll see.
+# in place of :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`,
+# although line 0 has the faster loop, as you'll see.
 #
 # **What does it wait for now?** Each thread reads a row and a column. Let's count, in a
 # product of 32 × 8 times 8 × 32:
@@ -621,8 +621,8 @@ bench.show()
 #
 #     On an A100, a multiprocessor multiplies and adds for two warps in a cycle, not for
 #     four. So by the same count a plain tile may reach a third of the card's rate, and
-#     8 × 8 elements all of it. Somebody tried, and had the same 40 loads for 32
-#     multiply-adds in his tile:
+#     8 × 8 elements all of it. Somebody tried. For 32 multiply-adds, his tile had 32
+#     loads of one number and 8 of four, as ours has:
 #
 #     .. measured-by-others:: tile-a100 eight-a100
 #

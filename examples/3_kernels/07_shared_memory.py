@@ -643,9 +643,10 @@ bench.show()
 # so that the compiler reads four of them with one instruction. We have counted, and not
 # timed. With 8 × 8 elements, it's 4 loads in place of 16 for 64 multiply-adds (without
 # patches the compiler doesn't write out four steps, so A's loads stay narrow), 80
-# instructions in place of 91, and 96 registers in place of 146. The cycles hardly
-# change, because the wide loads of B meet in half of the banks. From the card's memory,
-# four neighbours stay four loads, because an array may begin anywhere.
+# instructions in place of 91, and 96 registers in place of 146. Cycles gain less than
+# that: the numbers of two neighbours lie R apart, so a warp's wide loads of B use only
+# half of the banks at a time. From the card's memory, four neighbours stay four loads,
+# because an array may begin anywhere.
 
 
 def patched(T, R):

@@ -8,11 +8,11 @@ for each element of the result, with a loop over a row of :math:`A` and a column
 that's many times as fast.
 
 **Write down two guesses: how many times as fast, and what does your kernel spend its
-time on?** On this page you'll climb from that kernel towards the library, one step at a
-time. The step that you'll need for kernels of your own makes a whole block of threads
-share what one of them has fetched.
+time on?** Then climb with us from that kernel towards the library, one step at a time.
+The step that you'll need for kernels of your own makes a whole block of threads share
+what one of them has fetched.
 
-**Time:** 17 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 16 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -31,13 +31,13 @@ share what one of them has fetched.
 #    * - kernel
 #      - time
 #      - of the library
-#    * - 0: as in Numba's manual
+#    * - 0: as in Numba's manual, but with ``while``
 #      - :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 1: with neighbours along a row
+#    * - 1: with neighbours along a row, and ``for``
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "first try"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 2: and ``while`` in place of ``for``
+#    * - 2: the same with ``while``
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 3: with a *tile* of 32 × 32
@@ -50,20 +50,52 @@ share what one of them has fetched.
 #      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
 #      - 100 %
 #
-# `Numba's manual`__ writes ``i, j = cuda.grid(2)`` and ``A[i, k] * B[k, j]``. If that's
-# yours, turn ``i`` and ``j`` round before anything else, because neighbours in a warp
-# ask for numbers that lie a whole row apart. (Line 0 already has the ``while`` of
-# line 2.)
-#
 # The library is :timing:`shared-memory speedup "torch"/"first try"
-# @nvidia-h100-80gb-hbm3` as fast as line 1: was that your guess? **But lines 1 and 2
-# load the same numbers. Why is one of them so much faster?** Let's begin with line 1.
+# @nvidia-h100-80gb-hbm3` as fast as line 1: was that your guess? And what does each
+# line wait for? There are three answers:
 #
-# __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
+# - *Slots.* In each clock cycle, a multiprocessor can start one instruction for each of
+#   four :term:`warps <warp>`. If all multiply and add, which counts as two operations,
+#   that's the :spec:`H100 SXM fp32` on the data sheet.
+# - *Loads.* A multiprocessor's cache hands out 128 bytes in a cycle, one number for
+#   each thread of a warp. So a load takes a cycle, in which four slots pass.
+# - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. (We count as if there were
+#   no caches. They may save most of it.)
+#
+# Count what a warp needs for one multiply-add, and you know how long each would take
+# alone:
 
 import numpy as np
 
 from firstlight.kernels import blocks_for, cuda, simulated, trace
+from firstlight.timing.specs import spec
+
+multiply_adds = 4096**3 / 32  # of whole warps, with 64 operations each
+ms_per_slot = 1e3 * multiply_adds * 64 / spec("H100 SXM", "fp32")
+ms_per_byte = 1e3 * multiply_adds / spec("H100 SXM", "bandwidth")
+
+
+def alone(line, slots, cycles, moved):  # instructions, cycles for loads, bytes moved
+    slots, loads = slots * ms_per_slot, 4 * cycles * ms_per_slot
+    memory = moved * ms_per_byte
+    print(f"{line}: slots {slots:.3g} ms, loads {loads:.3g} ms, memory {memory:.3g} ms")
+
+
+alone("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)  # three matrices, once
+
+# %%
+# At best, a product waits for its arithmetic, and not for memory. The library comes
+# near that. What about us?
+#
+# Line 1: neighbours read neighbours
+# ----------------------------------
+#
+# In a warp, 32 neighbours load together. `Numba's manual`__ writes ``i, j =
+# cuda.grid(2)`` and ``A[i, k] * B[k, j]``, so their numbers of :math:`A` lie a whole
+# row apart, in 32 *sectors* of 32 bytes. If that's your kernel, write ``j, i =
+# cuda.grid(2)``, and give the grid the columns first. That's line 1:
+#
+# __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
 
 
 @cuda.jit
@@ -77,19 +109,30 @@ def first_try(a, b, c):
 
 
 # %%
-# Each thread reads a row and a column. **For 4,096 × 4,096, how often is each number of
-# A read?** Here's a small product, 32 × 8 times 8 × 32, whose loads we can count:
+# On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
+# in place of :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`,
+# although line 0 has the faster loop, as you'll see.
+#
+# **What does it wait for now?** Each thread reads a row and a column. Let's count, in a
+# product of 32 × 8 times 8 × 32:
 
 a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
 plain = trace(first_try, (1, 4), (32, 8), a, b, c)
 print("numbers in A and B:", a.size + b.size)
 print("numbers loaded:    ", plain.counts("load", "global").sum())
+print("sectors at a time: ", plain.sectors_per_load)
+print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
-# product, it's 4,096 times. Surely that's where the time goes?
+# product, it's 4,096 times. For each multiply-add, a warp moves 1 + 4 sectors, or 160
+# bytes, which takes memory just as long as we measured. So line 1 waits for memory.
+# Case closed?
 #
-# First, it's something else. Line 2 loads as much. Only its loop counts in another way:
+# Line 2: count the instructions
+# ------------------------------
+#
+# Line 2 loads the very same numbers. Only its loop counts in another way:
 
 
 @cuda.jit
@@ -104,50 +147,49 @@ def column_along_x(a, b, c):
 
 
 # %%
-# On the H100 that's :timing:`shared-memory speedup "column along x"/"first try"
-# @nvidia-h100-80gb-hbm3` as fast, and the loads are the same!
+# On the H100 it took :timing:`shared-memory median "column along x"
+# @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "column along
+# x"/"first try" @nvidia-h100-80gb-hbm3` as fast. So it wasn't memory. The caches had
+# brought most of the numbers, and the match was chance.
 #
-# With ``for``, the compiler made 36 instructions for each step of this loop. Two of
-# them load, and one multiplies and adds. Nearly all the others work out where ``a[row,
-# k]`` lies, because ``k`` might be negative, as in ``a[row, -1]``. With ``while`` it
-# can't be, and 30 instructions are left for *four* steps, which the compiler wrote out
-# in a row. (In the tile of line 3, both loops give the same. :doc:`Ask the compiler
-# </tutorials/3_kernels/10_what_the_compiler_did>` before you rewrite a loop.)
+# What was it, then? With ``for``, the compiler made 36 instructions for each
+# multiply-add. Nearly all of them work out where ``a[row, k]`` lies, because ``k``
+# might be negative, as in ``a[row, -1]``. With ``while`` it can't be, and 7.5 are left.
+# (In line 3, both loops give the same. :doc:`Ask the compiler
+# </tutorials/3_kernels/10_what_the_compiler_did>` before you rewrite one.)
+
+alone("line 1", slots=36, cycles=2, moved=5 * 32)
+alone("line 2", slots=7.5, cycles=2, moved=5 * 32)
+
+# %%
+# Line 1 spent three quarters of its time on slots, nearly all with instructions that
+# compute nothing.
 #
-# In each clock cycle, a multiprocessor has four *slots*: it can start one instruction
-# for each of four :term:`warps <warp>`. If all of them multiply and add, which counts
-# as two operations, you get the :spec:`H100 SXM fp32` on the data sheet. With one in
-# 36, at most 67 / 36 = 1.9 is left, and line 1 reached :timing:`shared-memory rate
-# "first try" @nvidia-h100-80gb-hbm3`. So it was busy, with instructions that compute
-# nothing.
+# **What does line 2 wait for now?** Not for slots, because it leaves two thirds of them
+# empty. Its loads would take about a third of the time that we measured if all came
+# from the nearest cache, and more than twice that time if all came from memory. So it
+# waits for loads, some of which come from further away. We want fewer of them, and from
+# nearby.
 #
-# Line 2 has one in 7.5, so it could reach 67 / 7.5 = 8.9. It reached
-# :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`. So now it
-# *waits*, most likely for its loads. We want fewer of them, and from nearby.
+# Line 3: one page on the blackboard
+# ----------------------------------
 #
-# One page on the blackboard
-# --------------------------
-#
-# Imagine a class of 64 students. Everybody has to copy some pages of two books, which
-# are in the archive. If each of them walks there for each page, the archive is full of
-# people who all want the same pages. Instead, each student can fetch *one* page of each
-# book, and pin it to the blackboard. When all pages are up, everybody copies from the
-# blackboard. Then they take the pages down, and fetch the next ones.
+# Imagine a class of 64 students, who all have to copy pages of two books in the
+# archive. If each walks there for each page, the archive is full of people who want the
+# same pages. Instead, each can fetch *one* page of each book, and pin it to the
+# blackboard. When all pages are up, everybody copies from there. Then they take them
+# down, and fetch the next ones.
 #
 # In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
-# a small, fast memory inside the multiprocessor. All threads of the block see it, no
-# other block does, and it's gone when the block ends. It hands out 128 bytes in a clock
-# cycle. An H100 has 132 multiprocessors, so together that's ten times the :spec:`H100
-# SXM bandwidth` of the card's memory.
+# a small, fast memory inside the multiprocessor. All threads of the block see it, and
+# no other block does.
 #
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
 #
-# The arrows out of memory are the slow ones.
-#
 # The part of a matrix that hangs on the blackboard is called a *tile*. Here a block of
-# 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and down
-# :math:`B` in rounds:
+# 8 × 8 threads computes a tile of :math:`C`, in rounds along :math:`A` and down
+# :math:`B`:
 
 # figure
 
@@ -188,11 +230,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Write it down
-# -------------
-#
-# ``T`` is the side of a tile, and ``tiled(T)`` makes the kernel for it, because the
-# shape of a shared array has to be known when a kernel is compiled.
+# ``tiled(T)`` makes the kernel for tiles of side ``T``, because the shape of a shared
+# array has to be known when a kernel is compiled:
 
 
 def tiled(T):
@@ -204,11 +243,13 @@ def tiled(T):
         column, row = cuda.grid(2)
         total = np.float32(0)
         for first in range(0, a.shape[1], T):
+            # I pin up my two pages, and wait until all are up
             inside = row < a.shape[0] and first + tx < a.shape[1]
             a_tile[ty, tx] = a[row, first + tx] if inside else np.float32(0)
             inside = first + ty < b.shape[0] and column < b.shape[1]
             b_tile[ty, tx] = b[first + ty, column] if inside else np.float32(0)
             cuda.syncthreads()
+            # I copy from all of them, and wait until everybody has
             for k in range(T):
                 total += a_tile[ty, k] * b_tile[k, tx]
             cuda.syncthreads()
@@ -218,190 +259,65 @@ def tiled(T):
     return product
 
 
+# for C with m rows and n columns:
+# tiled(32)[blocks_for((n, m), (32, 32)), (32, 32)](a, b, c)
+
+
 # %%
-# You launch it like this, if :math:`C` has *m* rows and *n* columns:
-#
-# .. code-block:: python
-#
-#    tiled(32)[blocks_for((n, m), (32, 32)), (32, 32)](a, b, c)
-#
 # Read a round as if you were one of the threads:
 #
-# - *I pin up my two pages.* I fetch one number of each matrix, for the whole block.
-# - *I wait.* ``syncthreads`` is a :term:`barrier`. Nobody goes on before all threads of
-#   the block are there, or I'd read from places that nobody has filled yet.
-# - *I copy.* I multiply a row of one tile by a column of the other. That uses ``2 * T``
-#   numbers, and I have fetched only two of them.
-# - *I wait again,* or I might take down a page that a slow neighbour still reads.
-# - *If a number would lie beyond the edge*, I pin up a zero, which adds nothing to any
-#   sum. Even if my own place in :math:`C` is beyond the edge, I don't leave, because
-#   the others need what I pin up.
+# - *I wait twice.* ``syncthreads`` is a :term:`barrier`: nobody goes on before all
+#   threads of the block are there. Without the first one, I'd read from places that
+#   nobody has filled yet. Without the second, I might take down a page that a slow
+#   neighbour still reads.
+# - *Beyond the edge* of a matrix, I pin up a zero, which adds nothing to any sum. Even
+#   if my own place in :math:`C` is out there, I don't leave, because the others need
+#   what I pin up.
 #
-# What does a tile save? Let's count again, with tiles of 8 × 8:
+# In a round, a thread uses ``2 * T`` numbers, and has fetched two. Let's count again,
+# with tiles of 8 × 8:
 
 shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 
 # %%
-# That's an eighth. An element of :math:`C` needs :math:`k` numbers from each matrix,
-# and with tiles of side :math:`T` its thread fetches only one in :math:`T`:
+# That's an eighth, and with tiles of side :math:`T` it's one in :math:`T`. **So which T
+# would you take?** A block has at most 1,024 threads, so 32 × 32 is the largest.
 #
-# .. math::
+# On the H100 it took :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`, and
+# that's :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3`
+# as fast as line 2. But it asks memory for only a 32nd of the numbers!
 #
-#     \text{loads for each element} = \frac{2k}{T}.
+# **What does it wait for now?** For each multiply-add, a warp reads both tiles. Shared
+# memory hands out 128 bytes in a cycle, as the cache does, so that's a cycle for
+# ``b_tile``. In ``a_tile`` all threads want the same number, and there the compiler
+# helps: it reads four neighbours with *one* instruction, in `two cycles`__. That makes
+# 1.5 cycles. And 129 instructions multiply and add 32 times:
 #
-# **So which T would you take?** A block has at most 1,024 threads, so 32 × 32 is the
-# largest. With it, the kernel asks memory for only a 32nd of the numbers.
-#
-# Break it: three mistakes
-# ------------------------
-#
-# A wrong tile is often right. Three mistakes are easily made: you forget the second
-# wait, or you take ``a.shape[1] // T`` rounds, rounded down, or ``cuda.gridDim.x``, the
-# number of blocks along a row of :math:`C`. We let each of them multiply *m* × *k*
-# numbers by *k* × *n*. **Which choice of m, k and n finds all three?**
-#
-# .. list-table:: With tiles of 8 × 8
-#    :header-rows: 1
-#
-#    * - kernel
-#      - 8 × 8 × 8
-#      - 8 × 32 × 8
-#      - 8 × 33 × 8
-#      - 5 × 11 × 9
-#    * - ``product``, as above
-#      - right
-#      - right
-#      - right
-#      - right
-#    * - without the second wait
-#      - right
-#      - wrong
-#      - wrong
-#      - wrong
-#    * - ``a.shape[1] // T`` rounds
-#      - right
-#      - right
-#      - wrong
-#      - wrong
-#    * - ``cuda.gridDim.x`` rounds
-#      - right
-#      - wrong
-#      - wrong
-#      - right
-#
-# With one round of full tiles, everybody is right. Only the third finds them all.
-# **Test a tile with an odd k that's much longer than n.** And run it in ``trace``,
-# which says who met whom:
-#
-# .. code-block:: none
-#
-#    a_tile[0, 0]: store by thread 0 …, and load by thread 1 …
-#
-# Without the second wait, thread 0 had taken down a page that thread 1 still wanted to
-# copy. That's called a :term:`race`. On a GPU you might be lucky, and find out on
-# another card.
+# __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
-# folded: The two wrong numbers of rounds
-
-
-def rounds_down(a, T):
-    return a.shape[1] // T * T
-
-
-def rounds_of_grid(_a, T):
-    return cuda.gridDim.x * T
-
-
-def tiled_until(T, end):
-    end = cuda.jit(device=True)(end)
-
-    @cuda.jit
-    def product(a, b, c):
-        of_a = cuda.shared.array((T, T), np.float32)
-        of_b = cuda.shared.array((T, T), np.float32)
-        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-        column, row = cuda.grid(2)
-        total = np.float32(0)
-        for first in range(0, end(a, T), T):
-            inside = row < a.shape[0] and first + tx < a.shape[1]
-            of_a[ty, tx] = a[row, first + tx] if inside else np.float32(0)
-            inside = first + ty < b.shape[0] and column < b.shape[1]
-            of_b[ty, tx] = b[first + ty, column] if inside else np.float32(0)
-            cuda.syncthreads()
-            for k in range(T):
-                total += of_a[ty, k] * of_b[k, tx]
-            cuda.syncthreads()
-        if row < c.shape[0] and column < c.shape[1]:
-            c[row, column] = total
-
-    return product
-
+alone("line 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
 # %%
-
-# folded: Each tried on these four products
-
-
-def error_of(kernel, m, k, n):
-    random = np.random.default_rng(seed=k)
-    a, b = (random.uniform(1, 2, s).astype(np.float32) for s in ((m, k), (k, n)))
-    c = np.full((m, n), np.nan, dtype=np.float32)
-    seen = trace(kernel, blocks_for((n, m), (8, 8)), (8, 8), a, b, c)
-    assert not seen.problems, seen.problems[0]
-    return np.max(np.abs(c - a.astype(np.float64) @ b)) / k
-
-
-ways = {
-    "as above": tiled(8),
-    "// T": tiled_until(8, rounds_down),
-    "gridDim.x": tiled_until(8, rounds_of_grid),
-}
-verdicts = {}
-for way, tiles in ways.items():
-    for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
-        verdicts[way, shape] = "right" if error_of(tiles, *shape) < 1e-6 else "WRONG"
-    told = "".join(f"{said:>8}" for (of, _), said in verdicts.items() if of == way)
-    print(f"{way:>10}:{told}")
-
-# %%
-# Now the tile is in the way
-# --------------------------
+# Even without caches, memory would be done long before. Now the blackboard is in the
+# way: reading from it takes two thirds of the time.
 #
-# On the H100, the tile was :timing:`shared-memory speedup "tile"/"column along x"
-# @nvidia-h100-80gb-hbm3` as fast as line 2. Why isn't it more? For one thing, the
-# :doc:`caches </tutorials/3_kernels/06_caches>` had kept many of the numbers anyway.
-# And the tile has a limit of its own.
-#
-# For each multiply-add, a thread reads two numbers from its tiles. In one clock cycle,
-# shared memory hands out 32 numbers, one for each thread of a warp. Even if all 32 want
-# the same one, as with ``a_tile[ty, k]``, that takes a cycle. There the compiler helps:
-# it reads four neighbours with *one* instruction, which takes two cycles, as somebody
-# `counted on an H100`__. So for four multiply-adds, a warp needs four cycles for
-# ``b_tile`` and two for ``a_tile``. Six cycles have 24 slots. **What part of the 67 is
-# left?**
-#
-# A sixth, which is 11.2. Our tile reached :timing:`shared-memory rate "tile"
-# @nvidia-h100-80gb-hbm3`.
+# Line 4: 4 × 4 elements each
+# ---------------------------
 #
 # The remedy is the same once more: fetch a number, and use it many times. If a thread
 # computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
 # keeps them in its *registers*, which are even nearer.
 #
-# Which 4 × 4? Here it's **one element in each of 16 tiles**, so that neighbouring
-# threads still read neighbouring numbers. The elements of one thread are red. For each
-# step of its sum, it takes the four blue numbers of :math:`A` and the four green ones
-# of :math:`B`:
+# Which 4 × 4? Here it's **one element in each of 16 tiles**, in red, so that
+# neighbouring threads still read neighbouring numbers. For each step of its sum, a
+# thread takes the four blue numbers of :math:`A` and the four green ones of :math:`B`:
 #
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
 #
-# Now in code, for ``R`` × ``R`` elements a thread. ``fetch`` brings one number into one
-# of the ``R`` tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each number
-# of A by all of them. **What may this reach?** (In four steps, a warp reads 16 numbers
-# of B one by one, and 16 of A with four instructions.)
-#
-# __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
+# In code, for ``R`` × ``R`` elements, ``fetch`` brings one number into one of the ``R``
+# tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each of A by all of them.
 
 
 @cuda.jit(device=True)
@@ -463,11 +379,6 @@ def register_tiled(T, R):
 
 
 # %%
-# The loads take 24 cycles, and in 96 slots there are 64 multiply-adds. That's two
-# thirds of the 67, or 44.7. On the H100 it was :timing:`shared-memory rate "4 x 4 each"
-# @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` as fast as the tile. (With ``T`` = 16, a block has 256 threads
-# and 64 × 64 elements, and asks memory for half as much.)
 
 # folded: How each step was launched and checked, and line 0
 
@@ -523,22 +434,69 @@ for tried in (*ladder.values(), square(4, 4)):
 print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 
 # %%
-# What does each step wait for?
+# On the H100 it took :timing:`shared-memory median "4 x 4 each"
+# @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "4 x 4 each"/"tile"
+# @nvidia-h100-80gb-hbm3` as fast as line 3.
+#
+# **What does it wait for now?** In four steps, a warp reads 16 numbers of B one by one,
+# in 16 cycles, and 16 of A with four instructions, in 8. That's 24 cycles for 64
+# multiply-adds. And 508 instructions multiply and add 256 times:
+
+alone("line 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
+
+# %%
+# So the slots run out first again. But now, half of the instructions do what we want.
+#
+# What does each line wait for?
 # -----------------------------
 #
-# Why isn't it 44.7? Count *all* instructions, and not only the loads. In the machine
-# code, a thread runs 508 in each round, and 256 of them multiply and add. **At best,
-# what part of the 67 does that leave?**
+# No cache saves slots or loads, so a kernel can't be faster than the longer of these
+# two, which is bold.
 #
-# Half: 33.8. So the slots run out before shared memory does. Here are the slots of all
-# our steps. A full bar is what a multiprocessor could have started at the card's full
-# clock. (At a lower one, fewer slots stayed empty.)
+# .. list-table:: The ladder once more, in milliseconds on an H100
+#    :header-rows: 1
+#    :widths: 16 24 18 18 24
+#
+#    * - line
+#      - measured
+#      - slots
+#      - loads
+#      - memory, without caches
+#    * - 1
+#      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
+#      - **73.8**
+#      - 16.4
+#      - 103
+#    * - 2
+#      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
+#      - 15.4
+#      - **16.4**
+#      - 103
+#    * - 3
+#      - :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`
+#      - 8.27
+#      - **12.3**
+#      - 5.13
+#    * - 4
+#      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
+#      - **4.07**
+#      - 3.08
+#      - 2.56
+#    * - 5
+#      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
+#      - **2.05**
+#      - not counted
+#      - not counted
+#
+# Line 1 and the library spend about three quarters of their time on what's bold, lines
+# 3 and 4 two thirds, and line 2 a third. Here is what became of the slots. A full bar
+# is all that a multiprocessor could have started at the card's full clock:
 #
 # .. raw:: html
 #    :file: ../../figures/slots.svg
 #
-# Line 1 fills its slots with the wrong instructions. Lines 2 and 3 leave more than half
-# of them empty, so they wait. In line 4, each part is about a third.
+# All this is counted, not profiled. What fills the rest of the time, Nsight Compute
+# would say: ``ncu --section WarpStateStats python yours.py``.
 
 # folded: How each step was timed, and the library's product through PyTorch
 
@@ -584,49 +542,6 @@ if not simulated():
             print(f"{name:>14}: {share:6.1%} of the library's rate")
 
 # %%
-# And this is what each step may reach, by what it runs out of first:
-#
-# .. list-table:: The ladder once more, in TFLOP/s
-#    :header-rows: 1
-#    :widths: 16 20 14 50
-#
-#    * - line
-#      - reached
-#      - at most
-#      - by the count of
-#    * - 1
-#      - :timing:`shared-memory rate "first try" @nvidia-h100-80gb-hbm3`
-#      - 1.9
-#      - slots: 36 for a multiply-add
-#    * - 2
-#      - :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`
-#      - 8.4
-#      - loads: two cycles each time, if the L1 is as fast as shared memory
-#    * - 3
-#      - :timing:`shared-memory rate "tile" @nvidia-h100-80gb-hbm3`
-#      - 11.2
-#      - shared memory: six cycles for four multiply-adds
-#    * - 4
-#      - :timing:`shared-memory rate "4 x 4 each" @nvidia-h100-80gb-hbm3`
-#      - 33.8
-#      - slots: 508 for 256 multiply-adds
-#    * - 5
-#      - :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`
-#      - 67
-#      - slots, if all multiply and add
-#
-# The library reaches three quarters of its limit, lines 1, 3 and 4 about two thirds.
-# **Only line 2 stays at a third.** So it waits for something else, most likely for
-# numbers that come from further away than the L1. That's why we needed a tile.
-#
-# And what do the tiles wait for? We haven't profiled ours. K. Sharma `has profiled a
-# plain tile`__, on an RTX 4090. Of 36.5 cycles from one instruction of a warp to the
-# next, it stood for 20.7 in the queue for shared memory, which is called *Stall MIO
-# Throttle*. With 8 elements a thread, Nsight Compute no longer complained of it. In
-# line 4 it may be something else: a thread takes 72 registers, so only 24 warps fit on
-# a multiprocessor that has room for 64.
-#
-# __ https://kapilsh.github.io/posts/learn-cutlass-the-hard-way/
 
 # folded: All times, and the same on your own GPU, in this browser
 # (with tensor cores the library is "above-roof": that roof is without them)
@@ -636,92 +551,106 @@ bench.show()
 # What comes next?
 # ----------------
 #
-# At :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
-# library, our ladder ends. S. Boehm has climbed on, in `How to Optimize a CUDA Matmul
-# Kernel`__, in CUDA C++ and on an RTX A6000. Up to the tile, his circles and our
-# squares are alike. (*Row along x* is our line 0, and *column along x* line 2. This
-# step is coalescing, and only the others use a number more often. He went from 8 × 1
-# elements to 8 × 8.)
+# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000. **Which of his steps
+# could you write in Numba?**
 #
-# __ https://siboehm.com/articles/22/CUDA-MMM
-
-# measured figure
-
-# (the repository says 4096 x 4096 by now, and 4092 was a slip)
-BOEHM = {  # operations a second, for 4092 x 4092, on an RTX A6000
-    "row along x": 309.0e9,
-    "column along x": 1986.5e9,
-    "tile": 2980.3e9,
-    "8 x 8 each": 15971.7e9,
-}
-LIBRARY = 23249.6e9
-shown = [name for name in climbed if name != "first try"]
-places = {name: place for place, name in enumerate(shown)}
-fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
-look = {"ls": "", "ms": 10, "color": "#2e7ab0"}
-theirs = [100 * rate / LIBRARY for rate in BOEHM.values()]
-at = [places[name] for name in BOEHM]
-ax.plot(at, theirs, "o", mfc="none", mew=1.8, label="RTX A6000 (S. Boehm)", **look)
-library = next(each.median for each in bench.timings if each.label == "torch")
-own = {each.label: 100 * library / each.median for each in bench.timings}
-reached = {name: own[name] for name in shown if name in own}
-if reached:
-    at = [places[name] for name in reached]
-    ax.plot(at, [*reached.values()], "s", label="this GPU", **look)
-ax.legend(loc="upper left", frameon=False)
-ax.set(ylim=(0, 100), ylabel="% of the library's speed")
-ax.set_xticks(range(len(shown)), [name.replace(" along", "\nalong") for name in shown])
-ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("Each step uses a number more often, once it is there")
-fig.set_label(
-    "How much of the library's speed each step reaches. S. Boehm, on an RTX A6000: "
-    + ", ".join(f"{name} {of:.0f} %" for name, of in zip(BOEHM, theirs, strict=True))
-    + "".join(f"; here: {name} {of:.0f} %" for name, of in reached.items())
-    + "."
-)
-plt.show()
-
-# %%
-# These are his next steps. **Which could you write in Numba?**
-#
-# .. list-table:: The next steps, measured by S. Boehm on an RTX A6000
+# .. list-table:: Each step, beside the library on the same card
 #    :header-rows: 1
-#    :widths: 46 16 20 18
+#    :widths: 46 15 15 24
 #
 #    * - step
-#      - of the library
+#      - his, A6000
+#      - ours, H100
 #      - in Numba?
-#      - as fast as above
-#    * - 8 × 8 elements a thread
+#    * - line 0
+#      - 1 %
+#      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
+#      - yes
+#    * - line 2
+#      - 9 %
+#      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
+#      - yes
+#    * - line 3
+#      - 13 %
+#      - :timing:`shared-memory share "tile"/"torch" @nvidia-h100-80gb-hbm3`
+#      - yes
+#    * - line 4 (his: 8 × 1 elements)
+#      - 36 %
+#      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
+#      - yes
+#    * - 8 × 8 elements
 #      - 69 %
+#      - :timing:`shared-memory share "8 x 8 each"/"torch" @nvidia-h100-80gb-hbm3`
 #      - yes, R = 8
-#      -
-#    * - *wide loads*: four numbers with one instruction, with A turned in its tile
+#    * - *wide loads*: four numbers with one instruction
 #      - 78 %
-#      - from shared memory
-#      - 1.14 ×
-#    * - *autotuning*: try many sizes of tiles, and take the best
+#      -
+#      - half: from shared memory, not from the card's
+#    * - *autotuning*: try many sizes of tiles
 #      - 85 %
+#      -
 #      - yes, a loop over T and R
-#      - 1.08 ×
-#    * - *warp tiling*: give each warp a patch of its own in the block's tile
+#    * - *warp tiling*: a patch of the tile for each warp
 #      - 94 %
+#      -
 #      - yes, other indices
-#      - 1.10 ×
 #
-# (His numbers are from `the repository`__, for 4,096 × 4,096.) Wide loads need a patch:
-# a thread's numbers must lie side by side. Make the tile an array of ``(T, T, R)``,
-# read ``b_tile[k, tx, j]`` for all ``j``, and Numba's compiler makes wide loads by
-# itself. With 8 × 8 elements, it's 4 loads in place of 16 for 64 multiply-adds, 80
-# instructions in place of 91, and 96 registers in place of 146. We have counted this,
-# and not timed it. (From the card's memory, four neighbours stay four loads, because an
-# array may begin anywhere.)
+# (His are from `the repository`__. Three steps that gained less are left out.) For us,
+# 8 × 8 elements gained nothing, perhaps because their 146 registers a thread leave room
+# for only one block on a multiprocessor. When its eight warps wait, nobody works.
+#
+# Beyond that are the *tensor cores*, which multiply small matrices in one instruction.
+# With them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
+# @nvidia-h100-80gb-hbm3` as fast on our H100, at the price of :doc:`a few digits
+# </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
+#
+# So for a plain product, call the library. Write a tile when your kernel isn't in any
+# library, and reads the same numbers many times.
+#
+# __ https://siboehm.com/articles/22/CUDA-MMM
+# __ https://github.com/siboehm/SGEMM_CUDA
+# __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
+# __ https://kapilsh.github.io/posts/learn-cutlass-the-hard-way/
+#
+# .. dropdown:: Has anybody profiled a tile? And an A100?
+#
+#     K. Sharma `has profiled a plain tile`__, on an RTX 4090. Of 36.5 cycles from one
+#     instruction of a warp to the next, it stood for 20.7 in the queue for shared
+#     memory, which is called *Stall MIO Throttle*. With 8 elements a thread, Nsight
+#     Compute no longer complained of it.
+#
+#     On an A100, a multiprocessor multiplies and adds for two warps in a cycle, not for
+#     four. So by the same count a plain tile may reach a third of the card's rate, and
+#     8 × 8 elements all of it. Somebody tried. For 32 multiply-adds, his tile had 32
+#     loads of one number and 8 of four, as ours has:
+#
+#     .. measured-by-others:: tile-a100 eight-a100
+#
+# .. dropdown:: Why are tiles often 33 numbers wide? Banks
+#
+#     Number ``w`` of shared memory lies in *bank* ``w % 32``, and each bank gives one
+#     number at a time. Along a row of a tile, the numbers of a warp lie in 32 banks,
+#     and all come at once. Down a column of a tile that is 32 wide, all lie in the
+#     *same* bank, and come one after the other. That's a :term:`bank conflict`. With
+#     one more column, which nobody uses, they lie 33 apart, in 32 banks. On an H200,
+#     Nsight Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with
+#     tiles 32 wide, and with tiles 33 wide none. Without a GPU,
+#     ``trace(...).bank_conflicts`` finds them.
 
-# folded: The kernel with patches, counted and not timed
+# folded: Wide loads in Numba: let the numbers of a thread touch
+
+# In the picture, the elements of a thread lie a tile apart. Here they lie side by side,
+# so that the compiler reads four of them with one instruction. We have counted, and not
+# timed. With 8 × 8 elements, it's 4 loads in place of 16 for 64 multiply-adds (without
+# patches the compiler doesn't write out four steps, so A's loads stay narrow), 80
+# instructions in place of 91, and 96 registers in place of 146. Cycles gain less than
+# that: the numbers of two neighbours lie R apart, so a warp's wide loads of B use only
+# half of the banks at a time. From the card's memory, four neighbours stay four loads,
+# because an array may begin anywhere.
 
 
 def patched(T, R):
-    wider = T + 1  # or half a warp would store in the same bank of a_tile
+    wider = T + 1  # with T, 16 threads would store in one bank of a_tile; now it's 4
 
     @cuda.jit
     def product(a, b, c):
@@ -764,47 +693,118 @@ def patched(T, R):
 
 
 # %%
-# After that come the *tensor cores*, which multiply small matrices in one instruction.
-# With them, the library took :timing:`shared-memory median "torch, TF32"
-# @nvidia-h100-80gb-hbm3` on our H100, which is :timing:`shared-memory speedup "torch,
-# TF32"/"torch" @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few digits
-# </tutorials/2_devices/13_precision>`. A Numba kernel gets at them through
-# `nvmath.device`__, which multiplies two tiles for you.
+# Break it: three mistakes
+# ------------------------
 #
-# So for a plain product, call the library. Write a tile when your kernel isn't in any
-# library, and reads the same numbers many times.
+# Before you write a tile of your own: a wrong one is often right. You might forget the
+# second wait, or take ``a.shape[1] // T`` rounds, rounded down, or ``cuda.gridDim.x``,
+# the number of blocks along a row of :math:`C`. **Which product of m × k by k × n
+# numbers finds all three mistakes?**
 #
-# __ https://github.com/siboehm/SGEMM_CUDA
-# __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
+# .. list-table:: With tiles of 8 × 8
+#    :header-rows: 1
 #
-# .. dropdown:: Why did our 8 × 8 elements gain nothing? And on an A100?
+#    * - kernel
+#      - 8 × 8 × 8
+#      - 8 × 32 × 8
+#      - 8 × 33 × 8
+#      - 5 × 11 × 9
+#    * - ``product``, as above
+#      - right
+#      - right
+#      - right
+#      - right
+#    * - without the second wait
+#      - right
+#      - wrong
+#      - wrong
+#      - wrong
+#    * - ``a.shape[1] // T`` rounds
+#      - right
+#      - right
+#      - wrong
+#      - wrong
+#    * - ``cuda.gridDim.x`` rounds
+#      - right
+#      - wrong
+#      - wrong
+#      - right
 #
-#     With 146 registers a thread, only one block of 256 threads fits on a
-#     multiprocessor, and when its eight warps wait, nobody is left to work. That may be
-#     the reason.
+# Only the third finds them all. **Test a tile with an odd k that's much longer than
+# n.** And run it in ``trace``, which says who met whom without the second wait:
 #
-#     On an A100, a multiprocessor multiplies and adds for two warps in a cycle, not for
-#     four. So by the same count a plain tile may reach a third of the card's rate, and
-#     8 × 8 elements all of it. Somebody tried, and had the same 40 loads for 32
-#     multiply-adds in his tile. It stayed below its limit by nearly a fifth, and 8 × 8
-#     elements by a sixth.
+# .. code-block:: none
 #
-#     .. measured-by-others:: tile-a100 eight-a100
+#    a_tile[0, 0]: store by thread 0 …, and load by thread 1 …
 #
-# .. dropdown:: Why are tiles often 33 numbers wide? Banks
-#
-#     Number ``w`` of shared memory lies in *bank* ``w % 32``, and each bank gives one
-#     number at a time. Along a row of a tile, the numbers of a warp lie in 32 banks,
-#     and all come at once. Down a column of a tile that is 32 wide, all lie in the
-#     *same* bank, and come one after the other. That's a :term:`bank conflict`. With
-#     one more column, which nobody uses, they lie 33 apart, in 32 banks. On an H200,
-#     Nsight Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with
-#     tiles 32 wide, and with tiles 33 wide none. Without a GPU,
-#     ``trace(...).bank_conflicts`` finds them.
-#
-# And here's the kernel without its second wait, which *Break it* has tried:
+# Thread 0 took down a page that thread 1 still wanted to copy. That's a :term:`race`.
+# On a GPU you might be lucky, and find out on another card.
 
-# folded: Without the second wait, on the same four products
+# folded: The two wrong numbers of rounds
+
+
+def rounds_down(a, T):
+    return a.shape[1] // T * T
+
+
+def rounds_of_grid(_a, T):
+    return cuda.gridDim.x * T
+
+
+def tiled_until(T, end):
+    end = cuda.jit(device=True)(end)
+
+    @cuda.jit
+    def product(a, b, c):
+        of_a = cuda.shared.array((T, T), np.float32)
+        of_b = cuda.shared.array((T, T), np.float32)
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        column, row = cuda.grid(2)
+        total = np.float32(0)
+        for first in range(0, end(a, T), T):
+            inside = row < a.shape[0] and first + tx < a.shape[1]
+            of_a[ty, tx] = a[row, first + tx] if inside else np.float32(0)
+            inside = first + ty < b.shape[0] and column < b.shape[1]
+            of_b[ty, tx] = b[first + ty, column] if inside else np.float32(0)
+            cuda.syncthreads()
+            for k in range(T):
+                total += of_a[ty, k] * of_b[k, tx]
+            cuda.syncthreads()
+        if row < c.shape[0] and column < c.shape[1]:
+            c[row, column] = total
+
+    return product
+
+
+# %%
+
+# folded: Both, and the right one, on these four products
+
+
+def error_of(kernel, m, k, n):
+    random = np.random.default_rng(seed=k)
+    a, b = (random.uniform(1, 2, s).astype(np.float32) for s in ((m, k), (k, n)))
+    c = np.full((m, n), np.nan, dtype=np.float32)
+    seen = trace(kernel, blocks_for((n, m), (8, 8)), (8, 8), a, b, c)
+    assert not seen.problems, seen.problems[0]
+    return np.max(np.abs(c - a.astype(np.float64) @ b)) / k
+
+
+ways = {
+    "as above": tiled(8),
+    "// T": tiled_until(8, rounds_down),
+    "gridDim.x": tiled_until(8, rounds_of_grid),
+}
+verdicts = {}
+for way, tiles in ways.items():
+    for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
+        verdicts[way, shape] = "right" if error_of(tiles, *shape) < 1e-6 else "WRONG"
+    told = "".join(f"{said:>8}" for (of, _), said in verdicts.items() if of == way)
+    print(f"{way:>10}:{told}")
+
+# %%
+
+# folded: Without the second wait, on the same products
 
 
 @cuda.jit
@@ -846,15 +846,15 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 #
 # You fit a model to your data by least squares, and for that you need :math:`A^T B`.
 # Both matrices have a row for each of many measurements. Make ``at_b(a, b, c)`` write
-# ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. It begins as a copy of ``product``,
-# with ``T = 8``. The sum now runs down the rows of both matrices, so the tiles of
-# :math:`A` go down the matrix, as those of :math:`B` do.
+# ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. It begins as a copy of ``product``.
+# But the sum now runs down the rows of both matrices, so the tiles of :math:`A` go down
+# the matrix, as those of :math:`B` do.
 #
-# Here is the catch. If each thread fetches the number of :math:`A` that belongs to its
-# own row of :math:`C`, neighbours read numbers that lie a whole row apart. So let the
-# neighbours in ``x`` fetch neighbours of a row, and find out where in the tile each
-# number has to be read afterwards. Change the four marked lines, add one if you like,
-# and run ``firstlight try 07_shared_memory.py``. The check counts your loads.
+# Here is the catch. If each thread fetches a number for its own row of :math:`C`,
+# neighbours read a whole row of :math:`A` apart. So let neighbours in ``x`` fetch
+# neighbours of a row, and find out where in the tile each number has to be read
+# afterwards. Change the four marked lines, add one if you like, and run ``firstlight
+# try 07_shared_memory.py``. The check counts your loads.
 
 
 @cuda.jit

@@ -53,16 +53,20 @@ def download(folder: Path) -> Path:
     return ms
 
 
-def by_tclean() -> tuple[dict[str, Any], Real, Real]:
-    """Return what tclean was told and gave of window 0, and in Jy/beam its map and residuals with a mask drawn by hand.
+def by_tclean() -> tuple[dict[str, Any], dict[str, Real]]:
+    """Return what tclean was told and gave of window 0, in three runs, and maps.
+
+    These are its models in Jy/pixel, and ``map`` and ``left``, the restored map and the residuals of the run with a mask
+    drawn by hand, in Jy/beam.
 
     Examples
     --------
-    >>> told, restored, residual = by_tclean()
-    >>> restored.shape, told["by_hand"]["tclean"]["nsigma"], told["advised"]["tclean"]["nsigma"]
-    ((80, 80), 1.5, 3.0)
+    >>> told, maps = by_tclean()
+    >>> [(name, told[name]["tclean"]["nsigma"], float(maps[name].sum())) for name in ("defaults", "advised", "by_hand")]
+    [('defaults', 3.0, 5.8...), ('advised', 3.0, 7.0...), ('by_hand', 1.5, 6.9...)]
     """
     with files("firstlight.lessons").joinpath("hd142527_by_tclean.npz").open("rb") as file, np.load(file) as kept:
         told = json.loads(str(kept["about"]))
-        unit = told["by_hand"]["rms"] / told["shades"]  # maps are kept as whole numbers
-        return told, unit * kept["map"], unit * kept["left"]
+        unit = told["by_hand"]["rms"] / told["shades"]  # these maps are kept as whole numbers
+        maps = {name: kept[name].astype(float) for name in ("defaults", "advised", "by_hand")}
+        return told, maps | {name: unit * kept[name] for name in ("map", "left")}

@@ -74,6 +74,21 @@ def test_it_images_and_says_where(npz, tmp_path, capsys):
     assert before == {path: path.read_bytes() for path in out.iterdir()}
 
 
+def test_it_judges_a_model_and_writes_nothing(npz, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    coords, sky = GridCoords(0.04, 64), np.zeros((1, 64, 64))
+    sky[0, 32, 24] = FLUX  # a point in the middle of the ring
+    where = {"unit": "Jy/pixel", "frequencies": [230e9], "ra": 83.8, "dec": -5.4}
+    write_image("my.model.fits", sky, coords, **where)
+    before = files(tmp_path)
+    options = ["--assess", "my.model.fits", "--phase-centre", "83.8,-5.4"]
+    assert main(["image", str(npz), *options]) == 0
+    assert "not converged" in capsys.readouterr().out
+    assert main(["image", str(npz), *options, "--field", "4"]) == 1
+    assert "leave out --field" in capsys.readouterr().err
+    assert files(tmp_path) == before
+
+
 @pytest.mark.slow
 def test_without_a_phase_centre_it_is_no_place_on_the_sky(npz, tmp_path, capsys):
     assert main(["image", str(npz), "--out", str(tmp_path / "out"), "--field", "4"]) == 0

@@ -8,9 +8,9 @@ With CASA installed as clean.py says, and with SET for gpuvmem/tests/selfcalband
 
     OMP_NUM_THREADS=1 python benchmarks/casa/real_set.py SET src/firstlight/lessons
 
-writes hd142527_by_tclean.npz: the model with a mask drawn by hand, to 1.5σ, and those with a mask of tclean's own, to 3σ,
-by its defaults and with the numbers that NRAO's automasking guide has for baselines as short as these; of the first, the
-map and the residuals; and as a JSON text how they were made.
+writes hd142527_by_tclean.npz: the model with a mask drawn by hand, to 1.5σ, and those with a mask of tclean's own, to
+3σ, by its defaults and with the numbers that NRAO's automasking guide has for baselines as short as these; of the
+first, the map and the residuals; and as a JSON text how they were made.
 """
 
 import json

@@ -56,8 +56,8 @@ def download(folder: Path) -> Path:
 def by_tclean() -> tuple[dict[str, Any], dict[str, Real]]:
     """Return what tclean was told and gave of window 0, in three runs, and maps.
 
-    These are its models in Jy/pixel, and ``map`` and ``left``, the restored map and the residuals of the run with a mask
-    drawn by hand, in Jy/beam.
+    These are its models in Jy/pixel, and of the run with a mask drawn by hand also the restored ``map`` and what is
+    ``left``, in Jy/beam.
 
     Examples
     --------

@@ -126,8 +126,8 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
 # product, it's 4,096 times. For each multiply-add, a warp moves 1 + 4 sectors, or 160
-# bytes, which takes memory just as long as we measured. So line 1 waits for memory.
-# Case closed?
+# bytes, which takes memory just as long as we measured. So line 1 seems to wait for
+# memory. Case closed?
 #
 # Line 2: count the instructions
 # ------------------------------
@@ -153,9 +153,9 @@ def column_along_x(a, b, c):
 # brought most of the numbers, and the match was chance.
 #
 # What was it, then? With ``for``, the compiler made 36 instructions for each
-# multiply-add. Nearly all of them work out where ``a[row, k]`` lies, because ``k``
-# might be negative, as in ``a[row, -1]``. With ``while`` it can't be, and 7.5 are left.
-# (In line 3, both loops give the same. :doc:`Ask the compiler
+# multiply-add. Nearly all of them work out where ``a[row, k]`` lies, because it doesn't
+# see that ``k`` is never negative, as in ``a[row, -1]``. With ``while`` it does, and
+# 7.5 are left. (In line 3, both loops give the same. :doc:`Ask the compiler
 # </tutorials/3_kernels/10_what_the_compiler_did>` before you rewrite one.)
 
 alone("line 1", slots=36, cycles=2, moved=5 * 32)
@@ -168,17 +168,16 @@ alone("line 2", slots=7.5, cycles=2, moved=5 * 32)
 # **What does line 2 wait for now?** Not for slots, because it leaves two thirds of them
 # empty. Its loads would take about a third of the time that we measured if all came
 # from the nearest cache, and more than twice that time if all came from memory. So it
-# waits for loads, some of which come from further away. We want fewer of them, and from
-# nearby.
+# waits for loads, some of which come from further away. (How many, a profiler could
+# say. Counting can't.) We want fewer of them, and from nearby.
 #
 # Line 3: one page on the blackboard
 # ----------------------------------
 #
 # Imagine a class of 64 students, who all have to copy pages of two books in the
-# archive. If each walks there for each page, the archive is full of people who want the
-# same pages. Instead, each can fetch *one* page of each book, and pin it to the
-# blackboard. When all pages are up, everybody copies from there. Then they take them
-# down, and fetch the next ones.
+# archive. Instead of walking there for each page, each fetches *one* page of each book,
+# and pins it to the blackboard. When all pages are up, everybody copies from there.
+# Then they take them down, and fetch the next ones.
 #
 # In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
 # a small, fast memory inside the multiprocessor. All threads of the block see it, and
@@ -439,8 +438,9 @@ print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 # @nvidia-h100-80gb-hbm3` as fast as line 3.
 #
 # **What does it wait for now?** In four steps, a warp reads 16 numbers of B one by one,
-# in 16 cycles, and 16 of A with four instructions, in 8. That's 24 cycles for 64
-# multiply-adds. And 508 instructions multiply and add 256 times:
+# in 16 cycles, and 16 of A with four instructions, in 8. With that it multiplies and
+# adds 64 times. And it starts 508 instructions to multiply and add 256 times, which is
+# two for each:
 
 alone("line 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
@@ -488,9 +488,9 @@ alone("line 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 #      - not counted
 #      - not counted
 #
-# Line 1 and the library spend about three quarters of their time on what's bold, lines
-# 3 and 4 two thirds, and line 2 a third. Here is what became of the slots. A full bar
-# is all that a multiprocessor could have started at the card's full clock:
+# What's bold needs about three quarters of the time of line 1 and of the library, two
+# thirds of that of lines 3 and 4, and a third of line 2's. Here is what became of the
+# slots. A full bar would be an instruction in every slot, at the card's full clock:
 #
 # .. raw:: html
 #    :file: ../../figures/slots.svg
@@ -585,7 +585,7 @@ bench.show()
 #    * - *wide loads*: four numbers with one instruction
 #      - 78 %
 #      -
-#      - half: from shared memory, not from the card's
+#      - yes from shared memory; from the card's we found no way
 #    * - *autotuning*: try many sizes of tiles
 #      - 85 %
 #      -

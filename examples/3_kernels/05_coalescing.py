@@ -478,7 +478,7 @@ print("sectors a load:", noted.sectors_per_load["table"])
 #
 # .. measured-by-others:: stride16-t4 stride16-titanxp
 
-# folded: All our measurements, on each computer
+# folded: All our measurements, and the same on your own GPU, in this browser
 
 bench.show()
 

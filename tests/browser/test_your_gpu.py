@@ -242,7 +242,7 @@ def test_two_lines_of_one_point_each_make_no_figure(browser: Any) -> None:
 
 def test_a_page_gets_a_column_and_says_whose_it_is(browser: Any) -> None:
     page = fresh(browser, at=(SITE / "tutorials/3_kernels/05_coalescing.html").as_uri())
-    page.get_by_text("and the same on your own GPU").click()  # the fold that the button is in
+    page.locator("summary", has_text="on your own GPU").click()  # the fold that the button is in
     press(page)
     table = page.locator(".fl-timings")
     assert "Your GPU, in this browser" in table.locator("thead").inner_text()

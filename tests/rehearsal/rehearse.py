@@ -27,7 +27,7 @@ from cards import CARDS, HERE
 ROOT = HERE.parents[1]
 OUT = ROOT / "build" / "rehearsal"
 SIZES = tomllib.loads((HERE / "sizes.toml").read_text(encoding="utf-8"))
-LIMIT = 180  # seconds a page
+LIMIT = 300  # seconds a page: with a real sky it takes three minutes
 LONG = ("3_kernels/08", "3_kernels/03", "3_kernels/11", "4_imaging/08", "4_imaging/10", "3_kernels/07")  # begun first
 
 

@@ -223,7 +223,7 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
 # On the way to the H100, the half-bandwidth size is about 87 kB, or some 1,100 events.
-# (That's less even than in the example, because an ordinary copy reaches only a part of
+# (That's even less than in the example, because an ordinary copy reaches only a part of
 # the rate on paper.) So a batch of a hundred, which feels big, still spends most of its
 # time on the walk. If you have heard the advice to *batch your transfers*, you now know
 # how big a :term:`batch` should be for the copies' sake: several times :math:`n_{1/2}`.

@@ -153,16 +153,17 @@ def column_along_x(a, b, c):
 # brought most of the numbers, and the match was chance.
 #
 # What was it, then? With ``for``, the compiler made 36 instructions for each
-# multiply-add. Nearly all of them work out where ``a[row, k]`` lies, because it doesn't
-# see that ``k`` is never negative, as in ``a[row, -1]``. With ``while`` it does, and
-# 7.5 are left. (In line 3, both loops give the same. :doc:`Ask the compiler
-# </tutorials/3_kernels/10_what_the_compiler_did>` before you rewrite one.)
+# multiply-add. Nearly all of them work out where ``a[row, k]`` lies. A negative ``k``
+# would count from the end, as in ``a[row, -1]``, and the compiler doesn't see that
+# there is none. With ``while`` it does, and 7.5 are left. (In line 3, both loops give
+# the same. :doc:`Ask the compiler </tutorials/3_kernels/10_what_the_compiler_did>`
+# before you rewrite one.)
 
 alone("line 1", slots=36, cycles=2, moved=5 * 32)
 alone("line 2", slots=7.5, cycles=2, moved=5 * 32)
 
 # %%
-# Line 1 spent three quarters of its time on slots, nearly all with instructions that
+# Line 1 needs three quarters of its time for slots, nearly all with instructions that
 # compute nothing.
 #
 # **What does line 2 wait for now?** Not for slots, because it leaves two thirds of them

@@ -12,7 +12,7 @@ time on?** Then climb with us from that kernel towards the library, one step at 
 The step that you'll need for kernels of your own makes a whole block of threads share
 what one of them has fetched.
 
-**Time:** 16 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 17 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -20,24 +20,24 @@ what one of them has fetched.
 # The ladder
 # ----------
 #
-# Here is one product, of two matrices of 4,096 × 4,096 ``float32`` numbers, six times
+# Here is one product, of two matrices of 4,096 × 4,096 ``float32`` numbers, seven times
 # on the same H100. Numba compiled our kernels. The library is cuBLAS, called by
 # PyTorch.
 #
-# .. list-table:: One product, six times, on an H100
+# .. list-table:: One product, seven times, on an H100
 #    :header-rows: 1
 #    :widths: 56 22 22
 #
 #    * - kernel
 #      - time
 #      - of the library
-#    * - 0: as in Numba's manual, but with ``while``
+#    * - 0: as in Numba's manual
 #      - :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 1: with neighbours along a row, and ``for``
+#    * - 1: with neighbours along a row
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "first try"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 2: the same with ``while``
+#    * - 2: with ``while`` in place of ``for``
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 3: with a *tile* of 32 × 32
@@ -46,13 +46,18 @@ what one of them has fetched.
 #    * - 4: tiles of 16 × 16, and 4 × 4 elements each
 #      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 5: the library
+#    * - 5: 8 × 8 elements each, and one word
+#      - :timing:`shared-memory median "8 x 8 each, 128 registers"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`shared-memory share "8 x 8 each, 128 registers"/"torch"
+#        @nvidia-h100-80gb-hbm3`
+#    * - the library
 #      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
 #      - 100 %
 #
 # The library is :timing:`shared-memory speedup "torch"/"first try"
-# @nvidia-h100-80gb-hbm3` as fast as line 1: was that your guess? And what does each
-# line wait for? There are three answers:
+# @nvidia-h100-80gb-hbm3` as fast as step 1: was that your guess? And what does each
+# step wait for? There are three answers:
 #
 # - *Slots.* In each clock cycle, a multiprocessor can start one instruction for each of
 #   four :term:`warps <warp>`. If all multiply and add, which counts as two operations,
@@ -62,8 +67,8 @@ what one of them has fetched.
 # - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. (We count as if there were
 #   no caches. They may save most of it.)
 #
-# Count what a warp needs for one multiply-add, and you know how long each would take
-# alone:
+# Count what a warp needs for one multiply-add, and you know how long each of the three
+# would take by itself. We call these times the *limits* of a kernel:
 
 import numpy as np
 
@@ -75,25 +80,26 @@ ms_per_slot = 1e3 * multiply_adds * 64 / spec("H100 SXM", "fp32")
 ms_per_byte = 1e3 * multiply_adds / spec("H100 SXM", "bandwidth")
 
 
-def alone(line, slots, cycles, moved):  # instructions, cycles for loads, bytes moved
-    slots, loads = slots * ms_per_slot, 4 * cycles * ms_per_slot
-    memory = moved * ms_per_byte
-    print(f"{line}: slots {slots:.3g} ms, loads {loads:.3g} ms, memory {memory:.3g} ms")
+def limits(step, slots, cycles, moved):
+    """For a multiply-add of a warp: instructions, cycles of loads, bytes to move."""
+    times = slots * ms_per_slot, 4 * cycles * ms_per_slot, moved * ms_per_byte
+    print(step + ": slots {:.3g} ms, loads {:.3g} ms, memory {:.3g} ms".format(*times))
+    return times
 
 
-alone("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)  # three matrices, once
+best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)  # moves each once
 
 # %%
 # At best, a product waits for its arithmetic, and not for memory. The library comes
 # near that. What about us?
 #
-# Line 1: neighbours read neighbours
+# Step 1: neighbours read neighbours
 # ----------------------------------
 #
 # In a warp, 32 neighbours load together. `Numba's manual`__ writes ``i, j =
 # cuda.grid(2)`` and ``A[i, k] * B[k, j]``, so their numbers of :math:`A` lie a whole
 # row apart, in 32 *sectors* of 32 bytes. If that's your kernel, write ``j, i =
-# cuda.grid(2)``, and give the grid the columns first. That's line 1:
+# cuda.grid(2)``, and give the grid the columns first. That's step 1:
 #
 # __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
 
@@ -110,8 +116,7 @@ def first_try(a, b, c):
 
 # %%
 # On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
-# in place of :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`,
-# although line 0 has the faster loop, as you'll see.
+# in place of :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`.
 #
 # **What does it wait for now?** Each thread reads a row and a column. Let's count, in a
 # product of 32 × 8 times 8 × 32:
@@ -126,13 +131,13 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
 # product, it's 4,096 times. For each multiply-add, a warp moves 1 + 4 sectors, or 160
-# bytes, which takes memory just as long as we measured. So line 1 seems to wait for
+# bytes, which takes memory just as long as we measured. So step 1 seems to wait for
 # memory. Case closed?
 #
-# Line 2: count the instructions
+# Step 2: count the instructions
 # ------------------------------
 #
-# Line 2 loads the very same numbers. Only its loop counts in another way:
+# Step 2 loads the very same numbers. Only its loop counts in another way:
 
 
 @cuda.jit
@@ -155,24 +160,24 @@ def column_along_x(a, b, c):
 # What was it, then? With ``for``, the compiler made 36 instructions for each
 # multiply-add. Nearly all of them work out where ``a[row, k]`` lies. A negative ``k``
 # would count from the end, as in ``a[row, -1]``, and the compiler doesn't see that
-# there is none. With ``while`` it does, and 7.5 are left. (In line 3, both loops give
+# there is none. With ``while`` it does, and 7.5 are left. (In step 3, both loops give
 # the same. :doc:`Ask the compiler </tutorials/3_kernels/10_what_the_compiler_did>`
 # before you rewrite one.)
 
-alone("line 1", slots=36, cycles=2, moved=5 * 32)
-alone("line 2", slots=7.5, cycles=2, moved=5 * 32)
+step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
+step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 
 # %%
-# Line 1 needs three quarters of its time for slots, nearly all with instructions that
+# Step 1 needs three quarters of its time for slots, nearly all with instructions that
 # compute nothing.
 #
-# **What does line 2 wait for now?** Not for slots, because it leaves two thirds of them
+# **What does step 2 wait for now?** Not for slots, because it leaves two thirds of them
 # empty. Its loads would take about a third of the time that we measured if all came
 # from the nearest cache, and more than twice that time if all came from memory. So it
-# waits for loads, some of which come from further away. (How many, a profiler could
-# say. Counting can't.) We want fewer of them, and from nearby.
+# waits for loads, some of which come from further away. We want fewer of them, and from
+# nearby.
 #
-# Line 3: one page on the blackboard
+# Step 3: one page on the blackboard
 # ----------------------------------
 #
 # Imagine a class of 64 students, who all have to copy pages of two books in the
@@ -286,7 +291,7 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 #
 # On the H100 it took :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`, and
 # that's :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3`
-# as fast as line 2. But it asks memory for only a 32nd of the numbers!
+# as fast as step 2. But it asks memory for only a 32nd of the numbers!
 #
 # **What does it wait for now?** For each multiply-add, a warp reads both tiles. Shared
 # memory hands out 128 bytes in a cycle, as the cache does, so that's a cycle for
@@ -294,15 +299,16 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # helps: it reads four neighbours with *one* instruction, in `two cycles`__. That makes
 # 1.5 cycles. And 129 instructions multiply and add 32 times:
 #
-# __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
+# __
+# https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
-alone("line 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
+step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
 # %%
 # Even without caches, memory would be done long before. Now the blackboard is in the
 # way: reading from it takes two thirds of the time.
 #
-# Line 4: 4 × 4 elements each
+# Step 4: 4 × 4 elements each
 # ---------------------------
 #
 # The remedy is the same once more: fetch a number, and use it many times. If a thread
@@ -310,8 +316,8 @@ alone("line 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # keeps them in its *registers*, which are even nearer.
 #
 # Which 4 × 4? Here it's **one element in each of 16 tiles**, in red, so that
-# neighbouring threads still read neighbouring numbers. For each step of its sum, a
-# thread takes the four blue numbers of :math:`A` and the four green ones of :math:`B`:
+# neighbouring threads still read neighbouring numbers. For each ``k``, a thread
+# takes the four blue numbers of :math:`A` and the four green ones of :math:`B`:
 #
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
@@ -350,10 +356,10 @@ def multiplying(T, R):
 # folded: The kernel around it, which is that of the tile
 
 
-def register_tiled(T, R):
+def register_tiled(T, R, most=None):
     multiply = multiplying(T, R)
 
-    @cuda.jit
+    @cuda.jit(max_registers=most)
     def product(a, b, c):
         a_tiles = cuda.shared.array((R, T, T), np.float32)
         b_tiles = cuda.shared.array((R, T, T), np.float32)
@@ -380,17 +386,16 @@ def register_tiled(T, R):
 
 # %%
 
-# folded: How each step was launched and checked, and line 0
+# folded: How each step was launched and checked, and step 0
 
 
 @cuda.jit
 def row_along_x(a, b, c):
     row, column = cuda.grid(2)
     if row < c.shape[0] and column < c.shape[1]:
-        total, k = np.float32(0), 0
-        while k < a.shape[1]:
+        total = np.float32(0)
+        for k in range(a.shape[1]):
             total += a[row, k] * b[k, column]
-            k += 1
         c[row, column] = total
 
 
@@ -400,14 +405,14 @@ from collections import namedtuple
 Step = namedtuple("Step", "kernel threads covers row_along_x", defaults=(False,))
 
 
-def square(T, R=1):
-    kernel = tiled(T) if R == 1 else register_tiled(T, R)
+def square(T, R=1, most=None):
+    kernel = tiled(T) if R == 1 else register_tiled(T, R, most)
     return Step(kernel, (T, T), (R * T, R * T))
 
 
 ladder = {
-    "first try": Step(first_try, (32, 8), (32, 8)),
     "row along x": Step(row_along_x, (32, 8), (32, 8), row_along_x=True),
+    "first try": Step(first_try, (32, 8), (32, 8)),
     "column along x": Step(column_along_x, (32, 8), (32, 8)),
     "tile": square(8),
     "4 x 4 each": square(8, 4),
@@ -423,6 +428,10 @@ def launch(step, *arrays):
     step.kernel[grid_of(step, arrays[-1]), step.threads](*arrays)
 
 
+# %%
+
+# folded: All are right: no race, nothing out of bounds
+
 left, right = np.ones((5, 11), np.float32), np.full((11, 9), 2, np.float32)
 for tried in (*ladder.values(), square(4, 4)):
     answer = np.full((5, 9), np.nan, np.float32)
@@ -431,79 +440,320 @@ for tried in (*ladder.values(), square(4, 4)):
     )
     assert not noted.problems, noted.problems[0]
     assert np.all(answer == 22), "a product is wrong"
-print(f"all {len(ladder)} are right: no race, nothing out of bounds")
+print(f"all {len(ladder)} are right")
 
 # %%
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` as fast as line 3.
+# @nvidia-h100-80gb-hbm3` as fast as step 3.
 #
-# **What does it wait for now?** In four steps, a warp reads 16 numbers of B one by one,
-# in 16 cycles, and 16 of A with four instructions, in 8. With that it multiplies and
-# adds 64 times. And it starts 508 instructions to multiply and add 256 times, which is
-# two for each:
+# **What does it wait for now?** For four ``k``, a warp reads 16 numbers of B one by
+# one, in 16 cycles, and 16 of A with four instructions, in 8. With that it multiplies
+# and adds 64 times. And it starts 508 instructions to multiply and add 256 times, which
+# is two for each:
 
-alone("line 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
+step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
 # %%
 # So the slots run out first again. But now, half of the instructions do what we want.
 #
-# What does each line wait for?
-# -----------------------------
+# Step 5: 8 × 8 elements each, and one word
+# -----------------------------------------
 #
-# No cache saves slots or loads, so a kernel can't be faster than the longer of these
-# two, which is bold.
+# With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds.
+# That's half of the loads again, and fewer instructions, too: 1,761 for 1,024
+# multiply-adds. All we change is ``R``:
+
+step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)
+
+# %%
+# **So will it be faster?** On the H100 it took :timing:`shared-memory median "8 x 8
+# each" @nvidia-h100-80gb-hbm3`, about as long as step 4! And now *nothing* is busy:
+# little more than half of the slots, and a third of the time for loads. What does it
+# wait for?
 #
-# .. list-table:: The ladder once more, in milliseconds on an H100
-#    :header-rows: 1
-#    :widths: 16 24 18 18 24
+# Look at what it needs. The compiler gave each thread 146 registers, and a block has
+# 256 threads. A multiprocessor has 65,536 registers, so there's room for *one* block,
+# or eight warps: two for each of the four slots. When both wait for a number, their
+# slot stays empty. With 128 registers, two blocks would fit. You may ask for that:
 #
-#    * - line
-#      - measured
-#      - slots
-#      - loads
-#      - memory, without caches
-#    * - 1
-#      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
-#      - **73.8**
-#      - 16.4
-#      - 103
-#    * - 2
-#      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
-#      - 15.4
-#      - **16.4**
-#      - 103
-#    * - 3
-#      - :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`
-#      - 8.27
-#      - **12.3**
-#      - 5.13
-#    * - 4
-#      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
-#      - **4.07**
-#      - 3.08
-#      - 2.56
-#    * - 5
-#      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
-#      - **2.05**
-#      - not counted
-#      - not counted
+# .. code-block:: python
 #
-# What's bold needs about three quarters of the time of line 1 and of the library, two
-# thirds of that of lines 3 and 4, and a third of line 2's. Here is what became of the
-# slots. A full bar would be an instruction in every slot, at the card's full clock:
+#    @cuda.jit(max_registers=128)
+#
+# With this one word it took :timing:`shared-memory median "8 x 8 each, 128 registers"
+# @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory share "8 x 8 each, 128
+# registers"/"torch" @nvidia-h100-80gb-hbm3` of the library. The compiler found another
+# order, in which 128 are enough.
+#
+# Ask the profiler
+# ----------------
+#
+# All this was counted. **Were we right?** NVIDIA's profiler, Nsight Compute, watches
+# the kernels run, and measures how busy slots, loads, and memory are. Here are our
+# limits, as parts of the time that each step took, and after the arrow what it
+# measured on the H100:
+
+# folded: What Nsight Compute measured of each step
+# (benchmarks/profile_products.py has the command)
+
+from firstlight.display import show_table
+
+names = "0", "1", "2", "3", "4", "5, 146", "5, 128", "wide loads", "library"
+metrics = """
+time_duration 273 100 44.4 17.5 6 6.27 4.51 4.39 2.68
+inst_executed 1.62e10 7.74e10 1.62e10 8.71e09 4.28e09 3.71e09 3.69e09 3.25e09 2.43e09
+issue_active 5.67 73.7 35.2 48 70.2 58.5 80.7 74.1 90.1
+lsu_wavefronts 99.2 16.4 37.1 77.1 65 39.4 54.9 50.4 59.7
+dram_throughput 4.72 9.82 2.91 14.5 9.85 3.24 4.28 2.71 4.42
+l1_hit_rate 95.4 87.5 88.5 0 0.53 0.77 15.4 15.5 0
+l2_hit_rate 65.8 16.5 74.1 38.6 65.6 67.3 75.1 86.2 89.5
+warp_latency 267 21.6 45.1 33.2 8.35 3.42 4.7 5.39 2.22
+stalled_long_scoreboard 133 2.15 41 5.13 1.04 0.5 0.31 0.63 0.02
+stalled_lg_throttle 129 0 0.04 0 0 0 0 0 0
+stalled_mio_throttle 0.11 0 0 11.4 0.08 0.11 0.12 0 0
+stalled_short_scoreboard 0.02 0 0 0.96 0.64 0.24 0.14 1.04 0.2
+stalled_math_pipe_throttle 0.02 7.85 0.21 1.77 0.46 0.16 0.26 0.43 0
+stalled_wait 1.74 0.43 1.82 1.47 0.68 0.62 0.63 0.51 0.01
+stalled_barrier 0 0 0 3.54 0.65 0.14 0.22 0.2 0.1
+stalled_not_selected 1.95 7.94 0.68 7.13 2.66 0.45 1.74 1.31 0.76
+"""
+profile = {}
+for line in metrics.strip().splitlines():
+    metric, *values = line.split()
+    profile[metric] = dict(zip(names, map(float, values), strict=True))
+
+# %%
+
+# folded: Counted beside measured
+
+counted = {"1": step1, "2": step2, "3": step3, "4": step4} | {
+    "5, 146": step5,
+    "5, 128": step5,
+}
+busy = [profile[part] for part in ("issue_active", "lsu_wavefronts", "dram_throughput")]
+waits = {key: value for key, value in profile.items() if key.startswith("stalled_")}
+rows = []
+for name in names:
+    took = profile["time_duration"][name]
+    ours = [f"{ms / took:.0%} → " for ms in counted.get(name, ())] or ["", "", ""]
+    cells = [
+        before + f"{part[name]:.0f}%" for before, part in zip(ours, busy, strict=True)
+    ]
+    most = max(waits, key=lambda reason: waits[reason][name])
+    share = waits[most][name] / profile["warp_latency"][name]
+    rows.append((name, *cells, f"{most[8:].replace('_', ' ')}, {share:.0%}"))
+show_table(
+    "How busy each was, counted → measured, and what a warp waits for most",
+    ("step", "slots", "loads", "memory", "waits for"),
+    rows,
+)
+
+# %%
+# Slots and loads are about what we counted. (Stores also need the way of the loads, and
+# we left them out.) Memory isn't: the caches spare nearly all of it, so in step 1 it
+# was idle for nine tenths of the time. Now that case *is* closed.
+#
+# The last column says what a warp waits for longest, from one of its instructions to
+# the next. Nsight Compute calls them *stalls*:
+#
+# - *long scoreboard*: for a number from the caches or from memory. In step 2, that
+#   takes 41 of 45 cycles. Of what it asked for, 89 % was in the nearest cache, and of
+#   the others three quarters in the next one.
+# - *mio throttle*: for a place in the queue to shared memory, 11 of 33 cycles.
+# - *wait*: a few cycles, which each instruction takes. In step 5 as it first was,
+#   nothing else held up a warp for longer. There were just too few of them.
+# - *not selected*: for nothing. It could go on, and another warp got the slot. If
+#   that's what your warps do, the slots are full, and all that helps is fewer
+#   instructions.
 #
 # .. raw:: html
 #    :file: ../../figures/slots.svg
 #
-# All this is counted, not profiled. What fills the rest of the time, Nsight Compute
-# would say: ``ncu --section WarpStateStats python yours.py``.
+# So what does the library do better? It needs 1.13 instructions for a multiply-add
+# where step 5 needs 1.72, and uses 90 % of its slots where step 5 uses 81 %. Multiply
+# both ratios, and you have all of the difference.
+
+# folded: Do they make up the difference?
+
+per_multiply_add = {
+    name: number / multiply_adds for name, number in profile["inst_executed"].items()
+}
+used, took = profile["issue_active"], profile["time_duration"]
+ours, theirs = "5, 128", "library"
+fewer = per_multiply_add[ours] / per_multiply_add[theirs]
+fuller = used[theirs] / used[ours]
+print(f"{fewer:.2f} x {fuller:.2f} = {fewer * fuller:.2f}")
+print(f"and it's {took[ours] / took[theirs]:.2f} times as fast")
+assert abs(fewer * fuller / (took[ours] / took[theirs]) - 1) < 0.05
+
+# %%
+# What comes next?
+# ----------------
+#
+# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000. There his step 5 had
+# 69 % of the library. **Which of his next steps would you try first?**
+#
+# .. list-table:: Each step, beside the library on the same card
+#    :header-rows: 1
+#    :widths: 46 15 15 24
+#
+#    * - step
+#      - his, A6000
+#      - ours, H100
+#      - in Numba?
+#    * - *wide loads*: four numbers with one instruction
+#      - 78 %
+#      - :timing:`shared-memory share "wide loads"/"torch" @nvidia-h100-80gb-hbm3`
+#      - yes from shared memory; from the card's we found no way
+#    * - *autotuning*: try many sizes of tiles
+#      - 85 %
+#      - none beats step 5
+#      - yes, a loop over T and R
+#    * - *warp tiling*: a patch of the tile for each warp
+#      - 94 %
+#      - not tried
+#      - yes, other indices
+#
+# (His are from `the repository`__. Three steps that gained less are left out.) Wide
+# loads take 12 % of the instructions away, and hardly any time: now the warps wait for
+# the numbers from shared memory, which come later. The profiler shows that, and no
+# count would have.
+#
+# Beyond that are the *tensor cores*, which multiply small matrices in one instruction.
+# With them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
+# @nvidia-h100-80gb-hbm3` as fast on our H100, at the price of :doc:`a few digits
+# </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
+#
+# So for a plain product, call the library. Write a tile when your kernel isn't in any
+# library, and reads the same numbers many times.
+#
+# __ https://siboehm.com/articles/22/CUDA-MMM
+# __ https://github.com/siboehm/SGEMM_CUDA
+# __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
+#
+# .. dropdown:: Another card? An RTX 4090, and an A100
+#
+#     K. Sharma `has profiled a plain tile`__, on an RTX 4090. Of 36.5 cycles from one
+#     instruction of a warp to the next, it stood for 20.7 in the queue for shared
+#     memory, which is *mio throttle*. With 8 elements a thread, Nsight Compute no
+#     longer complained of it.
+#
+#     On an A100, a multiprocessor multiplies and adds for two warps in a cycle, not for
+#     four. So by the same count a plain tile may reach a third of the card's rate, and
+#     8 × 8 elements all of it. Somebody tried. For 32 multiply-adds, his tile had 32
+#     loads of one number and 8 of four, as ours has:
+#
+#     .. measured-by-others:: tile-a100 eight-a100
+#
+#     __ https://kapilsh.github.io/posts/learn-cutlass-the-hard-way/
+#
+# .. dropdown:: Why are tiles often 33 numbers wide? Banks
+#
+#     Number ``w`` of shared memory lies in *bank* ``w % 32``, and each bank gives one
+#     number at a time. Along a row of a tile, the numbers of a warp lie in 32 banks,
+#     and all come at once. Down a column of a tile that is 32 wide, all lie in the
+#     *same* bank, and come one after the other. That's a :term:`bank conflict`. With
+#     one more column, which nobody uses, they lie 33 apart, in 32 banks. On an H200,
+#     Nsight Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with
+#     tiles 32 wide, and with tiles 33 wide none. Without a GPU,
+#     ``trace(...).bank_conflicts`` finds them.
+
+# folded: Wide loads in Numba: let the numbers of a thread touch
+
+# In the picture, the elements of a thread lie a tile apart. Here they lie in four
+# patches of 4 x 4, half of the block's tile apart, so that the compiler reads four
+# neighbours with one instruction: 4 loads in place of 16 for 64 multiply-adds. The
+# patches of neighbouring threads touch, so a warp's wide loads use all banks.
+
+
+@cuda.jit(device=True)
+def number_at(matrix, row, column):
+    inside = row < matrix.shape[0] and column < matrix.shape[1]
+    return matrix[row, column] if inside else np.float32(0)
+
+
+def multiplying_wide(T):
+    @cuda.jit(device=True)
+    def multiply(a_tile, b_tile, mine):
+        of_b = cuda.local.array(8, np.float32)
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        k = 0
+        while k < T:
+            for j in range(8):
+                of_b[j] = b_tile[k, j // 4, tx, j % 4]
+            for i in range(8):
+                of_a = a_tile[k, i // 4, ty, i % 4]
+                for j in range(8):
+                    mine[i, j] += of_a * of_b[j]
+            k += 1
+
+    return multiply
+
+
+# %%
+
+# folded: The kernel with wide loads
+
+
+def wide(T, most=None):
+    wider, per_tile = T + 1, T // 4  # one more, so that stores need fewer banks twice
+    multiply = multiplying_wide(T)
+
+    @cuda.jit(max_registers=most)
+    def product(a, b, c):
+        a_tile = cuda.shared.array((T, 2, wider, 4), np.float32)
+        b_tile = cuda.shared.array((T, 2, T, 4), np.float32)
+        mine = cuda.local.array((8, 8), np.float32)
+        for i in range(8):
+            for j in range(8):
+                mine[i, j] = 0
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        top, left = 8 * T * cuda.blockIdx.y, 8 * T * cuda.blockIdx.x
+        for first in range(0, a.shape[1], T):
+            for i in range(8):
+                number, at = (
+                    number_at(a, top + i * T + ty, first + tx),
+                    i % 4 * per_tile,
+                )
+                a_tile[tx, i // 4, at + ty // 4, ty % 4] = number
+            for i in range(8):
+                number, at = (
+                    number_at(b, first + ty, left + i * T + tx),
+                    i % 4 * per_tile,
+                )
+                b_tile[ty, i // 4, at + tx // 4, tx % 4] = number
+            cuda.syncthreads()
+            multiply(a_tile, b_tile, mine)
+            cuda.syncthreads()
+        for i in range(8):
+            for j in range(8):
+                y = top + 4 * (i // 4 * T + ty) + i % 4
+                x = left + 4 * (j // 4 * T + tx) + j % 4
+                if y < c.shape[0] and x < c.shape[1]:
+                    c[y, x] = mine[i, j]
+
+    return product
+
+
+# %%
 
 # folded: How each step was timed, and the library's product through PyTorch
 
 import torch
 
 from firstlight import Bench, best_device
+
+large = {
+    "tile": square(32),
+    "4 x 4 each": square(16, 4),
+    "8 x 8 each": square(16, 8),
+    "8 x 8 each, 128 registers": square(16, 8, 128),
+    "wide loads": Step(wide(16, 128), (16, 16), (128, 128)),
+}
+sizes = (8, 4), (32, 4), (16, 6), (8, 8), (16, 10)  # of tiles, and of patches
+tuned = {f"T = {T}, R = {R}": square(T, R, min(65536 // T**2, 128)) for T, R in sizes}
+climbed = ladder | large
 
 side = 4096
 rng = np.random.default_rng(seed=1)
@@ -527,171 +777,28 @@ if has_gpu and torch.version.cuda and torch.cuda.get_device_capability()[0] >= 8
     bench.time("torch, TF32", torch_product, **cost)
     torch.set_float32_matmul_precision("highest")
 
-large = {"tile": square(32), "4 x 4 each": square(16, 4), "8 x 8 each": square(16, 8)}
-climbed = ladder | large
+# %%
+
+# folded: Then all steps, if there is a GPU
+
 if not simulated():
     h_a, h_b = (rng.random((side, side), dtype=np.float32) for _ in range(2))
     d_a, d_b = cuda.to_device(h_a), cuda.to_device(h_b)
     d_c = cuda.device_array_like(d_a)
     cost = {"n": side, "flops": 2 * side**3, "device": "cuda:0"}
-    for name, step in climbed.items():
+    for name, step in (climbed | tuned).items():
         bench.time(name, launch, step, d_a, d_b, d_c, **cost)
         rows = d_c.copy_to_host()[:5]
         assert np.allclose(rows, h_a[:5].astype(np.float64) @ h_b, rtol=1e-4), name
         if has_gpu:
             share = bench["torch"].median / bench[name].median
-            print(f"{name:>14}: {share:6.1%} of the library's rate")
+            print(f"{name:>25}: {share:6.1%} of the library's rate")
 
 # %%
 
 # folded: All times, and the same on your own GPU, in this browser
 # (with tensor cores the library is "above-roof": that roof is without them)
 bench.show()
-
-# %%
-# What comes next?
-# ----------------
-#
-# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000. **Which of his steps
-# could you write in Numba?**
-#
-# .. list-table:: Each step, beside the library on the same card
-#    :header-rows: 1
-#    :widths: 46 15 15 24
-#
-#    * - step
-#      - his, A6000
-#      - ours, H100
-#      - in Numba?
-#    * - line 0
-#      - 1 %
-#      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
-#      - yes
-#    * - line 2
-#      - 9 %
-#      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
-#      - yes
-#    * - line 3
-#      - 13 %
-#      - :timing:`shared-memory share "tile"/"torch" @nvidia-h100-80gb-hbm3`
-#      - yes
-#    * - line 4 (his: 8 × 1 elements)
-#      - 36 %
-#      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
-#      - yes
-#    * - 8 × 8 elements
-#      - 69 %
-#      - :timing:`shared-memory share "8 x 8 each"/"torch" @nvidia-h100-80gb-hbm3`
-#      - yes, R = 8
-#    * - *wide loads*: four numbers with one instruction
-#      - 78 %
-#      -
-#      - yes from shared memory; from the card's we found no way
-#    * - *autotuning*: try many sizes of tiles
-#      - 85 %
-#      -
-#      - yes, a loop over T and R
-#    * - *warp tiling*: a patch of the tile for each warp
-#      - 94 %
-#      -
-#      - yes, other indices
-#
-# (His are from `the repository`__. Three steps that gained less are left out.) For us,
-# 8 × 8 elements gained nothing, perhaps because their 146 registers a thread leave room
-# for only one block on a multiprocessor. When its eight warps wait, nobody works.
-#
-# Beyond that are the *tensor cores*, which multiply small matrices in one instruction.
-# With them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
-# @nvidia-h100-80gb-hbm3` as fast on our H100, at the price of :doc:`a few digits
-# </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
-#
-# So for a plain product, call the library. Write a tile when your kernel isn't in any
-# library, and reads the same numbers many times.
-#
-# __ https://siboehm.com/articles/22/CUDA-MMM
-# __ https://github.com/siboehm/SGEMM_CUDA
-# __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
-# __ https://kapilsh.github.io/posts/learn-cutlass-the-hard-way/
-#
-# .. dropdown:: Has anybody profiled a tile? And an A100?
-#
-#     K. Sharma `has profiled a plain tile`__, on an RTX 4090. Of 36.5 cycles from one
-#     instruction of a warp to the next, it stood for 20.7 in the queue for shared
-#     memory, which is called *Stall MIO Throttle*. With 8 elements a thread, Nsight
-#     Compute no longer complained of it.
-#
-#     On an A100, a multiprocessor multiplies and adds for two warps in a cycle, not for
-#     four. So by the same count a plain tile may reach a third of the card's rate, and
-#     8 × 8 elements all of it. Somebody tried. For 32 multiply-adds, his tile had 32
-#     loads of one number and 8 of four, as ours has:
-#
-#     .. measured-by-others:: tile-a100 eight-a100
-#
-# .. dropdown:: Why are tiles often 33 numbers wide? Banks
-#
-#     Number ``w`` of shared memory lies in *bank* ``w % 32``, and each bank gives one
-#     number at a time. Along a row of a tile, the numbers of a warp lie in 32 banks,
-#     and all come at once. Down a column of a tile that is 32 wide, all lie in the
-#     *same* bank, and come one after the other. That's a :term:`bank conflict`. With
-#     one more column, which nobody uses, they lie 33 apart, in 32 banks. On an H200,
-#     Nsight Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with
-#     tiles 32 wide, and with tiles 33 wide none. Without a GPU,
-#     ``trace(...).bank_conflicts`` finds them.
-
-# folded: Wide loads in Numba: let the numbers of a thread touch
-
-# In the picture, the elements of a thread lie a tile apart. Here they lie side by side,
-# so that the compiler reads four of them with one instruction. We have counted, and not
-# timed. With 8 × 8 elements, it's 4 loads in place of 16 for 64 multiply-adds (without
-# patches the compiler doesn't write out four steps, so A's loads stay narrow), 80
-# instructions in place of 91, and 96 registers in place of 146. Cycles gain less than
-# that: the numbers of two neighbours lie R apart, so a warp's wide loads of B use only
-# half of the banks at a time. From the card's memory, four neighbours stay four loads,
-# because an array may begin anywhere.
-
-
-def patched(T, R):
-    wider = T + 1  # with T, 16 threads would store in one bank of a_tile; now it's 4
-
-    @cuda.jit
-    def product(a, b, c):
-        a_tile = cuda.shared.array((T, wider, R), np.float32)
-        b_tile = cuda.shared.array((T, T, R), np.float32)
-        mine = cuda.local.array((R, R), np.float32)
-        of_b = cuda.local.array(R, np.float32)
-        for i in range(R):
-            for j in range(R):
-                mine[i, j] = 0
-        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-        top, left = R * T * cuda.blockIdx.y, R * T * cuda.blockIdx.x
-        for first in range(0, a.shape[1], T):
-            for i in range(R):
-                y, x = i * T + ty, i * T + tx
-                inside = top + y < a.shape[0] and first + tx < a.shape[1]
-                number = a[top + y, first + tx] if inside else np.float32(0)
-                a_tile[tx, y // R, y % R] = number
-                inside = first + ty < b.shape[0] and left + x < b.shape[1]
-                number = b[first + ty, left + x] if inside else np.float32(0)
-                b_tile[ty, x // R, x % R] = number
-            cuda.syncthreads()
-            k = 0
-            while k < T:
-                for j in range(R):
-                    of_b[j] = b_tile[k, tx, j]
-                for i in range(R):
-                    of_a = a_tile[k, ty, i]
-                    for j in range(R):
-                        mine[i, j] += of_a * of_b[j]
-                k += 1
-            cuda.syncthreads()
-        for i in range(R):
-            for j in range(R):
-                y, x = top + R * ty + i, left + R * tx + j
-                if y < c.shape[0] and x < c.shape[1]:
-                    c[y, x] = mine[i, j]
-
-    return product
-
 
 # %%
 # Break it: three mistakes

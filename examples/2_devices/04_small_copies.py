@@ -230,7 +230,8 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
-gathering = Bench("collecting").time("np.stack", np.stack, list(events.numpy()))
+collecting = Bench("collecting")
+gathering = collecting.time("np.stack", np.stack, list(events.numpy()))
 print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%

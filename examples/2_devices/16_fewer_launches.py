@@ -615,7 +615,7 @@ else:
 #    :machine: nvidia-h100-80gb-hbm3
 #    :rows: as written; compiled; captured; compiled and captured
 
-# folded: All curves, of this computer too, and the fifty stars
+# folded: All curves, and the three ways for fifty stars
 
 # Fifty stars with a hundred asteroids each are 5,000 asteroids, so their three ways are
 # points above each other.

@@ -169,7 +169,7 @@ class Finding(SphinxDirective):
         read_again(self.env)  # it may be another figure when the tutorial was run again
         source = (project_root(self.env) / "examples" / f"{name}.py").read_text(encoding="utf-8")
         code = [block.text for block in split(source) if block.kind == "code"]
-        keys = [key for text, key in zip(code, block_keys(source), strict=True) if text.lstrip().startswith(MEASURED)]
+        keys = [key for text, key in zip(code, block_keys(source), strict=True) if MEASURED in text.splitlines()]
         records = [record for record, _, _ in records_of(self.env, name)]
         if keys and (html := recorded_figure(records, keys[0])):
             return [nodes.raw("", html, format="html")]

@@ -230,10 +230,14 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
-gathering = Bench("collecting").time("np.stack", np.stack, list(events.numpy()))
+collecting = Bench("collecting")
+gathering = collecting.time("np.stack", np.stack, list(events.numpy()))
 print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
+# The CPU beside the H100 took :timing:`collecting median np.stack
+# @nvidia-h100-80gb-hbm3` for that.
+#
 # That's work for the CPU, and takes far longer than the one big copy. Count both, and
 # of the factor of a thousand that the H100 promised at the top, less than twenty is
 # left. That's still worth doing. It also changes the answer to our question. By the

@@ -234,8 +234,9 @@ fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 edges, low = np.arange(len(story) + 1), 0
 bands = ((BLUE, ""), (ORANGE, "//"), (GREY, ".."))
 for (colour, hatch), high in zip(bands, modelled.T / MIB, strict=True):
-    look = {"fc": (colour, 0.35), "ec": colour, "hatch": hatch, "ls": "--", "lw": 1.5}
-    ax.stairs(high, edges, baseline=low, fill=True, **look)
+    band = {"values": high, "edges": edges, "baseline": low, "fill": True}
+    ax.stairs(**band, fc=colour, alpha=0.35)
+    ax.stairs(**band, fc="none", ec=colour, hatch=hatch, ls="--", lw=1.5)
     low = high
 top = low.max()
 for x, y, text in (

@@ -702,6 +702,7 @@ print(f"the whole, in NumPy with swaps: {whole_old / better:.1f} times as fast")
 # %%
 
 # folded: Amdahl's law as a curve, and where we are on it
+# measured figure
 work, s = old - stays, np.geomspace(0.2, 1000, 200)
 where = "on this GPU" if has_gpu else "on the same CPU"
 port, swaps = sum(measured.values()) - stays, work - (whole_old - better)
@@ -715,7 +716,7 @@ if has_gpu:
     on_cores = whole_old / bench["whole, torch on all cores"].median
     seconds = sum(bench[f"{step}, torch on all cores"].median for step in moving)
     points["PyTorch on all cores, measured"] = seconds, on_cores, "s", "C3"
-fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
+fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 ax.loglog(s, old / (stays + work / s), "C0--", lw=2, label="Amdahl's law")
 for height, text in ((at_most, f"limit of any move: {at_most:.1f}"), (1, "as before")):
     ax.axhline(height, color="gray", ls=":", lw=2)
@@ -723,7 +724,7 @@ for height, text in ((at_most, f"limit of any move: {at_most:.1f}"), (1, "as bef
 for name, (seconds, y, marker, fill) in points.items():
     look = {"mec": "C1" if fill == "none" else fill, "mfc": fill, "mew": 2, "ms": 9}
     ax.plot(work / seconds, y, marker, ls="none", label=name, **look)
-ax.legend(loc="lower right", frameon=False)
+fig.legend(loc="outside lower center", ncols=2, fontsize=10, frameon=False)
 ax.set_ylim(None, 3 * at_most)
 ax.set(xlabel="how many times as fast the four steps are", ylabel="gain of the whole")
 ax.set_title("The steps that stay limit the gain, however fast the GPU")

@@ -318,6 +318,7 @@ def draw_point(ax, timing, counts, marker, colour, name, shift):
     ax.errorbar(x, y, yerr=bars, capsize=4, fmt=marker, color=colour, ms=8)
     ha = "left" if shift[0] > 5 else "right" if shift[0] < -5 else "center"
     style = {"textcoords": "offset points", "size": 10, "ha": ha, "va": "center"}
+    style["bbox"] = {"fc": "white", "ec": "none", "pad": 0.5}  # over the lines
     ax.annotate(name, (x, y), shift, **style)
     return x, y
 
@@ -344,9 +345,9 @@ def draw_point(ax, timing, counts, marker, colour, name, shift):
 marks = {
     "taper": ("o", GREEN, (-9, 7)),
     "FFT": ("s", GREEN, (10, -4)),
-    "power": ("^", GREEN, (-10, 5)),
+    "power": ("^", GREEN, (0, 13)),
     "match": ("D", GREEN, (11, -7)),
-    "power, abs": ("v", ORANGE, (-10, -6)),
+    "power, abs": ("v", ORANGE, (0, -14)),
     "match, converting": ("X", ORANGE, (10, 0)),
 }
 counts = {label: by_hand[label.split(",")[0]] for label in marks}
@@ -494,7 +495,7 @@ for many, seconds in predicted.items():
     about = "predicted: on the roof" if many == 1 else None
     ax.plot(*place, "o", mfc="none", mec=GREY, ms=13, label=about)
     timing = bench["match"] if many == 1 else moved[f"match, {many} frames"]
-    draw_point(ax, timing, batched[many], "D", GREEN, f"{many}", (0, -16))
+    draw_point(ax, timing, batched[many], "D", GREEN, f"{many}", (0, -18))
 ax.plot([], [], "D", color=GREEN, ms=8, label="measured, with the number of frames")
 fig.legend(loc="outside lower center", ncols=2, fontsize=10, frameon=False)
 title = f"Batches of {most} frames: {speedup:.1f} × as fast,"

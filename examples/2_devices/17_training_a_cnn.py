@@ -397,7 +397,7 @@ for part in dict.fromkeys(part for parts in bars.values() for part in parts):
     ax.barh(0, 0, color=colours[part], label=part)
 ax.set_yticks(range(len(bars)), bars)
 ax.invert_yaxis()
-ax.set(xlabel="milliseconds for a step with 256 pictures, medium network")
+ax.set(xlabel="milliseconds for 256 pictures, medium network")
 ax.legend(frameon=False)
 ax.spines[["top", "right"]].set_visible(False)
 fig.suptitle(title)

@@ -155,6 +155,7 @@ plt.figure(label="a drawing")
 
 # %%
 
+# folded: A figure in a fold
 # measured figure
 plt.figure(label="what <was> measured")
 plt.axhline(1, color="black")

@@ -25,7 +25,7 @@ from firstlight.display import save_figures
 save_figures(__file__)
 """
 MARK = "# ?%%"  # begins a block of text
-MEASURED = "# measured figure"  # begins a block that draws what was measured
+MEASURED = "# measured figure"  # a line of a block that draws what was measured
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def run(path: Path) -> Run:
                 exec(code, module.__dict__)
             if ends_with_bench(block.text) is None:  # a table is drawn anew, from its numbers
                 outputs[f"{number:02}:{key}"] = printed.getvalue()
-            if block.text.lstrip().startswith(MEASURED):
+            if MEASURED in block.text.splitlines():
                 figures[key] = _drawn(key)
     except (Exception, SystemExit) as error:
         frames = traceback.TracebackException.from_exception(error)

@@ -461,7 +461,7 @@ step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 # -----------------------------------------
 #
 # With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds.
-# That's half of the loads again, and fewer instructions, too: 1,761 for 1,024
+# That's half of the numbers again, and fewer instructions, too: 1,761 for 1,024
 # multiply-adds. All we change is ``R``:
 
 step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)

@@ -416,13 +416,13 @@ for name, point in {x: (spent[x], typical[x]) for x in error}.items():
     labels.append(ax.annotate(name, point, **at))
 ax.axhline(depth, color=GREY, ls="--")
 right = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+right |= {"xytext": (0, 3), "textcoords": "offset points", "size": 10}
 noise_line = ax.annotate("noise of the image", (1, depth), **right)
 ax.set_ylabel("error / peak (dot: rms, dash: largest)")
 ax.spines[["top", "right"]].set_visible(False)
 typically = typical["nearest cell"] / depth
-ax.set_title(
-    f"The nearest cell errs by {typically:.1f} × the noise, a NUFFT by less than eps"
-)
+says = f"The nearest cell errs by {typically:.1f} × the noise, a NUFFT by less than eps"
+ax.set_title(says, size=12)
 fig.draw_without_rendering()  # from here on, each label knows its place
 taken = [noise_line.get_window_extent()]
 for label in labels:  # away from the dashed line, until it hides no other label

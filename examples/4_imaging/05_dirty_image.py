@@ -398,6 +398,8 @@ bench.show()
 
 # measured figure
 
+from matplotlib.transforms import Bbox
+
 from firstlight.display import BLUE, GREY, ORANGE, PURPLE
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
@@ -405,7 +407,8 @@ ax.set(xscale="log", yscale="log", xlabel="time, ms")
 ax.margins(x=0.25, y=0.1)
 spent = {name: 1e3 * bench[name].median for name in error}
 colours, labels = {"cell": ORANGE, "NUFFT": BLUE, "direct": PURPLE}, []
-for name, point in {x: (spent[x], typical[x]) for x in error}.items():
+points = {name: (spent[name], typical[name]) for name in error}
+for name, point in points.items():
     marker, fill = ("s", "none") if "GPU" in name else ("o", None)
     colour = next(colours[way] for way in colours if way in name)
     ax.plot(*point, marker, color=colour, mfc=fill, ms=8)
@@ -424,8 +427,10 @@ typically = typical["nearest cell"] / depth
 says = f"The nearest cell errs by {typically:.1f} × the noise, a NUFFT by less than eps"
 ax.set_title(says, size=12)
 fig.draw_without_rendering()  # from here on, each label knows its place
+marks = ax.transData.transform([*points.values()]) - 6
 taken = [noise_line.get_window_extent()]
-for label in labels:  # away from the dashed line, until it hides no other label
+taken += [Bbox.from_bounds(*corner, 12, 12) for corner in marks]
+for label in labels:  # away from the dashed line, until it hides nothing
     while any(label.get_window_extent().overlaps(box) for box in taken):
         x, y = label.xyann
         label.xyann = x, y + (3 if y > 0 else -3)

@@ -400,10 +400,6 @@ def mv_together_solution(m, v, u):
 
 print(f"Our solution: {check(mv_together_solution)}")
 
-# %%
-
-# folded: Our timing of the solution, on an NVIDIA GPU
-
 both = Bench("a-warp-a-row", budget=4)
 if not simulated():
     for n, width in ((N, M), (1_000_001, 101)):

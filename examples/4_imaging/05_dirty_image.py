@@ -406,8 +406,8 @@ fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 ax.set(xscale="log", yscale="log", xlabel="time, ms")
 ax.margins(x=0.25, y=0.1)
 spent = {name: 1e3 * bench[name].median for name in error}
-colours, labels = {"cell": ORANGE, "NUFFT": BLUE, "direct": PURPLE}, []
 points = {name: (spent[name], typical[name]) for name in error}
+colours, labels = {"cell": ORANGE, "NUFFT": BLUE, "direct": PURPLE}, []
 for name, point in points.items():
     marker, fill = ("s", "none") if "GPU" in name else ("o", None)
     colour = next(colours[way] for way in colours if way in name)
@@ -423,14 +423,12 @@ right |= {"xytext": (0, 3), "textcoords": "offset points", "size": 10}
 noise_line = ax.annotate("noise of the image", (1, depth), **right)
 ax.set_ylabel("error / peak (dot: rms, dash: largest)")
 ax.spines[["top", "right"]].set_visible(False)
-typically = typical["nearest cell"] / depth
-says = f"The nearest cell errs by {typically:.1f} × the noise, a NUFFT by less than eps"
-ax.set_title(says, size=12)
+by = f"{typical['nearest cell'] / depth:.1f} × the noise"
+ax.set_title(f"The nearest cell errs by {by}, a NUFFT by less than eps", size=12)
 fig.draw_without_rendering()  # from here on, each label knows its place
 marks = ax.transData.transform([*points.values()]) - 6
-taken = [noise_line.get_window_extent()]
-taken += [Bbox.from_bounds(*corner, 12, 12) for corner in marks]
-for label in labels:  # away from the dashed line, until it hides nothing
+taken = [Bbox.from_bounds(*corner, 12, 12) for corner in marks]
+for label in (noise_line, *labels):  # away from the dashed line, until it hides nothing
     while any(label.get_window_extent().overlaps(box) for box in taken):
         x, y = label.xyann
         label.xyann = x, y + (3 if y > 0 else -3)

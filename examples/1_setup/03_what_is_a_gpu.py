@@ -349,10 +349,10 @@ plt.show()
 #
 # Does a real GPU behave like that? We let our H100 copy a long vector, and allowed it
 # only some of its threads. With 1/16 of them it moved :timing:`bytes-in-flight rate
-# "1 loads, 6% full" @nvidia-h100-80gb-hbm3`, and with 1/8 :timing:`bytes-in-flight rate
-# "1 loads, 12% full" @nvidia-h100-80gb-hbm3`. Twice the threads, nearly twice the rate,
+# "1 load, 6% full" @nvidia-h100-80gb-hbm3`, and with 1/8 :timing:`bytes-in-flight rate
+# "1 load, 12% full" @nvidia-h100-80gb-hbm3`. Twice the threads, nearly twice the rate,
 # as in our model. With all of them it moved :timing:`bytes-in-flight rate
-# "1 loads, 100% full" @nvidia-h100-80gb-hbm3`, and when each thread asked for two
+# "1 load, 100% full" @nvidia-h100-80gb-hbm3`, and when each thread asked for two
 # numbers at once, :timing:`bytes-in-flight rate "2 loads, 100% full"
 # @nvidia-h100-80gb-hbm3`. By then the HBM itself begins to be the limit.
 #

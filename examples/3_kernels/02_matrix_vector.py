@@ -399,3 +399,18 @@ def mv_together_solution(m, v, u):
 
 
 print(f"Our solution: {check(mv_together_solution)}")
+
+both = Bench("a-warp-a-row", budget=4)
+if not simulated():
+    for n, width in ((N, M), (1_000_001, 101)):
+        m, ones = rng.random((n, width), dtype=np.float32), np.ones(width, np.float32)
+        d_m, d_ones = cuda.to_device(m), cuda.to_device(ones)
+        d_sums = cuda.to_device(np.zeros(n, dtype=np.float32))
+        work = {"n": n, "bytes": 4 * (n * width + width + n), "device": kernel_device}
+        a_row_a_warp = mv_together_solution[n, 32]
+        a_row_a_warp(d_m, d_ones, d_sums)
+        assert np.allclose(d_sums.copy_to_host(), m.sum(axis=1), rtol=1e-4)
+        a_row_a_thread = cu_mv_product[blocks_for(n, 128), 128]
+        both.time("a row a thread", a_row_a_thread, d_m, d_ones, d_sums, **work)
+        both.time("a row a warp", a_row_a_warp, d_m, d_ones, d_sums, **work)
+both.show()

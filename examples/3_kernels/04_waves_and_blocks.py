@@ -120,8 +120,8 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 # because its threads spend most of their time waiting for memory. A cook who waits for
 # the oven can look after a second order. On the H100 we copied an array with one block
 # of 128 threads on each multiprocessor, and it took :timing:`bytes-in-flight median "1
-# loads, 6% full" @nvidia-h100-80gb-hbm3`. With *two* blocks on each, the same copy took
-# :timing:`bytes-in-flight median "1 loads, 12% full" @nvidia-h100-80gb-hbm3`. They
+# load, 6% full" @nvidia-h100-80gb-hbm3`. With *two* blocks on each, the same copy took
+# :timing:`bytes-in-flight median "1 load, 12% full" @nvidia-h100-80gb-hbm3`. They
 # hardly got in each other's way. Such a kernel needs many blocks on a multiprocessor to
 # keep it busy, so its :math:`N` is larger.
 #

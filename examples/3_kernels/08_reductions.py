@@ -160,6 +160,7 @@ for row, by in enumerate((8, 4, 2, 1)):
 ax.set(xlim=(-0.6, 7.6), ylim=(3.4, -0.4), xticks=range(8))
 ax.set_yticks(range(4), ["at first", "round 1", "round 2", "round 3"])
 ax.set_xlabel("thread (its place in shared memory)")
+ax.tick_params(length=0)
 ax.spines[:].set_visible(False)
 ax.set_title("Eight numbers become one in three rounds", loc="left")
 fig.set_label(
@@ -503,7 +504,8 @@ ax.set(ylim=(8e-9, 1e-4), xticks=[1e2, 1e4, 1e6])
 ax.set_xlabel("how many numbers (dashed: the model)")
 ax.set_ylabel("error, of the sum's usual size")
 ax.spines[["top", "right"]].set_visible(False)
-ax.set_title(f"A loop's error is {gain:.0f} times that of two stages", loc="left")
+title = f"For a million numbers, a loop errs {gain:.0f} times as much as two stages"
+ax.set_title(title, loc="left", size=12)
 fig.set_label(
     "Error of sums against how many numbers are added, logarithmic axes. One by one it "
     "grows as the root of n, a tree hardly grows, two stages lie between, and Kahan's "

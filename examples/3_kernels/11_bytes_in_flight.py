@@ -101,6 +101,7 @@ ax.plot(CHAINS, rates, "s", ms=9, mec="black", color=ORANGE, label="measured")
 ax.set(xscale="log", yscale="log", xlabel="walkers, each with one load in flight")
 ax.set(ylabel="GB/s", xlim=(0.85, 40), ylim=(0.5 * rates[0], 2 * law[-1]))
 ax.set_xticks(CHAINS, CHAINS)
+ax.yaxis.set_major_formatter("{x:g}")
 ax.legend(frameon=False, loc="upper left")
 ax.spines[["top", "right"]].set_visible(False)
 many = rates.max() / rates[0]
@@ -230,7 +231,7 @@ def loads_first(E):
     return copy
 
 
-LOADS = (1, 2, 4, 8)
+LOADS = {1: "1 load", 2: "2 loads", 4: "4 loads", 8: "8 loads"}
 kernels = {"four_in_turn": four_in_turn}
 kernels |= {f"loads_first({E})": loads_first(E) for E in LOADS}
 
@@ -281,7 +282,7 @@ except ptx.NoCompilerError:
 # got
 #
 # - with one load a thread:
-#   :timing:`bytes-in-flight rate "1 loads, 25% full" @nvidia-h100-80gb-hbm3`
+#   :timing:`bytes-in-flight rate "1 load, 25% full" @nvidia-h100-80gb-hbm3`
 # - with two: :timing:`bytes-in-flight rate "2 loads, 25% full" @nvidia-h100-80gb-hbm3`
 # - with four: :timing:`bytes-in-flight rate "4 loads, 25% full" @nvidia-h100-80gb-hbm3`
 # - with eight:
@@ -290,7 +291,7 @@ except ptx.NoCompilerError:
 # The occupancy is the same in all four lines. With one load a thread, the copy is at
 # about a third of the full rate, and with eight at six sevenths. And now the other way
 # round: with *all* possible threads, four times as many, and one load each, we got
-# :timing:`bytes-in-flight rate "1 loads, 100% full" @nvidia-h100-80gb-hbm3`. A quarter
+# :timing:`bytes-in-flight rate "1 load, 100% full" @nvidia-h100-80gb-hbm3`. A quarter
 # of the threads, with eight loads each, moved more. **Occupancy isn't speed.**
 #
 # What counts is how many bytes are in flight. You can have the same number of them in
@@ -306,7 +307,8 @@ except ptx.NoCompilerError:
 QUARTER = 2048 // 4
 for loads in LOADS:
     reached = min(1, loads * QUARTER / needs["H100 SXM"])
-    print(f"{loads} loads, 25% full: {reached:.0%} of the full rate, says the law")
+    label = f"{LOADS[loads]}, 25% full"
+    print(f"{label:>17}: {reached:.0%} of the full rate, says the law")
 
 # %%
 
@@ -366,7 +368,7 @@ if on_gpu:
         time_copy(f"loads_first({E})", kernels[f"loads_first({E})"], grid)
     for part, E in points:
         grid = int(16 * part) * processors, most // 16
-        time_copy(f"{E} loads, {part:.0%} full", kernels[f"loads_first({E})"], grid)
+        time_copy(f"{LOADS[E]}, {part:.0%} full", kernels[f"loads_first({E})"], grid)
 bench.show()
 
 # %%
@@ -385,8 +387,8 @@ if on_gpu:
     need = copy_rate / processors * bench["1 thread walks"].median / walked / 2
 for E, (marker, colour) in LOOKS.items() if on_gpu else ():
     parts = np.array([part for part, loads in points if loads == E])
-    reached = [bench[f"{E} loads, {each:.0%} full"].byte_rate for each in parts]
-    label = f"{E} load{'s' * (E > 1)} a thread"
+    reached = [bench[f"{LOADS[E]}, {each:.0%} full"].byte_rate for each in parts]
+    label = f"{LOADS[E]} a thread"
     style = {"color": colour, "mec": "black", "ms": 8, "label": label}
     ax.plot(4 * E * most * parts / need, np.divide(reached, copy_rate), marker, **style)
 others = {"ms": 10, "mfc": "none", "mec": "black", "mew": 1.5, "ls": ""}

@@ -398,14 +398,17 @@ bench.show()
 
 # measured figure
 
+from matplotlib.transforms import Bbox
+
 from firstlight.display import BLUE, GREY, ORANGE, PURPLE
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 ax.set(xscale="log", yscale="log", xlabel="time, ms")
 ax.margins(x=0.25, y=0.1)
 spent = {name: 1e3 * bench[name].median for name in error}
+points = {name: (spent[name], typical[name]) for name in error}
 colours, labels = {"cell": ORANGE, "NUFFT": BLUE, "direct": PURPLE}, []
-for name, point in {x: (spent[x], typical[x]) for x in error}.items():
+for name, point in points.items():
     marker, fill = ("s", "none") if "GPU" in name else ("o", None)
     colour = next(colours[way] for way in colours if way in name)
     ax.plot(*point, marker, color=colour, mfc=fill, ms=8)
@@ -416,16 +419,16 @@ for name, point in {x: (spent[x], typical[x]) for x in error}.items():
     labels.append(ax.annotate(name, point, **at))
 ax.axhline(depth, color=GREY, ls="--")
 right = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+right |= {"xytext": (0, 3), "textcoords": "offset points", "size": 10}
 noise_line = ax.annotate("noise of the image", (1, depth), **right)
 ax.set_ylabel("error / peak (dot: rms, dash: largest)")
 ax.spines[["top", "right"]].set_visible(False)
-typically = typical["nearest cell"] / depth
-ax.set_title(
-    f"The nearest cell errs by {typically:.1f} × the noise, a NUFFT by less than eps"
-)
+by = f"{typical['nearest cell'] / depth:.1f} × the noise"
+ax.set_title(f"The nearest cell errs by {by}, a NUFFT by less than eps", size=12)
 fig.draw_without_rendering()  # from here on, each label knows its place
-taken = [noise_line.get_window_extent()]
-for label in labels:  # away from the dashed line, until it hides no other label
+marks = ax.transData.transform([*points.values()]) - 6
+taken = [Bbox.from_bounds(*corner, 12, 12) for corner in marks]
+for label in (noise_line, *labels):  # away from the dashed line, until it hides nothing
     while any(label.get_window_extent().overlaps(box) for box in taken):
         x, y = label.xyann
         label.xyann = x, y + (3 if y > 0 else -3)

@@ -274,7 +274,7 @@ def test_one_block_too_many_doubles_the_time() -> None:
 
 def test_a_second_block_costs_little_while_the_first_waits_for_memory(median) -> None:
     one, two = (
-        median("3_kernels/11_bytes_in_flight", f"bytes-in-flight/1 loads, {part} full/cuda:0/n=314572801")
+        median("3_kernels/11_bytes_in_flight", f"bytes-in-flight/1 load, {part} full/cuda:0/n=314572801")
         for part in ("6%", "12%")
     )
     assert one > 1.8 * two

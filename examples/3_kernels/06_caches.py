@@ -145,7 +145,7 @@ from firstlight.display import BLUE, GREEN, ORANGE
 DESK = {8: 25187, 32: 25200, 128: 25131, 204: 25266, 384: 7694, 1152: 7813, 4044: 8337}
 SHELF = {16896: 6912, 33792: 6925, 44032: 4253, 57856: 2244, 100352: 1990, 967680: 1988}
 fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-for theirs, mark, words in ((DESK, "o", "each reads it"), (SHELF, "s", "all share it")):
+for theirs, mark, words in ((DESK, "o", "each its own"), (SHELF, "s", "all together")):
     look = {"ls": "", "mfc": "none", "mew": 1.6, "ms": 7, "color": ORANGE}
     at = [1e3 * size for size in theirs]
     rates = [rate * 1e9 for rate in theirs.values()]
@@ -159,7 +159,7 @@ ax.set(xscale="log", yscale="log", ylim=(3e9, 5e14))
 ax.set_xticks([1e4, 1e6, 1e8], ["10 kB", "1 MB", "100 MB"])
 ax.set_yticks([1e10, 1e11, 1e12, 1e13], ["10 GB/s", "100 GB/s", "1 TB/s", "10 TB/s"])
 ax.minorticks_off()
-ax.set(xlabel="size of the array that is read again and again", ylabel="rate")
+ax.set_xlabel("size of the array that is read again and again")
 ax.spines[["top", "right"]].set_visible(False)
 ax.set_title("A stair for each cache: what fits is fast")
 fig.set_label(

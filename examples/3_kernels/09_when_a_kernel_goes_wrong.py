@@ -225,7 +225,6 @@ print("The cures are right, and without a problem.")
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
-from firstlight.display import BLUE, GREY, ORANGE
 from firstlight.kernels.tracing import STORE
 
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True, layout="constrained")
@@ -238,17 +237,16 @@ for ax, kernel in zip(axes, (shared_differences, cured_shared), strict=True):
         wrote = writes[read["offset"]]
         ordered = wrote["epoch"] < read["epoch"]  # a barrier lies between the two
         if wrote["thread"] != read["thread"]:
-            style = {"color": BLUE if ordered else ORANGE, "lw": 1.6}
+            style = {"color": "#2e7ab0" if ordered else "#c2410c", "lw": 1.6}
             style |= {"arrowstyle": "-|>", "ls": "-" if ordered else "--"}
             ax.annotate("", (1, read["thread"]), (0, wrote["thread"]), arrowprops=style)
-    ax.plot([0] * 8, range(8), "s", [1] * 8, range(8), "o", color=GREY, ms=7)
+    ax.plot([0] * 8, range(8), "s", [1] * 8, range(8), "o", color="#8a9199", ms=7)
     ax.set(xlim=(-0.3, 1.3), ylim=(7.6, -0.6))
     ax.set_xticks([0, 1], ["writes", "reads"], size=10)
-    what = "barrier: first all writes" if ordered else "no barrier: in any order"
-    ax.set_title(what, size=11)
+    ax.set_title("a barrier between" if ordered else "no order", size=11)
     ax.axvline(0.5, color="black", lw=4 if ordered else 0)
 axes[0].set_ylabel("thread")
-fig.suptitle("Only a barrier puts each write before its neighbour's read", size=12)
+fig.suptitle("Each number must be there before a neighbour reads it", size=12)
 fig.set_label(
     "Eight threads; each writes a number, and seven read the one of the thread before. "
     "Left, without a barrier, seven dashed arrows: nothing orders a write before its "

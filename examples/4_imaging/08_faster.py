@@ -391,7 +391,7 @@ def draw_bar(ax, y, name):
 # %%
 
 # measured figure
-fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.6, 5), layout="constrained")
 for y, name in enumerate(shares):
     draw_bar(ax, y, name)
 ax.set_yticks(range(8), ["as usual", *(f"+ {c}" for c in ladder), "few passes"])
@@ -399,7 +399,7 @@ ax.set_xlim(0, 1.15e3 * np.median(times["as usual"]))
 ax.set_xlabel("ms per step, on one thread")
 ax.invert_yaxis()
 ax.spines[["top", "right"]].set_visible(False)
-fig.legend(loc="outside lower center", ncols=4, frameon=False)
+fig.legend(loc="outside lower center", ncols=3, frameon=False)
 gained = f"six changes gain {six:.1f} ×, merged passes {best:.1f} ×"
 fig.suptitle(f"On one thread, {gained}")
 named = ", ".join(f"{part} {share:.0%}" for part, share in usual.items())

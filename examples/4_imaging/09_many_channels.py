@@ -430,7 +430,7 @@ ax.loglog()
 ax.set(xlabel="channels in one tensor", ylabel="ms per step and channel")
 ax.spines[["top", "right"]].set_visible(False)
 fig.legend(loc="outside lower center", ncols=3, frameon=False)
-title = f"16 at once on a CPU: each costs {gains[32]:.1f} × less at 32 pixels"
+title = f"16 at once: a channel costs {gains[32]:.1f} × less at 32 pixels"
 fig.suptitle(f"{title}, {gains[96]:.1f} × at 96")
 fig.set_label(f"""Time of a step for each channel against the number of channels. On the
 CPU it falls {gains[32]:.1f}-fold up to 16 channels at 32 pixels, and
@@ -558,8 +558,7 @@ fig, axes = plt.subplots(1, 3, figsize=(7.6, 2.7), layout="constrained")
 look = {"vmin": -3, "vmax": 3, "stretch": "linear", "unit": None, "cmap": "coolwarm"}
 for ax, (title, picture) in zip(axes, pictures.items(), strict=True):
     drawn = plot_image(picture, coords, ax=ax, **look)
-    ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
-    ax.set_title(title, size=11)
+    ax.set(title=title, xlabel="", ylabel="", xticks=[], yticks=[])
 fig.colorbar(drawn, ax=axes, label="km/s", ticks=[-2, 0, 2], shrink=0.8)
 fig.suptitle("Without a clip, the empty sky has a velocity, too")
 fig.set_label("""Maps of the mean velocity. The truth: a disk, half of which moves away.

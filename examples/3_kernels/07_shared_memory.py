@@ -533,20 +533,20 @@ counted = {"1": step1, "2": step2, "3": step3, "4": step4} | {
 }
 busy = [profile[part] for part in ("issue_active", "lsu_wavefronts", "dram_throughput")]
 waits = {key: value for key, value in profile.items() if key.startswith("stalled_")}
-rows = []
-for name in names:
-    took = profile["time_duration"][name]
-    ours = [f"{ms / took:.0%} → " for ms in counted.get(name, ())] or ["", "", ""]
+table = []
+for which in names:
+    lasted = profile["time_duration"][which]
+    ours = [f"{ms / lasted:.0%} → " for ms in counted.get(which, ())] or ["", "", ""]
     cells = [
-        before + f"{part[name]:.0f}%" for before, part in zip(ours, busy, strict=True)
+        before + f"{part[which]:.0f}%" for before, part in zip(ours, busy, strict=True)
     ]
-    most = max(waits, key=lambda reason: waits[reason][name])
-    share = waits[most][name] / profile["warp_latency"][name]
-    rows.append((name, *cells, f"{most[8:].replace('_', ' ')}, {share:.0%}"))
+    longest = max(waits, key=lambda reason: waits[reason][which])
+    of_all = waits[longest][which] / profile["warp_latency"][which]
+    table.append((which, *cells, f"{longest[8:].replace('_', ' ')}, {of_all:.0%}"))
 show_table(
     "How busy each was, counted → measured, and what a warp waits for most",
     ("step", "slots", "loads", "memory", "waits for"),
-    rows,
+    table,
 )
 
 # %%
@@ -579,7 +579,7 @@ show_table(
 # folded: Do they make up the difference?
 
 per_multiply_add = {
-    name: number / multiply_adds for name, number in profile["inst_executed"].items()
+    which: number / multiply_adds for which, number in profile["inst_executed"].items()
 }
 used, took = profile["issue_active"], profile["time_duration"]
 ours, theirs = "5, 128", "library"

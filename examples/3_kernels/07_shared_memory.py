@@ -299,8 +299,7 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # helps: it reads four neighbours with *one* instruction, in `two cycles`__. That makes
 # 1.5 cycles. And 129 instructions multiply and add 32 times:
 #
-# __
-# https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
+# __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
 step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 

@@ -496,8 +496,6 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # folded: What Nsight Compute measured of each step
 # (benchmarks/profile_products.py has the command)
 
-from firstlight.display import show_table
-
 names = "0", "1", "2", "3", "4", "5, 146", "5, 128", "wide loads", "library"
 metrics = """
 time_duration 274 100 44.4 17.4 6 6.26 4.52 4.31 2.67
@@ -542,6 +540,11 @@ for which in names:
     longest = max(waits, key=lambda reason: waits[reason][which])
     of_all = waits[longest][which] / profile["warp_latency"][which]
     table.append((which, *cells, f"{longest[8:].replace('_', ' ')}, {of_all:.0%}"))
+
+# %%
+
+from firstlight.display import show_table
+
 show_table(
     "How busy each was, counted → measured, and what a warp waits for most",
     ("step", "slots", "loads", "memory", "waits for"),

@@ -501,22 +501,22 @@ from firstlight.display import show_table
 
 names = "0", "1", "2", "3", "4", "5, 146", "5, 128", "wide loads", "library"
 metrics = """
-time_duration 273 100 44.4 17.5 6 6.27 4.51 4.39 2.68
-inst_executed 1.62e10 7.74e10 1.62e10 8.71e09 4.28e09 3.71e09 3.69e09 3.25e09 2.43e09
-issue_active 5.67 73.7 35.2 48 70.2 58.5 80.7 74.1 90.1
-lsu_wavefronts 99.2 16.4 37.1 77.1 65 39.4 54.9 50.4 59.7
-dram_throughput 4.72 9.82 2.91 14.5 9.85 3.24 4.28 2.71 4.42
-l1_hit_rate 95.4 87.5 88.5 0 0.53 0.77 15.4 15.5 0
-l2_hit_rate 65.8 16.5 74.1 38.6 65.6 67.3 75.1 86.2 89.5
-warp_latency 267 21.6 45.1 33.2 8.35 3.42 4.7 5.39 2.22
-stalled_long_scoreboard 133 2.15 41 5.13 1.04 0.5 0.31 0.63 0.02
-stalled_lg_throttle 129 0 0.04 0 0 0 0 0 0
-stalled_mio_throttle 0.11 0 0 11.4 0.08 0.11 0.12 0 0
-stalled_short_scoreboard 0.02 0 0 0.96 0.64 0.24 0.14 1.04 0.2
-stalled_math_pipe_throttle 0.02 7.85 0.21 1.77 0.46 0.16 0.26 0.43 0
-stalled_wait 1.74 0.43 1.82 1.47 0.68 0.62 0.63 0.51 0.01
-stalled_barrier 0 0 0 3.54 0.65 0.14 0.22 0.2 0.1
-stalled_not_selected 1.95 7.94 0.68 7.13 2.66 0.45 1.74 1.31 0.76
+time_duration 274 100 44.4 17.4 6 6.26 4.52 4.31 2.67
+inst_executed 7.74e10 7.74e10 1.62e10 8.71e09 4.28e09 3.71e09 3.69e09 3.25e09 2.43e09
+issue_active 27.1 73.7 35.2 48.1 70.2 58.5 80.7 74.5 90.1
+lsu_wavefronts 99.1 16.4 37.1 77.1 65 39.4 54.9 51.4 59.7
+dram_throughput 3.59 9.82 2.91 14.5 9.83 3.25 4.28 2.75 4.43
+l1_hit_rate 98 87.5 88.5 0 0.53 0.77 15.4 13.5 0
+l2_hit_rate 46.7 16.6 74 38.6 65.6 66.7 76.2 84.3 90.8
+warp_latency 58.8 21.6 45.1 33.1 8.35 3.42 4.69 5.35 2.22
+stalled_long_scoreboard 20.1 2.15 41 5.13 1.04 0.5 0.31 0.63 0.02
+stalled_lg_throttle 33.9 0 0.04 0 0 0 0 0 0
+stalled_mio_throttle 0.03 0 0 11.4 0.08 0.11 0.12 0 0
+stalled_short_scoreboard 0 0 0 0.96 0.64 0.24 0.14 1.04 0.2
+stalled_math_pipe_throttle 0.17 7.85 0.21 1.76 0.46 0.16 0.26 0.43 0
+stalled_wait 0.4 0.43 1.82 1.47 0.68 0.62 0.63 0.51 0.01
+stalled_barrier 0 0 0 3.53 0.65 0.13 0.22 0.19 0.1
+stalled_not_selected 2.51 7.94 0.67 7.14 2.66 0.45 1.74 1.32 0.76
 """
 profile = {}
 for line in metrics.strip().splitlines():
@@ -533,20 +533,20 @@ counted = {"1": step1, "2": step2, "3": step3, "4": step4} | {
 }
 busy = [profile[part] for part in ("issue_active", "lsu_wavefronts", "dram_throughput")]
 waits = {key: value for key, value in profile.items() if key.startswith("stalled_")}
-rows = []
-for name in names:
-    took = profile["time_duration"][name]
-    ours = [f"{ms / took:.0%} → " for ms in counted.get(name, ())] or ["", "", ""]
+table = []
+for which in names:
+    lasted = profile["time_duration"][which]
+    ours = [f"{ms / lasted:.0%} → " for ms in counted.get(which, ())] or ["", "", ""]
     cells = [
-        before + f"{part[name]:.0f}%" for before, part in zip(ours, busy, strict=True)
+        before + f"{part[which]:.0f}%" for before, part in zip(ours, busy, strict=True)
     ]
-    most = max(waits, key=lambda reason: waits[reason][name])
-    share = waits[most][name] / profile["warp_latency"][name]
-    rows.append((name, *cells, f"{most[8:].replace('_', ' ')}, {share:.0%}"))
+    longest = max(waits, key=lambda reason: waits[reason][which])
+    of_all = waits[longest][which] / profile["warp_latency"][which]
+    table.append((which, *cells, f"{longest[8:].replace('_', ' ')}, {of_all:.0%}"))
 show_table(
     "How busy each was, counted → measured, and what a warp waits for most",
     ("step", "slots", "loads", "memory", "waits for"),
-    rows,
+    table,
 )
 
 # %%
@@ -557,6 +557,8 @@ show_table(
 # The last column says what a warp waits for longest, from one of its instructions to
 # the next. Nsight Compute calls them *stalls*:
 #
+# - *lg throttle*: for a place in the queue for loads. In step 0, the way of the loads
+#   is busy all the time, since a warp asks for 32 rows at once.
 # - *long scoreboard*: for a number from the caches or from memory. In step 2, that
 #   takes 41 of 45 cycles. Of what it asked for, 89 % was in the nearest cache, and of
 #   the others three quarters in the next one.
@@ -577,7 +579,7 @@ show_table(
 # folded: Do they make up the difference?
 
 per_multiply_add = {
-    name: number / multiply_adds for name, number in profile["inst_executed"].items()
+    which: number / multiply_adds for which, number in profile["inst_executed"].items()
 }
 used, took = profile["issue_active"], profile["time_duration"]
 ours, theirs = "5, 128", "library"
@@ -616,9 +618,9 @@ assert abs(fewer * fuller / (took[ours] / took[theirs]) - 1) < 0.05
 #      - yes, other indices
 #
 # (His are from `the repository`__. Three steps that gained less are left out.) Wide
-# loads take 12 % of the instructions away, and hardly any time: now the warps wait for
-# the numbers from shared memory, which come later. The profiler shows that, and no
-# count would have.
+# loads take away 12 % of the instructions, and only half as much of the time, because
+# then the warps wait for the numbers from shared memory. The profiler shows that (it
+# calls it *short scoreboard*), and no count would have.
 #
 # Beyond that are the *tensor cores*, which multiply small matrices in one instruction.
 # With them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
@@ -631,6 +633,7 @@ assert abs(fewer * fuller / (took[ours] / took[theirs]) - 1) < 0.05
 # __ https://siboehm.com/articles/22/CUDA-MMM
 # __ https://github.com/siboehm/SGEMM_CUDA
 # __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
+# __ https://kapilsh.github.io/posts/learn-cutlass-the-hard-way/
 #
 # .. dropdown:: Another card? An RTX 4090, and an A100
 #
@@ -645,8 +648,6 @@ assert abs(fewer * fuller / (took[ours] / took[theirs]) - 1) < 0.05
 #     loads of one number and 8 of four, as ours has:
 #
 #     .. measured-by-others:: tile-a100 eight-a100
-#
-#     __ https://kapilsh.github.io/posts/learn-cutlass-the-hard-way/
 #
 # .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #

@@ -14,7 +14,7 @@ with NVIDIA's own tools.
 
 If you are in a hurry, go to :ref:`the table of symptoms <symptoms>`.
 
-**Time:** 10 minutes. **Needs:** any computer, and :doc:`a first kernel
+**Time:** 11 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. The third kernel uses :doc:`shared memory
 </tutorials/3_kernels/07_shared_memory>`.
 """
@@ -299,25 +299,32 @@ plt.show()
 # keep it to *one* bad thread: if others fail as well, they end the program while you
 # type. That's why there are 127 samples here.)
 #
-# But a kernel that fails only on a GPU has to be watched there. Write
-# ``@cuda.jit(debug=True, opt=False)``, and start Python in ``cuda-gdb``, a debugger
-# that comes with the CUDA Toolkit. It knows Numba's kernels from version 13.1 on, on
-# Linux. This is what you type, with what it does beside it:
+# But a kernel that fails only on a GPU has to be watched there. Take out the two lines
+# of the breakpoint, write ``@cuda.jit(debug=True, opt=False)``, and start Python in
+# ``cuda-gdb``, a debugger that comes with the CUDA Toolkit, on Linux. This is what we
+# typed on an H100, with the lines that matter of what it answered:
 #
 # .. code-block:: text
 #
 #    $ cuda-gdb python3
-#    (cuda-gdb) set cuda break_on_launch application   # stop in each kernel
-#    (cuda-gdb) run broken.py                          # stops in thread 0 of block 0
-#    (cuda-gdb) break 9                                # stop in line 9, too
+#    (cuda-gdb) set cuda break_on_launch application
+#    (cuda-gdb) run broken.py
+#    CUDA thread hit application kernel entry function breakpoint, ...
+#    6           i = cuda.grid(1)
+#    (cuda-gdb) break 8
 #    (cuda-gdb) continue
-#    (cuda-gdb) cuda block 1 thread 63                 # look at another thread
+#    CUDA thread hit Breakpoint 1, __main__::differences...
+#    8               out[i - 1] = x[i] - x[i - 1]
+#    (cuda-gdb) cuda block 1 thread 63
 #    (cuda-gdb) print i
-#    (cuda-gdb) next                                   # its whole warp goes on
+#    $1 = 127
+#    (cuda-gdb) print x
+#    $2 = {..., nitems = 127, itemsize = 4, ..., shape = {127}, strides = {4}}
 #
-# We didn't run this one: the commands are those of `Numba's guide`__ and `NVIDIA's
-# manual`__. And a kernel may ``print``, best in one thread only. The text appears in
-# the terminal as soon as you wait for the GPU.
+# The thread that we suspect is about to read ``x[127]``, of 127 samples. (`Numba's
+# guide`__ wants version 13.1, and this was 13.0. `NVIDIA's manual`__ has all commands.)
+# And a kernel may ``print``, best in one thread only. The text appears in the terminal
+# as soon as you wait for the GPU.
 #
 # __ https://nvidia.github.io/numba-cuda/user/debugging.html
 # __ https://docs.nvidia.com/cuda/cuda-gdb/index.html
@@ -347,21 +354,25 @@ plt.show()
 # - start a new process. In a notebook, restart its kernel.
 #
 # NVIDIA's ``compute-sanitizer`` goes further. It watches a whole program on the GPU,
-# and names the thread and the line (if you write ``@cuda.jit(lineinfo=True)``). Its
-# tool *memcheck* finds accesses out of bounds, *racecheck* finds races in shared
-# memory, *initcheck* finds reads of memory that nobody has written, and *synccheck*
-# finds barriers that some threads skip:
+# and names the kernel and the thread. Its tool *memcheck* finds accesses out of bounds,
+# *racecheck* finds races in shared memory, *initcheck* finds reads of memory that
+# nobody has written, and *synccheck* finds barriers that some threads skip. For our
+# kernel, on the H100, it said:
 #
-# .. code-block:: console
+# .. code-block:: text
 #
-#    $ compute-sanitizer --tool memcheck python my_script.py
+#    $ compute-sanitizer --tool memcheck python broken.py
+#    ========= Invalid __global__ read of size 4 bytes
+#    =========     at __main__::differences...
+#    =========     by thread (63,0,0) in block (1,0,0)
+#    =========     Access to 0x2a9a0001fc is out of bounds
+#    =========     and is 1 bytes after the nearest allocation ... of size 508 bytes
 #
-# In its report, look for *Invalid __global__ read* (or *write*), for the line below it,
-# and for *by thread (63,0,0) in block (1,0,0)*. It comes with the CUDA Toolkit, or from
-# pip as ``cuda-toolkit[sanitizer]``. Two gaps are good to know. No tool of it finds the
-# race in ``count_rises``, because that one isn't in shared memory. And PyTorch keeps
-# spare memory, in which *memcheck* sees nothing wrong, unless you set
-# ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
+# Thread 63 of block 1 again, one number behind 127 of them. The tool comes with the
+# CUDA Toolkit, or from pip as ``cuda-toolkit[sanitizer]``. Two gaps are good to know.
+# No tool of it finds the race in ``count_rises``, because that one isn't in shared
+# memory. And PyTorch keeps spare memory, in which *memcheck* sees nothing wrong, unless
+# you set ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
 #
 # .. _symptoms:
 #

@@ -196,6 +196,7 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 
 # folded: The whole report: it begins with what was chosen, and why
 
+import re
 import textwrap
 
 
@@ -377,36 +378,46 @@ else:
 
 # folded: The same as assertions, so that the page can't say anything else
 
+
+def near(told, off, *values):  # another machine rounds otherwise, and stops elsewhere
+    assert np.allclose(values, told, rtol=0, atol=off), values
+
+
 assert found.quality.verdict == "limited by calibration"
 if len(seen.frequency) == 1:
     assert "Self-calibrate phases" in found.quality.faults[0][1]
 assert mended.quality.chi2 < found.quality.chi2 - 0.1
 if hd142 and len(seen.frequency) == 1:
     before, after = found.quality, mended.quality
-    assert f"{before.chi2:.2f} {after.chi2:.2f}" == "1.24 1.02"
-    assert f"{before.flux:.2f} {before.short_flux:.2f}" == "7.56 7.15"
-    assert f"{before.inside:.0f} {before.outside:.0f} {before.largest:.0f}" == "2 2 9"
-    assert " 1.01" in before.faults[0][1]
-    assert f"{np.nanmedian(cured.phases.phase_scatter):.0f}" == "8"
+    near([1.24, 1.02, 1.15, 1.09], 0.02, before.chi2, after.chi2, *yy_chi2[:2])
+    near([7.56, 7.15], 0.05, before.flux, before.short_flux)
+    near([7.44, 7.23], 0.05, after.flux, after.short_flux)
+    near(
+        [1.9, 2.1, 9.2, 8.1],
+        0.3,
+        before.inside,
+        before.outside,
+        before.largest,
+        after.largest,
+    )
+    assert re.search(r" 1\.0[01]", before.faults[0][1])
+    near(8, 0.6, np.nanmedian(cured.phases.phase_scatter))
     assert after.flux - after.short_flux < before.flux - before.short_flux
-    assert " ".join(f"{chi2:.2f}" for chi2 in yy_chi2[:2]) == "1.15 1.09"
     assert yy_chi2[2] > yy_chi2[0] + 0.1
     assert "Self-calibrate amplitudes" in after.faults[0][1]
-    assert f"{after.flux:.1f} {after.short_flux:.1f} {after.largest:.0f}" == "7.4 7.2 8"
-    assert f"{before.dynamic_range:.0f} {after.dynamic_range:.0f}" == "99 104"
+    near([99, 104], 3, before.dynamic_range, after.dynamic_range)
     ours_fits, *others_fit = reports.values()
     deeper = ["not converged" in dict(one.faults) for one in others_fit]
     assert deeper == [True, True, False]
     by_default, by_advice, with_hand = (one.chi2 for one in others_fit)
     assert with_hand < ours_fits.chi2 < min(by_default, by_advice)
-    assert f"{1 - others_fit[-1].flux / others_fit[-1].short_flux:.0%}" == "4%"
-    assert f"{ours_fits.flux / ours_fits.short_flux - 1:.0%}" == "6%"
+    lacks = others_fit[-1].flux / others_fit[-1].short_flux - 1
+    near([-0.04, 0.06], 0.01, lacks, ours_fits.flux / ours_fits.short_flux - 1)
     defaults, advised, by_hand = (run["flux_of_model"] for run in runs.values())
-    assert f"{defaults / by_hand - 1:.0%}" == "-16%"
-    assert abs(advised / by_hand - 1) < 0.01
-    assert f"{by_hand:.2f} {found.flux / by_hand - 1:.0%}" == "6.97 8%"
+    assert f"{by_hand:.2f} {defaults / by_hand - 1:.0%}" == "6.97 -16%"
+    near([0, 0.08], 0.01, advised / by_hand - 1, found.flux / by_hand - 1)
     beside = [pair[1][~found.mask] for pair, _ in maps.values()]
-    assert f"{np.corrcoef(beside)[0, 1]:.1f}" == "0.7"
+    near(0.7, 0.05, np.corrcoef(beside)[0, 1])
     width = 1.13 * 299792458 / 709e9 / 12 * 180 / np.pi * 3600  # of the primary beam
     assert f"{1 - 0.5 ** ((2 * 1 / width) ** 2):.0%}" == "4%"  # at 1 arcsec, the ring
 

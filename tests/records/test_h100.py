@@ -253,6 +253,17 @@ def test_each_product_reaches_two_thirds_of_its_limit_but_the_one_that_waits_for
     assert four * 508 / 256 == pytest.approx(2 / 3, abs=0.02)
 
 
+def test_a_limit_on_registers_gives_what_8_x_8_elements_did_not_and_wide_loads_a_little_more(median) -> None:
+    page = "3_kernels/07_shared_memory"
+    capped, wide = (
+        median(page, f"shared-memory/{step}/cuda:0/n=4096") for step in ("8 x 8 each, 128 registers", "wide loads")
+    )
+    assert 1 - wide / capped == pytest.approx(0.06, abs=0.02)
+    tuned = [timing.median for name, timing in recorded(page).timings.items() if "/T = " in name]
+    assert len(tuned) == 5
+    assert capped < 0.9 * min(tuned)
+
+
 def test_one_kernel_is_a_softmax_at_the_rate_of_memory(median) -> None:
     ours, four, library, steps, compiled = (
         {n: median("3_kernels/13_triton", f"triton-rows/{label}/cuda:0/n={n}") for n in (256, 1024, 4096, 16384)}

@@ -67,6 +67,7 @@ def test_a_small_network_is_lost_on_an_h100_and_a_larger_batch_catches_up(median
     page, table = "2_devices/17_training_a_cnn", re.compile(r"^ +(?:16|256) +\d+ +([\d.]+)", re.MULTILINE)
     one, cores = (median(page, f"training-a-cnn/small, {on}/n=1") for on in ("GPU/cuda:0", "CPU/cpu"))
     assert cores < one
+    assert recorded(page, "cpu-amd-epyc").timings["training-a-cnn/small, CPU/cpu/n=1"].median < one  # on two cores
     assert median(page, "training-a-cnn/small, GPU/cuda:0/n=256") == pytest.approx(one, rel=0.25)
     epochs = {}
     for machine in (H100, "cpu-amd-epyc"):

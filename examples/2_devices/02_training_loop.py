@@ -448,8 +448,8 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 # fraction of the time.
 #
 # The loader works on the CPU, so a GPU doesn't make it any faster. In other words, the
-# faster the training gets, the more you notice the loader. Compare the tabs: it took a
-# much larger part of the H100's epoch. (A :doc:`profile
+# faster the training gets, the more you notice the loader. Compare the tabs: it had a
+# much larger part in the H100's epoch than in the EPYC's. (A :doc:`profile
 # </tutorials/2_devices/14_profile>` finds the rest.)
 #
 # But beside the H100, *in one go* took even longer than the loader! PyTorch shares that

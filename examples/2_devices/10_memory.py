@@ -286,7 +286,7 @@ if measured is not None:
 # (Was your guess higher?) The difference to 472 is the context, 527 MiB on this card.
 # The snippet at the top had printed it, too, in bytes, because there was no tensor yet.
 # The model in the fold had said 203 and 472 as well, and in the H100's figure all
-# points lie on its edges. So we can trust it where there is no GPU.
+# points lie on the model's edges. So we can trust it where there is no GPU.
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch

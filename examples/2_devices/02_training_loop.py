@@ -235,8 +235,8 @@ except RuntimeError as error:
 # :doc:`/tutorials/2_devices/17_training_a_cnn`.)
 #
 # With a single picture, the H100 *lost*. Was it busy with the arithmetic? Then its time
-# should grow with the number of pictures. But 256 pictures took it only a little longer
-# than one. So it can't have been the arithmetic.
+# should grow with the number of pictures. But 256 pictures took it about as long as
+# one. So it can't have been the arithmetic.
 #
 # Think of a cook who makes any dish in a second, but gets each order on a slip of paper
 # that a waiter has to write. A step of our network is about 35 operations, and for each
@@ -444,20 +444,24 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 
 # %%
 # The loader asks for the pictures one by one, in Python, and then stacks them into a
-# batch. If you take all rows of a batch *in one go*, you get the same pictures in a
+# batch. On the EPYC, taking all rows of a batch *in one go* gave the same pictures in a
 # fraction of the time.
 #
 # The loader works on the CPU, so a GPU doesn't make it any faster. In other words, the
-# faster the training gets, the more you notice the loader. The H100 hasn't run this
-# cell yet. But on its server, loading and moving a thousand rows of :doc:`another data
-# set </tutorials/2_devices/05_moving_a_model>` took :timing:`feeding median
-# "DataLoader, then .to" @nvidia-h100-80gb-hbm3`, and we have 1,438 pictures. That would
-# be about a quarter of its epoch. A :doc:`profile </tutorials/2_devices/14_profile>`
-# finds the rest.
+# faster the training gets, the more you notice the loader. Compare the tabs: it had a
+# much larger part in the H100's epoch than in the EPYC's. (A :doc:`profile
+# </tutorials/2_devices/14_profile>` finds the rest.)
 #
-# So measure your loader before you blame the GPU. If your data fit into memory, take
-# the rows in one go, as above. If they come from files, let several processes load
-# them, with ``num_workers=4``.
+# But beside the H100, *in one go* took even longer than the loader! PyTorch shares that
+# line among all cores of the CPU, and most likely they waited for one that was busy
+# elsewhere, as in :doc:`/tutorials/2_devices/08_pinned_memory`. With larger pictures,
+# the same computer was :timing:`training-a-cnn speedup "load, in one
+# go/cpu/n=256"/"load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast in one go
+# (:doc:`/tutorials/2_devices/17_training_a_cnn`).
+#
+# So measure your loader before you blame the GPU. If your data fit into memory, try to
+# take the rows in one go. If they come from files, let several processes load them,
+# with ``num_workers=4``.
 #
 # Your turn
 # ---------

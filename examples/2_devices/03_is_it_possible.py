@@ -257,8 +257,8 @@ if has_gpu:
 # GPU. So the GPU *is* faster: :timing:`wins-matrix-matrix speedup
 # "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`. That's a speed-up to be
 # proud of, but it isn't thousands. (The check itself printed a larger ratio there, as
-# its tab says, because the CPU had a slow moment. A number to report takes more than
-# one run: :doc:`07_timing_it_right`.)
+# its tab says, because the CPU took longer in that run. A number to report takes more
+# than one run: :doc:`07_timing_it_right`.)
 #
 # Is it possible, too? That GPU did :timing:`wins-matrix-matrix rate "GPU/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM fp32`. Yes. (If you

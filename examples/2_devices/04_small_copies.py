@@ -164,8 +164,8 @@ for label, (move, target, source) in ways.items():
 
 # folded: All curves: back from the GPU, and within the memory of three computers
 
-# Within the memory beside the H100 and the H200, large copies of any size took the same
-# time. Most likely the cores wait for one that is busy elsewhere: see 08_pinned_memory.
+# Within the memory beside the H200, large copies of any size took the same time. Most
+# likely the cores wait for one that is busy elsewhere: see 08_pinned_memory.
 bench.plot()
 
 # %%
@@ -222,11 +222,11 @@ half = latency * bandwidth
 print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
-# On the way to the H100, the half-bandwidth size is about 87 kB, or some 1,100 events.
-# (That's even less than in the example, because an ordinary copy reaches only a part of
-# the rate on paper.) So a batch of a hundred, which feels big, still spends most of its
-# time on the walk. If you have heard the advice to *batch your transfers*, you now know
-# how big a :term:`batch` should be for the copies' sake: several times :math:`n_{1/2}`.
+# On the way to the H100, the half-bandwidth size is some 1,100 events. (That's even
+# less than in the example, because an ordinary copy reaches only a part of the rate on
+# paper.) So a batch of a hundred, which feels big, still spends most of its time on the
+# walk. If you have heard the advice to *batch your transfers*, you now know how big a
+# :term:`batch` should be for the copies' sake: several times :math:`n_{1/2}`.
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
@@ -273,13 +273,12 @@ for some in (1, 8, 64, 512, 4096):
     print(f"{some:13,}{quantity(predicted, 's'):>11}{quantity(time, 's'):>11}")
 
 # %%
-# On the H100 it holds to within a third, for times that lie a factor of a thousand
-# apart. For all events at once it predicts nearly a third more than the
+# On the H100 it holds to within a quarter in all rows but the last, for times that lie
+# a factor of hundreds apart. For all events at once it predicts much more than the
 # :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that they
 # took, because we got our bandwidth from 64 MiB, and in smaller copies the bytes flow
-# faster. To an H200, the 64 MiB took even longer, so there the formula predicts nearly
-# half as much again. (The first row varies. On the H100, nearly half of its tries took
-# a fifth less.)
+# faster. An H200 did the same. (Walks vary. On the H100, those of the first row were
+# faster than the one that we predict from.)
 #
 # On the AMD EPYC, which has no GPU, the last rows took only a fraction of what we
 # predicted. All our events fit into the processor's own small and fast memory, its

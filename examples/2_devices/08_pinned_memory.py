@@ -267,17 +267,19 @@ plt.show()
 # each time/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`, less than the
 # :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=67108864"
 # @nvidia-h100-80gb-hbm3` of the plain line. So it can't have been the bytes. Was it the
-# pinning? No. When PyTorch copied 262 kB from one place in the CPU's memory to another,
-# it took :timing:`transfers median "within the CPU's memory/cpu/n=262144"
-# @nvidia-h100-80gb-hbm3`, too, and NumPy did that in :timing:`pinned-memory median
-# "copy in memory/cpu/n=262144" @nvidia-h100-80gb-hbm3`.
-#
-# The difference is that NumPy copies with one core, and PyTorch copies anything large
-# with all of them, here with sixteen. Nearly all of these cores were busy for the whole
-# time. It seems that they were waiting for the last one, which had something else to
-# do, but we don't know. A computer with an H200 did the same: :timing:`pinned-memory
-# median "to the GPU, pinned each time/cuda:0/n=262144" @nvidia-h200` instead of
+# pinning? No. A computer with an H200 did the same: :timing:`pinned-memory median "to
+# the GPU, pinned each time/cuda:0/n=262144" @nvidia-h200` instead of
 # :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=262144" @nvidia-h200`.
+# When PyTorch copied 262 kB within that CPU's memory, it took :timing:`transfers median
+# "within the CPU's memory/cpu/n=262144" @nvidia-h200`, too, and NumPy only
+# :timing:`pinned-memory median "copy in memory/cpu/n=262144" @nvidia-h200`.
+#
+# NumPy copies with one core, and PyTorch copies anything large with all of them, here
+# with sixteen. Nearly all were busy the whole time. It seems that they waited for one
+# that had something else to do, but we don't know. It comes and goes: on :doc:`another
+# page </tutorials/2_devices/04_small_copies>`, the H100's computer copied 64 MiB in
+# :timing:`transfers median "within the CPU's memory/cpu/n=67108864"
+# @nvidia-h100-80gb-hbm3`.
 #
 # So the line lost a little, or very much, or won, depending on the size. Measure it on
 # your computer, with a batch of your size, or let the ``DataLoader`` pin with workers.

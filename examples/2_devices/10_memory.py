@@ -284,8 +284,9 @@ if measured is not None:
 # On our H100, the tensors held 203 MiB at that moment, PyTorch had taken 472 MiB, and
 # ``nvidia-smi`` showed 999. So only a fifth of what ``nvidia-smi`` shows was in use!
 # (Was your guess higher?) The difference to 472 is the context, 527 MiB on this card.
-# The model in the fold had said 203 and 472 as well, so we can trust it where there is
-# no GPU.
+# The snippet at the top had printed it, too, in bytes, because there was no tensor yet.
+# The model in the fold had said 203 and 472 as well, and in the H100's figure all
+# points lie on the model's edges. So we can trust it where there is no GPU.
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch
@@ -449,9 +450,9 @@ if on_cuda:
     print(f"PyTorch's own meter {peak:,}")
 
 # %%
-# The rehearsal said 17,082,400 bytes, and on a CPU it's right to the byte. On our H100,
-# PyTorch's own meter showed 17,083,392 for the same two steps, 992 more, because it
-# counts whole rooms. That's close enough to choose a batch before the job has even been
+# The rehearsal said 17,082,400 bytes, and it was right to the byte, on our CPU and on
+# our H100. PyTorch's own meter showed 17,083,392 there, 992 more, because it counts
+# whole rooms. That's close enough to choose a batch before the job has even been
 # queued. (A real network needs some air: mixed precision, ``foreach`` optimizers and
 # the libraries for matrix products all change the sum.)
 #

@@ -185,8 +185,13 @@ def test_leaks_are_as_predicted(page) -> None:
 def test_the_h100_did_what_the_text_says_of_it() -> None:
     record = recorded(PAGE)
     said = "\n".join(record.outputs.values())
-    for number in ("512 more", "203 MiB, PyTorch 472; nvidia-smi shows 999", "17,082,400", "17,083,392"):
+    points = "the model was off by at most 0.00 MiB"
+    held = "really held         17,082,400, on cuda:0"
+    for number in ("512 more", "203 MiB, PyTorch 472; nvidia-smi shows 999", points, held, "17,083,392"):
         assert number in said
+    first, second, third, shown = re.findall(r"(\d+)(?: bytes)?$", next(iter(record.outputs.values())), re.MULTILINE)
+    assert first == second == third == "0"
+    assert round(int(shown) / 2**20) == 999 - 472  # MiB, the context
     times = {row.label: row.median for row in record.timings.values()}
     assert times["new tensor"] == pytest.approx(times["reused"], rel=0.1)
     assert times["cache emptied"] > 3 * times["new tensor"]

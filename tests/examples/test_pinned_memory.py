@@ -78,12 +78,15 @@ def test_pinning_each_time_did_on_real_gpus_what_the_text_says() -> None:
             ratio[machine, n] = each / plain
         assert 0.7 < copied / plain < 1.5  # of the 64 MiB: the CPU sets the pace
         one_core = timings[f"pinned-memory/copy in memory/cpu/n={2**18}"].median
-        copies = recorded("2_devices/04_small_copies", machine).timings
-        within = copies[f"transfers/within the CPU's memory/cpu/n={2**18}"]
         large = timings[f"pinned-memory/to the GPU, pinned each time/cuda:0/n={2**18}"]
-        assert within.median == pytest.approx(large.median, rel=0.05)
-        assert within.median > 100 * one_core
+        assert large.median > 100 * one_core
         assert 13 < large.cores < 16  # "nearly all of these cores were busy"
+        copies = recorded("2_devices/04_small_copies", machine).timings
+        within = {n: copies[f"transfers/within the CPU's memory/cpu/n={n}"].median for n in (2**18, 2**26)}
+        if machine == H100:
+            assert within[2**26] < large.median / 5  # "it comes and goes"
+        else:
+            assert within[2**18] == pytest.approx(large.median, rel=0.05)
         assert ratio[machine, 2**14] < 2
         assert ratio[machine, 2**18] > 10
         assert ratio[machine, 2**26] < 1

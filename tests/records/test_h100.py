@@ -34,14 +34,10 @@ def test_an_addition_is_close_to_its_floor_and_loses_on_the_way(median) -> None:
     assert 12 * 99e6 / spec("PCIe 5 x16", "bandwidth") == pytest.approx(1.5 * cpu, rel=0.05)
 
 
-def test_a_copy_of_one_event_is_fast_or_slow_and_a_copy_in_memory_takes_as_long_for_any_size(median) -> None:
-    page = "2_devices/04_small_copies"
-    walks = recorded(page).timings["small-copies/1 event a copy/cuda:0"]
-    assert sum(value < 0.82 * walks.median for value in walks.values) / len(walks.values) == pytest.approx(
-        0.45, abs=0.05
-    )
+def test_beside_an_h200_a_copy_in_memory_takes_as_long_for_any_size() -> None:
+    copies = recorded("2_devices/04_small_copies", "nvidia-h200").timings
     for power in (18, 22, 26):
-        assert median(page, f"transfers/within the CPU's memory/cpu/n={2**power}") == pytest.approx(8e-3, rel=0.02)
+        assert copies[f"transfers/within the CPU's memory/cpu/n={2**power}"].median == pytest.approx(8e-3, rel=0.02)
 
 
 def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
@@ -71,7 +67,8 @@ def test_a_small_network_is_lost_on_an_h100_and_a_larger_batch_catches_up(median
     page, table = "2_devices/17_training_a_cnn", re.compile(r"^ +(?:16|256) +\d+ +([\d.]+)", re.MULTILINE)
     one, cores = (median(page, f"training-a-cnn/small, {on}/n=1") for on in ("GPU/cuda:0", "CPU/cpu"))
     assert cores < one
-    assert median(page, "training-a-cnn/small, GPU/cuda:0/n=256") < 1.25 * one
+    assert recorded(page, "cpu-amd-epyc").timings["training-a-cnn/small, CPU/cpu/n=1"].median < one  # on two cores
+    assert median(page, "training-a-cnn/small, GPU/cuda:0/n=256") == pytest.approx(one, rel=0.25)
     epochs = {}
     for machine in (H100, "cpu-amd-epyc"):
         epochs[machine] = [float(seconds) for seconds in table.findall(printed("2_devices/02_training_loop", machine))]
@@ -79,8 +76,22 @@ def test_a_small_network_is_lost_on_an_h100_and_a_larger_batch_catches_up(median
     assert few > 1.3 * few_cpu
     assert many < 1.1 * many_cpu
     assert 6 * median(page, "training-a-cnn/small, GPU/cuda:0/n=256") < 0.5 * many
-    loading = 1.438 * median("2_devices/05_moving_a_model", "feeding/DataLoader, then .to/cuda:0/n=1000")
-    assert 0.2 < loading / many < 0.3, "about a quarter"
+
+
+def test_the_loader_takes_more_of_an_epoch_beside_an_h100_and_one_go_helped_only_with_larger_pictures(median) -> None:
+    share, at_once = re.compile(r"the loader: .*\((\d+)%\)"), re.compile(r"in one go: .*\((\d+)%\)")
+    (h100, fast), (cpu, fast_cpu) = (
+        [int(line.findall(printed("2_devices/02_training_loop", machine))[0]) for line in (share, at_once)]
+        for machine in (H100, "cpu-amd-epyc")
+    )
+    assert h100 > 1.5 * cpu
+    assert h100 < fast
+    assert fast_cpu < cpu / 4
+    items, one_go = (
+        median("2_devices/17_training_a_cnn", f"training-a-cnn/load, {way}/cpu/n=256")
+        for way in ("item by item", "in one go")
+    )
+    assert one_go < items / 4
 
 
 def test_quick_checks_printed_what_the_pages_say_of_them(median) -> None:
@@ -90,7 +101,7 @@ def test_quick_checks_printed_what_the_pages_say_of_them(median) -> None:
         median("2_devices/11_when_the_gpu_wins", f"wins-matrix-matrix/{at}/n=4096") for at in ("CPU/cpu", "GPU/cuda:0")
     )
     (quick,) = re.findall(r"ms, ([\d.]+) times as fast", possible)
-    assert float(quick) > 1.2 * cpu / gpu
+    assert float(quick) > 1.1 * cpu / gpu
     ways = "torch, new result/cpu", "GPU, new result/cuda:0"
     slow, fast = (median("1_setup/02_first_speedup", f"vector-add/{way}/n=99000000") for way in ways)
     (quick,) = re.findall(r"so (\d+) times as fast", printed("1_setup/02_first_speedup"))
@@ -109,8 +120,10 @@ def test_three_timers_agree_and_the_quartiles_of_one_hardly_touch_the_others() -
 def test_stacking_the_events_leaves_less_than_twenty_of_a_thousand(median) -> None:
     page = "2_devices/04_small_copies"
     small, large = (median(page, f"small-copies/{each} a copy/cuda:0") for each in ("1 event", "4096 events"))
-    (stacked,) = re.findall(r"np.stack of 4,096 events: ([\d.]+) ms", printed(page))
-    assert 15 < small / (float(stacked) / 1e3 + large) < 20
+    stacked, walk = median(page, "collecting/np.stack/cpu"), median(page, "transfers/to the GPU, pageable/cuda:0/n=64")
+    assert 800 < small / large < 1250
+    assert 10 < small / (stacked + large) < 20
+    assert 41 * walk < stacked / 3, "copies of a hundred walk 41 times"
 
 
 def test_reading_costs_what_the_model_says_and_half_of_the_hosts_time_is_sleep() -> None:

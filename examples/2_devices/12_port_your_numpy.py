@@ -313,7 +313,7 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 # median transfers @nvidia-h100-80gb-hbm3` on the H100. With this journey,
 # :timing:`port-numpy sum "read, NumPy" + "photometry, NumPy" + transfers
 # @nvidia-h100-80gb-hbm3` of the sum remain, whatever you do. That limits the gain to
-# 17.6, and no money can buy more.
+# 18, and no money can buy more.
 #
 # In general, a share :math:`p` of the time can move and gets :math:`s` times as fast,
 # the rest stays as it is, and the journey comes on top:
@@ -333,7 +333,7 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 #    ==================================  =========  =========  =========
 #    speed of the four steps, *s*        20         90         infinite
 #    ==================================  =========  =========  =========
-#    gain of the whole                   9.6        14.8       17.6
+#    gain of the whole                   10         15         18
 #    ==================================  =========  =========  =========
 #
 # You don't. Between the first two, the GPU gets more than four times better, and the
@@ -595,7 +595,7 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #      - :timing:`port-numpy sum "calibrate, torch" + "level, torch" + "clean, torch" +
 #        "stack, torch" + "read, NumPy" + "photometry, NumPy" + transfers
 #        @nvidia-h100-80gb-hbm3`
-#      - 13.8
+#      - 14
 #    * - in one run
 #      - :timing:`port-numpy median "whole, NumPy" @nvidia-h100-80gb-hbm3`
 #      - :timing:`port-numpy median "whole, torch on all cores" @nvidia-h100-80gb-hbm3`
@@ -618,13 +618,13 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #    PyTorch, H100 | calibrate, torch; level, torch; clean, torch; stack, torch;
 #    read, NumPy; photometry, NumPy; transfers | whole, ported
 #
-# The four steps, blue in the figure, now take a 62nd of what they took. From the sums,
-# the whole gains 13.8, which lies between the ten and the fifteen that we expected. In
-# one run it's a little less. With NumPy, too, a run takes longer than its parts when
-# you time them one by one. That's the hatched rest, and we don't know what it is.
+# The four steps, blue in the figure, now take less than a sixtieth of what they took.
+# From the sums, the whole gains 14, which lies between the ten and the fifteen that we
+# expected. In one run it's about the same. (NumPy's run takes a little longer than its
+# parts, timed one by one. That's the hatched rest, and we don't know what it is.)
 #
-# But look at what is left. More than half of the run is now reading, photometry and
-# transfers. A faster GPU could hardly help.
+# But look at what is left. More than three quarters of the run are now reading,
+# photometry and transfers. A faster GPU could hardly help.
 #
 # And was it the GPU? NumPy had one core, and beside the H100 there are sixteen. PyTorch
 # uses all of them, without any GPU, if you leave its tensors on the CPU. With the same

@@ -205,6 +205,8 @@ print(f"memory, for a frame:    {quantity(frame_rate, 'B/s')}")
 print(f"float32 arithmetic:     {quantity(roof.flop_rate, 'FLOP/s')}")
 
 # %%
+# The H100 reaches nine tenths of the bandwidth on its sheet, and nearly eight of the
+# arithmetic.
 
 # folded: Check the whole chain against NumPy in float64, on frames of an odd size
 
@@ -226,11 +228,6 @@ def check_against_numpy(side=101, kinds=7, count=3):
 print(f"largest relative error {check_against_numpy():.1e}")
 
 # %%
-# An H100 of ours added vectors at :timing:`vector-add rate "GPU, same result"
-# @nvidia-h100-80gb-hbm3` and multiplied matrices at :timing:`precision rate "GPU,
-# matmul, float32" @nvidia-h100-80gb-hbm3`, nine and eight tenths of what its sheet
-# promises.
-#
 # And then the steps. Two of them are also timed as people often write them: *power*
 # with ``abs()``, and *match* with a matrix that is converted from ``float64`` at each
 # call.
@@ -374,24 +371,25 @@ plt.show()
 # Find *match*. How far is it below the solid line? That is all that a better program
 # could gain. Each arrow leads from the way that people often write a step to ours,
 # straight up or down, because only the time changed. (The dotted roof is for the other
-# steps, whose frames may fit into a :term:`cache`.)
+# steps, whose frames may fit into a :term:`cache`. On the H100 it's the same as the
+# solid one.)
 #
 # On the H100, *match* took :timing:`roofline median match @nvidia-h100-80gb-hbm3`, and
 # reached more than nine tenths of its roof. With the conversion in it, it took
-# :timing:`roofline median "match, converting" @nvidia-h100-80gb-hbm3`. That is the work
-# of one careless ``.float()``. Without it, the step is :timing:`roofline speedup
-# match/"match, converting" @nvidia-h100-80gb-hbm3` as fast, and no better card would
-# have helped. (The table calls it *launch-bound*, because the GPU waited for the CPU.
-# It wasn't for launches, though: the CPU had to convert the matrix and copy it.)
+# :timing:`roofline median "match, converting" @nvidia-h100-80gb-hbm3`, because the CPU
+# had to convert the matrix and copy it. That is the work of one careless ``.float()``.
+# Without it, the step is :timing:`roofline speedup match/"match, converting"
+# @nvidia-h100-80gb-hbm3` as fast, and no better card would have helped.
 #
 # The other three don't come near any roof. The taper took :timing:`roofline median
 # taper @nvidia-h100-80gb-hbm3`, the FFT :timing:`roofline median FFT
 # @nvidia-h100-80gb-hbm3`, and *power* :timing:`roofline median power
 # @nvidia-h100-80gb-hbm3`, although none of them has work for much more than a
 # microsecond. They're waiting to be started. A :term:`launch` takes some microseconds,
-# however little there is to do. So our better *power* gains nothing on this card: with
-# ``abs()`` it took :timing:`roofline median "power, abs" @nvidia-h100-80gb-hbm3`. The
-# roofline knows bytes and operations, and nothing of waiting.
+# however little there is to do, and a slower CPU takes longer for it. So our better
+# *power* gains nothing on this card: with ``abs()`` it took :timing:`roofline median
+# "power, abs" @nvidia-h100-80gb-hbm3`. The roofline knows bytes and operations, and
+# nothing of waiting.
 #
 # Others measured the roofs of their cards, and a transform below them. A small card
 # under load doesn't hold the clock of its sheet:
@@ -437,8 +435,8 @@ print(f"{first} has the largest share: try {advice[first]}.")
 
 # folded: How fast would an H100 be, by a model?
 
-# The launch is what somebody measured on an A100. That's typical, and no bound: on our
-# own H100, the taper took less.
+# The launch is what somebody measured on an A100. That's typical, and no bound: it
+# depends on the CPU, and a step like power consists of several.
 launch = spec("PyTorch operation", "seconds")
 for step, least in on_h100.items():
     least = max(least, launch)
@@ -515,8 +513,8 @@ plt.show()
 # On the H100, one frame took :timing:`roofline median match @nvidia-h100-80gb-hbm3`,
 # and 256 frames together took :timing:`roofline-moved median "match, 256 frames"
 # @nvidia-h100-80gb-hbm3`. So a frame costs less than a thirtieth of what it did, with
-# the same matrix on the same card. It is 99 % of what the roofline allows there. But
-# with 8 frames, which took :timing:`roofline-moved median "match, 8 frames"
+# the same matrix on the same card. That's nearly all that the roofline allows. But with
+# 8 frames, which took :timing:`roofline-moved median "match, 8 frames"
 # @nvidia-h100-80gb-hbm3`, it was only a little more than half. A roofline says what is
 # possible, and the library may have no good routine for your shape. On a CPU, two
 # frames can even be slower than one at a time, for the same reason. So try several.

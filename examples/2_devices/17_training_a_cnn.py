@@ -67,8 +67,8 @@ mend first.
 #        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
 #
 # How good was your guess? On the small network, one of the fastest GPUs in the world
-# lost. If you wrote down fifty for the large one, don't cross it out yet, but look at
-# the last row. The network is the same, and so are the two machines.
+# brought nothing. If you wrote down fifty for the large one, don't cross it out yet,
+# but look at the last row. The network is the same, and so are the two machines.
 #
 # (A factor says as much about the CPU as about the GPU. An AMD EPYC with two cores took
 # :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for the medium
@@ -89,10 +89,11 @@ mend first.
 #
 # **Look at the two lines of the GPU. What's odd about them?**
 #
-# They're nearly flat. For one picture, the large network's step took
+# Up to 256 pictures, they're nearly flat. For one, the large network's step took
 # :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on the
 # H100, and for eight it took :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3`. That's eight times as much to compute, in no more time.
+# @nvidia-h100-80gb-hbm3`. That's eight times as much to compute, in about the same
+# time.
 #
 # So it can't have been the computing. A step consists of many operations, 35 for the
 # small network. For each of them Python calls PyTorch, and PyTorch asks the GPU to
@@ -113,8 +114,8 @@ mend first.
 # H100 took :timing:`training-a-cnn median "large, GPU/cuda:0/n=256"
 # @nvidia-h100-80gb-hbm3`, only a quarter more than for eight. And with 1,024 it took
 # :timing:`training-a-cnn median "large, GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`.
-# Four times the pictures took twice the time, so now the ride is longer than the queue,
-# and the GPU is busy at last.
+# Four times the pictures took more than twice the time, so now the ride is longer than
+# the queue, and the GPU is busy at last.
 #
 # And the walk? It isn't in the figure, because we had loaded all batches before. To
 # load 256 pictures one by one, the H100's server needed :timing:`training-a-cnn median
@@ -408,8 +409,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# You should find a bit less than three. Nobody timed the whole loop on a GPU, so what
-# the figure calls measured is a sum of two measured parts. The real H100 took
+# You should find a bit more than two and a half. Nobody timed the whole loop on a GPU,
+# so what the figure calls measured is a sum of two measured parts. The real H100 took
 # :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
 # a step. Add the loading, and it comes out a little below two. It also launches, so it
 # can't get all the way to the limit. (The orange parts are a guess of the launches, and
@@ -424,10 +425,9 @@ plt.show()
 # - *Loading takes as long as computing, or longer.* Whatever you buy, the time of your
 #   loop doesn't even fall to a half. Mend the loading first. The figure's third bar
 #   shows the same batch, loaded in one go.
-# - *A batch computes in a few milliseconds.* Don't expect much. Our three networks took
-#   from :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
-#   to :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on
-#   the H100 for a single picture, and nearly all of that is the queue.
+# - *A batch computes in a few milliseconds.* Don't expect much. Even the large network
+#   took :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
+#   on the H100 for a single picture, and most of that is the queue.
 # - *A batch computes far longer than that, and far longer than it loads.* You're in the
 #   last row of the first table. Rent one.
 #
@@ -441,10 +441,10 @@ plt.show()
 #
 #    On the H100's server, the step took :timing:`training-a-cnn median "small,
 #    CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`, shared out over 16 cores that had next to
-#    nothing to share. The guess isn't a limit: with one picture, the medium network's
-#    step is nearly all launches, and it took :timing:`training-a-cnn median "lesson,
-#    GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on the H100. That's about a third more than
-#    by this guess.
+#    nothing to share. The guess isn't a limit, and it can be off by a third. With one
+#    picture, the medium network's step is nearly all launches, and it took
+#    :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on
+#    the H100.
 #
 # .. dropdown:: Can a data sheet tell?
 #
@@ -486,7 +486,7 @@ plt.show()
 #        (:doc:`/tutorials/2_devices/05_moving_a_model`)
 #    * - launching
 #      - a larger batch
-#      - 32 times the pictures, in about a quarter more time
+#      - 32 times the pictures, in about a quarter more time, large network
 #    * - computing
 #      - ``channels_last``
 #      - :timing:`training-a-cnn speedup "large, channels_last/cuda:0/n=1024"/"large,
@@ -498,7 +498,7 @@ plt.show()
 #        GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast, the same network and
 #        pictures (:doc:`/tutorials/2_devices/13_precision`)
 #
-# Look at the last two with 256 pictures, where the H100 still waits for launches. There
+# But with 256 pictures, the H100 still waits for launches. There they gained nothing:
 # both together were :timing:`training-a-cnn speedup "large, both/cuda:0/n=256"/"large,
 # GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` as fast, and ``autocast`` alone
 # :timing:`training-a-cnn speedup "large, autocast/cuda:0/n=256"/"large,
@@ -601,9 +601,9 @@ for batch, (epochs, steps, time, p) in sweep.items():
     print(f"{batch:12} {epochs:6} {steps:6} {epochs * time:8.2f}  {right}")
 
 # %%
-# The epochs became faster, as promised, and the network became worse. With 1,024
-# pictures in a batch, eight epochs are only 16 steps, and a network learns in steps.
-# (The ± is how far a share of 360 digits can be off by chance.)
+# Both larger batches made the epochs faster, as promised, and the network worse. With
+# 1,024 pictures in a batch, eight epochs are only 16 steps, and a network learns in
+# steps. (The ± is how far a share of 360 digits can be off by chance.)
 #
 # In the last row we trained with 256 for as many *steps* as with 64. The score is back,
 # but so is the time. So compare the time *to the same score*. (A larger batch wants a
@@ -625,7 +625,9 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # of rows, and a ``DataLoader`` with ``batch_size=None`` asks the data set for whatever
 # its ``sampler`` hands out. Put your answer where the dots are, and run
 # ``firstlight try 17_training_a_cnn.py``. Then give your loader to ``two_parts``, and
-# see what's left of the loading.
+# see what's left of the loading. (But don't trust a short look. On the H100's server,
+# our answer was *slower* over four batches than one by one, though far faster when we
+# timed it again and again, for the table. Perhaps its 16 cores had to be woken first.)
 
 from torch.utils.data import BatchSampler, RandomSampler
 

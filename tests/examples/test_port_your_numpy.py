@@ -116,12 +116,11 @@ def test_the_h100_did_what_the_text_says_of_it() -> None:
     old, airport = before + stays, stays + took["transfers"]
     assert before / old == pytest.approx(0.95, abs=0.01)
     assert 20 < old / stays < 24
-    assert [round(old / (airport + before / s), 1) for s in (20, 90, np.inf)] == [9.6, 14.8, 17.6]
-    assert took["median of frames, NumPy"] / took["median of frames, torch"] == pytest.approx(90, rel=0.03)
-    assert round(before / after) == 62
-    assert round(old / (airport + after), 1) == 13.8
-    assert 12 < took["whole, NumPy"] / took["whole, ported"] < 13.8
-    assert airport > took["whole, ported"] / 2
-    assert airport + after < 0.8 * took["whole, ported"]
-    assert old < 0.85 * took["whole, NumPy"]
+    assert [round(old / (airport + before / s)) for s in (20, 90, np.inf)] == [10, 15, 18]
+    assert 20 < took["median of frames, NumPy"] / took["median of frames, torch"] < 90
+    assert 60 < before / after < 90
+    assert round(old / (airport + after)) == 14
+    assert took["whole, NumPy"] / took["whole, ported"] == pytest.approx(old / (airport + after), rel=0.15)
+    assert airport > 0.75 * took["whole, ported"]
+    assert old < took["whole, NumPy"]
     assert took["whole, ported"] < took["whole, torch on all cores"] < took["whole, by swaps"] < took["whole, NumPy"]

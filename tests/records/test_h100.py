@@ -135,13 +135,6 @@ def test_reading_costs_what_the_model_says_and_half_of_the_hosts_time_is_sleep()
     assert 4e-4 / host == pytest.approx(0.5, abs=0.07)
 
 
-def test_measured_roofs_are_below_the_sheets(median) -> None:
-    add = median("1_setup/02_first_speedup", "vector-add/GPU, same result/cuda:0/n=99000000")
-    product = median("2_devices/13_precision", "precision/GPU, matmul, float32/cuda:0/n=4096")
-    assert 12 * 99e6 / add / spec("H100 SXM", "bandwidth") == pytest.approx(0.9, abs=0.05)
-    assert 2 * 4096**3 / product / spec("H100 SXM", "fp32") == pytest.approx(0.77, abs=0.04)
-
-
 def test_a_hundredth_of_a_frames_time_remains_and_its_product_is_less_than_a_sixth_of_it(median) -> None:
     found, cured = (median("2_devices/14_profile", f"profile/{when}/cuda:0") for when in ("as found", "converted once"))
     product = median("2_devices/15_roofline", "roofline/match/cuda:0")
@@ -170,28 +163,56 @@ def test_a_network_is_launches_until_its_batch_is_large(median) -> None:
     def step(row):
         return median("2_devices/17_training_a_cnn", f"training-a-cnn/{row}")
 
-    assert step("small, GPU/cuda:0/n=1") > step("small, CPU/cpu/n=1")
-    assert step("lesson, GPU/cuda:0/n=256") < 1.2 * step("lesson, GPU/cuda:0/n=8")
-    eight, many, most = (step(f"large, GPU/cuda:0/n={n}") for n in (8, 256, 1024))
-    assert many / eight == pytest.approx(1.25, abs=0.05)
-    assert most / many == pytest.approx(2, abs=0.2)
-    on_cpu = [step(f"{row}/cpu/n={n}") for row, n in (("small, CPU", 1), ("lesson, CPU", 8), ("lesson, CPU", 256))]
-    assert step("large, CPU/cpu/n=256") > sum(on_cpu) + step("large, CPU/cpu/n=8")
+    assert step("small, GPU/cuda:0/n=1") > 0.9 * step("small, CPU/cpu/n=1")
+    one, eight, many, most = (step(f"large, GPU/cuda:0/n={n}") for n in (1, 8, 256, 1024))
+    assert one == pytest.approx(eight, rel=0.1)
+    assert many / eight == pytest.approx(1.25, abs=0.1)
+    assert 2 < most / many < 3
+    assert step("large, CPU/cpu/n=256") > 50 * many
     load, compute = step("load, item by item/cpu/n=256"), step("lesson, CPU/cpu/n=256")
     launch, real = 45 / 35 * step("small, CPU/cpu/n=1"), step("lesson, GPU/cuda:0/n=256")
-    assert [(load + compute) / (load + rest) for rest in (0, launch, real)] == pytest.approx(
-        [2.75, 2.05, 1.85], abs=0.1
-    )
-    assert load / real == pytest.approx(2, abs=0.2)
+    assert 2.5 < (load + compute) / load < 2.8
+    assert 1.7 < (load + compute) / (load + real) < 1.95
     assert load > many
-    assert step("large, GPU/cuda:0/n=1") > eight
     copied = median("2_devices/08_pinned_memory", "pinned-memory/to the GPU, pageable/cuda:0/n=4194304")
     assert copied < min(load, real) / 5
-    assert step("lesson, GPU/cuda:0/n=1") / launch == pytest.approx(4 / 3, abs=0.1)
-    assert step("large, autocast/cuda:0/n=256") > many > step("large, channels_last/cuda:0/n=256")
+    assert max(step("lesson, GPU/cuda:0/n=1"), launch) < 1.4 * min(step("lesson, GPU/cuda:0/n=1"), launch)
+    assert min(step(f"large, {tricks}/cuda:0/n=256") for tricks in ("autocast", "both")) > 0.95 * many
     rows = recorded("2_devices/17_training_a_cnn").timings
     cast, plain = (rows[f"training-a-cnn/large, {way}/cuda:0/n=256"].device_seconds for way in ("autocast", "GPU"))
     assert cast < plain < many
+    assert rows["training-a-cnn/large, GPU/cuda:0/n=1"].device_seconds < 0.4 * one
+
+
+def test_larger_batches_are_faster_and_worse_and_as_many_steps_take_as_long() -> None:
+    said = printed("2_devices/17_training_a_cnn")
+    found = re.findall(r"^(64|256|1024|256, longer) +\d+ +\d+ +([\d.]+) +([\d.]+)%", said, re.MULTILINE)
+    times, right = ({batch: float(row[column]) for batch, *row in found} for column in (0, 1))
+    assert max(times["256"], times["1024"]) < 0.5 * times["64"] < times["256, longer"]
+    assert right["1024"] < right["256"] < right["64"] - 5
+    assert right["256, longer"] > right["64"] - 2
+    ((at_once, one_by_one),) = re.findall(r"loading 64: ([\d.]+) ms in one go, ([\d.]+) ms one by one", said)
+    assert float(at_once) > float(one_by_one), "in a short look"
+
+
+def test_a_product_is_at_its_roof_and_three_short_steps_are_far_below_theirs(median) -> None:
+    page, said = "2_devices/15_roofline", printed("2_devices/15_roofline")
+    rates = [float(rate) for rate in re.findall(r"^(?:memory|float32).*: +([\d.]+) T", said, re.MULTILINE)]
+    memory, frame, arithmetic = (1e12 * rate for rate in rates)
+    assert memory / spec("H100 SXM", "bandwidth") == pytest.approx(0.9, abs=0.02)
+    assert frame == memory
+    assert arithmetic / spec("H100 SXM", "fp32") == pytest.approx(0.78, abs=0.02)
+    modes, one = 512 * 257, median(page, "roofline/match/cuda:0")
+    least = {n: max(4 * modes * (512 + n) / memory, 2 * 512 * modes * n / arithmetic) for n in (1, 8, 256)}
+    many = {n: median(page, f"roofline-moved/match, {n} frames/cuda:0") for n in (8, 256)}
+    assert one < 1.25 * 4 * 512 * modes / spec("H100 SXM", "bandwidth")
+    assert least[1] > 0.9 * one
+    assert 0.5 < least[8] / many[8] < 0.65
+    assert least[256] > 0.95 * many[256]
+    assert many[256] / 256 < one / 30
+    power, by_abs = (median(page, f"roofline/{way}/cuda:0") for way in ("power", "power, abs"))
+    assert power == pytest.approx(by_abs, rel=0.1)
+    assert min(median(page, f"roofline/{step}/cuda:0") for step in ("taper", "FFT", "power")) > 5 * 12 * 2**18 / memory
 
 
 def test_transfers_follow_the_law_but_pageable_ones_the_cpu(median) -> None:

@@ -28,6 +28,8 @@ SHOWN = {
     "dram_throughput": "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
     "l1_hit_rate": "l1tex__t_sector_hit_rate.pct",
     "l2_hit_rate": "lts__t_sector_hit_rate.pct",
+    "registers": "launch__registers_per_thread",
+    "spilling_requests": "derived__local_spilling_requests",
     "warp_latency": "smsp__average_warps_active_per_inst_executed.ratio",
 }
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"

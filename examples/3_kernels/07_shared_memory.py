@@ -12,7 +12,7 @@ time on?** Then climb with us from that kernel towards the library, one step at 
 The step that you'll need for kernels of your own makes a whole block of threads share
 what one of them has fetched.
 
-**Time:** 17 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 18 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -56,8 +56,9 @@ what one of them has fetched.
 #      - 100 %
 #
 # The library is :timing:`shared-memory speedup "torch"/"first try"
-# @nvidia-h100-80gb-hbm3` as fast as step 1: was that your guess? And what does each
-# step wait for? There are three answers:
+# @nvidia-h100-80gb-hbm3` as fast as step 1, and :timing:`shared-memory speedup
+# "torch"/"row along x" @nvidia-h100-80gb-hbm3` as fast as the manual's kernel: was that
+# your guess? And what does each step wait for? There are three answers:
 #
 # - *Slots.* In each clock cycle, a multiprocessor can start one instruction for each of
 #   four :term:`warps <warp>`. If all multiply and add, which counts as two operations,
@@ -68,7 +69,8 @@ what one of them has fetched.
 #   no caches. They may save most of it.)
 #
 # Count what a warp needs for one multiply-add, and you know how long each of the three
-# would take by itself. We call these times the *limits* of a kernel:
+# would take by itself. We call these times the *limits* of a kernel. None gets all of
+# one. So the longest of them is the first suspect, and no more.
 
 import numpy as np
 
@@ -87,7 +89,8 @@ def limits(step, slots, cycles, moved):
     return times
 
 
-best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)  # moves each once
+# three matrices with 4 bytes a number, and each number is for 4,096 multiply-adds
+best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 
 # %%
 # At best, a product waits for its arithmetic, and not for memory. The library comes
@@ -157,12 +160,33 @@ def column_along_x(a, b, c):
 # x"/"first try" @nvidia-h100-80gb-hbm3` as fast. So it wasn't memory. The caches had
 # brought most of the numbers, and the match was chance.
 #
-# What was it, then? With ``for``, the compiler made 36 instructions for each
-# multiply-add. Nearly all of them work out where ``a[row, k]`` lies. A negative ``k``
+# What was it, then? Let's ask NVIDIA's compiler, which needs no GPU, and count how many
+# instructions there are in the loop for each multiply-add:
+
+import re
+
+from firstlight.kernels import ptx
+
+
+def per_multiply_add(kernel):
+    code = ptx.compile(kernel, ", ".join(["float32[:, ::1]"] * 3), (9, 0)).sass or ""
+    loops = re.findall(r"(\.L_x_\d+):(.*?)BRA `\(\1\)", code, re.DOTALL)
+    body = max((body for _, body in loops), key=len, default="FFMA")
+    return (body.count(";") + 1) / body.count("FFMA")  # FFMA multiplies and adds
+
+
+try:
+    print("for:  ", per_multiply_add(first_try))
+    print("while:", per_multiply_add(column_along_x))
+except ptx.NoCompilerError:
+    print("without NVIDIA's compiler, believe us: 36 and 7.5")
+
+# %%
+# With ``for``, nearly all of them work out where ``a[row, k]`` lies. A negative ``k``
 # would count from the end, as in ``a[row, -1]``, and the compiler doesn't see that
-# there is none. With ``while`` it does, and 7.5 are left. (In step 3, both loops give
-# the same. :doc:`Ask the compiler </tutorials/3_kernels/10_what_the_compiler_did>`
-# before you rewrite one.)
+# there is none. With ``while`` it does. (In step 3, both loops give the same, so
+# :doc:`ask the compiler </tutorials/3_kernels/10_what_the_compiler_did>` before you
+# rewrite one.) That makes these limits, with two loads of a cycle each:
 
 step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
 step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
@@ -254,7 +278,7 @@ def tiled(T):
             inside = first + ty < b.shape[0] and column < b.shape[1]
             b_tile[ty, tx] = b[first + ty, column] if inside else np.float32(0)
             cuda.syncthreads()
-            # I copy from all of them, and wait until everybody has
+            # I use one row and one column, and wait until everybody has
             for k in range(T):
                 total += a_tile[ty, k] * b_tile[k, tx]
             cuda.syncthreads()
@@ -286,12 +310,13 @@ shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 
 # %%
-# That's an eighth, and with tiles of side :math:`T` it's one in :math:`T`. **So which T
-# would you take?** A block has at most 1,024 threads, so 32 × 32 is the largest.
+# That's an eighth, and with tiles of side :math:`T` it's one in :math:`T`. A block has
+# at most 1,024 threads, so 32 × 32 is the largest, and the one that we take.
 #
 # On the H100 it took :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`, and
 # that's :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3`
-# as fast as step 2. But it asks memory for only a 32nd of the numbers!
+# as fast as step 2. But it asks memory for only a 32nd of the numbers, and a 20th of
+# the bytes!
 #
 # **What does it wait for now?** For each multiply-add, a warp reads both tiles. Shared
 # memory hands out 128 bytes in a cycle, as the cache does, so that's a cycle for
@@ -338,7 +363,7 @@ def multiplying(T, R):
         of_b = cuda.local.array(R, np.float32)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         k = 0
-        while k < T:  # the compiler makes fewer instructions of it than of a range
+        while k < T:  # here it makes fewer instructions than a range
             for j in range(R):
                 of_b[j] = b_tiles[j, k, tx]
             for i in range(R):
@@ -446,22 +471,22 @@ print(f"all {len(ladder)} are right")
 # @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "4 x 4 each"/"tile"
 # @nvidia-h100-80gb-hbm3` as fast as step 3.
 #
-# **What does it wait for now?** For four ``k``, a warp reads 16 numbers of B one by
-# one, in 16 cycles, and 16 of A with four instructions, in 8. With that it multiplies
-# and adds 64 times. And it starts 508 instructions to multiply and add 256 times, which
-# is two for each:
+# **What does it wait for now?** For four ``k``, B takes 16 loads of a cycle, and A four
+# wide ones of two. That's 24 cycles for 64 multiply-adds. And it starts 508
+# instructions for 256 multiply-adds, which is two for each:
 
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
 # %%
-# So the slots run out first again. But now, half of the instructions do what we want.
+# So the slots are its longest limit again. But now, half of the instructions do what we
+# want.
 #
 # Step 5: 8 × 8 elements each, and one word
 # -----------------------------------------
 #
 # With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds.
-# That's half of the numbers again, and fewer instructions, too: 1,761 for 1,024
-# multiply-adds. All we change is ``R``:
+# That's half of the numbers again (the compiler now reads A one by one, too), and fewer
+# instructions: 1,761 for 1,024 multiply-adds. All we change is ``R``:
 
 step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)
 
@@ -473,8 +498,9 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 # Look at what it needs. The compiler gave each thread 146 registers, and a block has
 # 256 threads. A multiprocessor has 65,536 registers, so there's room for *one* block,
-# or eight warps: two for each of the four slots. When both wait for a number, their
-# slot stays empty. With 128 registers, two blocks would fit. You may ask for that:
+# or eight warps. (How many there are is called *occupancy*.) It has four schedulers,
+# one for each slot, and each has two warps. When both wait for a number, the slot stays
+# empty. With 128 registers, two blocks would fit. You may ask for that:
 #
 # .. code-block:: python
 #
@@ -482,21 +508,29 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 # With this one word it took :timing:`shared-memory median "8 x 8 each, 128 registers"
 # @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory share "8 x 8 each, 128
-# registers"/"torch" @nvidia-h100-80gb-hbm3` of the library. The compiler found another
-# order, in which 128 are enough.
+# registers"/"torch" @nvidia-h100-80gb-hbm3` of the library. What doesn't fit into 128
+# registers is *spilled*, which means stored in memory for a while. Here that's only two
+# of a thousand instructions. Ask for much less, and it's many.
 #
 # Ask the profiler
 # ----------------
 #
 # All this was counted. **Were we right?** NVIDIA's profiler, Nsight Compute, watches
-# the kernels run, and measures how busy slots, loads, and memory are. Here are our
-# limits, as parts of the time that each step took, and after the arrow what it
-# measured on the H100:
+# the kernels run, and measures how busy slots, loads, and memory are. It's one line
+# (and if it says ``ERR_NVGPUCTRPERM``, ask whoever runs the machine for a permission):
+#
+# .. code-block:: bash
+#
+#    ncu --section SpeedOfLight --section WarpStateStats python yours.py
+#
+# Here are our limits, as parts of the time that each step took, and after the arrow
+# what it measured on the H100:
 
 # folded: What Nsight Compute measured of each step
 # (benchmarks/profile_products.py has the command)
 
-names = "0", "1", "2", "3", "4", "5, 146", "5, 128", "wide loads", "library"
+names = ["0", "1", "2", "3", "4"]
+names += ["5, 146 registers", "5, 128 registers", "wide loads", "library"]
 metrics = """
 time_duration 274 100 44.4 17.4 6 6.26 4.52 4.31 2.67
 inst_executed 7.74e10 7.74e10 1.62e10 8.71e09 4.28e09 3.71e09 3.69e09 3.25e09 2.43e09
@@ -505,6 +539,8 @@ lsu_wavefronts 99.1 16.4 37.1 77.1 65 39.4 54.9 51.4 59.7
 dram_throughput 3.59 9.82 2.91 14.5 9.83 3.25 4.28 2.75 4.43
 l1_hit_rate 98 87.5 88.5 0 0.53 0.77 15.4 13.5 0
 l2_hit_rate 46.7 16.6 74 38.6 65.6 66.7 76.2 84.3 90.8
+registers 28 28 32 32 72 146 128 128 254
+spilling_requests 0 0 0 0 0 0 6.32e06 0 0
 warp_latency 58.8 21.6 45.1 33.1 8.35 3.42 4.69 5.35 2.22
 stalled_long_scoreboard 20.1 2.15 41 5.13 1.04 0.5 0.31 0.63 0.02
 stalled_lg_throttle 33.9 0 0.04 0 0 0 0 0 0
@@ -525,8 +561,8 @@ for line in metrics.strip().splitlines():
 # folded: Counted beside measured
 
 counted = {"1": step1, "2": step2, "3": step3, "4": step4} | {
-    "5, 146": step5,
-    "5, 128": step5,
+    "5, 146 registers": step5,
+    "5, 128 registers": step5,
 }
 busy = [profile[part] for part in ("issue_active", "lsu_wavefronts", "dram_throughput")]
 waits = {key: value for key, value in profile.items() if key.startswith("stalled_")}
@@ -543,6 +579,8 @@ for which in names:
 
 # %%
 
+# folded code: How the table is printed
+
 from firstlight.display import show_table
 
 show_table(
@@ -552,44 +590,35 @@ show_table(
 )
 
 # %%
-# Slots and loads are about what we counted. (Stores also need the way of the loads, and
-# we left them out.) Memory isn't: the caches spare nearly all of it, so in step 1 it
-# was idle for nine tenths of the time. Now that case *is* closed.
+# Slots and loads are about what we counted. (We left out the stores, which need the way
+# of the loads, too.) Memory isn't: in step 1 it was idle for nine tenths of the time.
+# Now that case *is* closed.
 #
 # The last column says what a warp waits for longest, from one of its instructions to
-# the next. Nsight Compute calls them *stalls*:
+# the next. Nsight Compute calls that *stalls*. Two of them name a culprit:
 #
-# - *lg throttle*: for a place in the queue for loads. In step 0, the way of the loads
-#   is busy all the time, since a warp asks for 32 rows at once.
-# - *long scoreboard*: for a number from the caches or from memory. In step 2, that
-#   takes 41 of 45 cycles. Of what it asked for, 89 % was in the nearest cache, and of
-#   the others three quarters in the next one.
-# - *mio throttle*: for a place in the queue to shared memory, 11 of 33 cycles.
-# - *wait*: a few cycles, which each instruction takes. In step 5 as it first was,
-#   nothing else held up a warp for longer. There were just too few of them.
-# - *not selected*: for nothing. It could go on, and another warp got the slot. If
-#   that's what your warps do, the slots are full, and all that helps is fewer
-#   instructions.
+# - *long scoreboard*: a number that has yet to come from the caches or from memory. In
+#   step 2 that's 41 of 45 cycles. Of what it asked for, 89 % was in the nearest cache,
+#   and of the others three quarters in the next one.
+# - *mio throttle*: a full queue to shared memory. In step 3 it's 11 of 33 cycles.
+#
+# *Not selected* is harmless. The warp could go on, and another one got the slot. Then
+# look at the next reason. In step 1 it's just as long, and called *math pipe throttle*:
+# the units that work out where things lie are busy, too.
+#
+# There's a simple rule behind it all. A scheduler with two warps, each of which starts
+# an instruction every 3.4 cycles, uses 2 / 3.4 of its slots. That's step 5 as it first
+# was. Its longest stall, *wait*, is part of every instruction, so all that could help
+# was more warps.
 #
 # .. raw:: html
 #    :file: ../../figures/slots.svg
 #
 # So what does the library do better? It needs 1.13 instructions for a multiply-add
-# where step 5 needs 1.72, and uses 90 % of its slots where step 5 uses 81 %. Multiply
-# both ratios, and you have all of the difference.
-
-# folded: Do they make up the difference?
-
-per_multiply_add = {
-    which: number / multiply_adds for which, number in profile["inst_executed"].items()
-}
-used, took = profile["issue_active"], profile["time_duration"]
-ours, theirs = "5, 128", "library"
-fewer = per_multiply_add[ours] / per_multiply_add[theirs]
-fuller = used[theirs] / used[ours]
-print(f"{fewer:.2f} x {fuller:.2f} = {fewer * fuller:.2f}")
-print(f"and it's {took[ours] / took[theirs]:.2f} times as fast")
-assert abs(fewer * fuller / (took[ours] / took[theirs]) - 1) < 0.05
+# where step 5 needs 1.72, and uses 90 % of its slots where step 5 uses 81 %. These two
+# ratios are all of the difference. And it has no more than eight warps, with 254
+# registers for each thread. But its warps hardly ever wait: 2.2 cycles, and one of them
+# goes on.
 
 # %%
 # What comes next?
@@ -600,37 +629,32 @@ assert abs(fewer * fuller / (took[ours] / took[theirs]) - 1) < 0.05
 #
 # .. list-table:: Each step, beside the library on the same card
 #    :header-rows: 1
-#    :widths: 46 15 15 24
+#    :widths: 60 20 20
 #
 #    * - step
 #      - his, A6000
 #      - ours, H100
-#      - in Numba?
 #    * - *wide loads*: four numbers with one instruction
 #      - 78 %
 #      - :timing:`shared-memory share "wide loads"/"torch" @nvidia-h100-80gb-hbm3`
-#      - yes from shared memory; from the card's we found no way
 #    * - *autotuning*: try many sizes of tiles
 #      - 85 %
-#      - none beats step 5
-#      - yes, a loop over T and R
+#      - the best of six is step 5
 #    * - *warp tiling*: a patch of the tile for each warp
 #      - 94 %
 #      - not tried
-#      - yes, other indices
 #
-# (His are from `the repository`__. Three steps that gained less are left out.) Wide
-# loads take away 12 % of the instructions, and only half as much of the time, because
-# then the warps wait for the numbers from shared memory. The profiler shows that (it
-# calls it *short scoreboard*), and no count would have.
+# (His are from `the repository`__. Three steps that brought little or lost are left
+# out.) Our wide loads take away 12 % of the instructions, and only half as much of the
+# time, because now warps wait for the numbers from shared memory: *short scoreboard*
+# goes from 3 to 19 % of their time. No count would have shown that.
 #
-# Beyond that are the *tensor cores*, which multiply small matrices in one instruction.
-# With them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
-# @nvidia-h100-80gb-hbm3` as fast on our H100, at the price of :doc:`a few digits
+# Beyond are the *tensor cores*, which multiply small matrices in one instruction. With
+# them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
+# @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few digits
 # </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
 #
-# So for a plain product, call the library. Write a tile when your kernel isn't in any
-# library, and reads the same numbers many times.
+# So for a plain product, call the library. Write a tile for what isn't in any library.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 # __ https://github.com/siboehm/SGEMM_CUDA
@@ -639,169 +663,23 @@ assert abs(fewer * fuller / (took[ours] / took[theirs]) - 1) < 0.05
 #
 # .. dropdown:: Another card? An RTX 4090, and an A100
 #
-#     K. Sharma `has profiled a plain tile`__, on an RTX 4090. Of 36.5 cycles from one
-#     instruction of a warp to the next, it stood for 20.7 in the queue for shared
-#     memory, which is *mio throttle*. With 8 elements a thread, Nsight Compute no
-#     longer complained of it.
+#     K. Sharma `has profiled a plain tile`__ on an RTX 4090: *mio throttle*, for 20.7
+#     of 36.5 cycles. With 8 elements a thread, it was gone.
 #
-#     On an A100, a multiprocessor multiplies and adds for two warps in a cycle, not for
-#     four. So by the same count a plain tile may reach a third of the card's rate, and
-#     8 × 8 elements all of it. Somebody tried. For 32 multiply-adds, his tile had 32
-#     loads of one number and 8 of four, as ours has:
+#     A multiprocessor of an A100 has half of the slots for multiply-adds. By the same
+#     count, a plain tile may reach a third of its rate, and 8 × 8 elements all of it:
 #
 #     .. measured-by-others:: tile-a100 eight-a100
 #
 # .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #
 #     Number ``w`` of shared memory lies in *bank* ``w % 32``, and each bank gives one
-#     number at a time. Along a row of a tile, the numbers of a warp lie in 32 banks,
-#     and all come at once. Down a column of a tile that is 32 wide, all lie in the
-#     *same* bank, and come one after the other. That's a :term:`bank conflict`. With
-#     one more column, which nobody uses, they lie 33 apart, in 32 banks. On an H200,
-#     Nsight Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with
-#     tiles 32 wide, and with tiles 33 wide none. Without a GPU,
-#     ``trace(...).bank_conflicts`` finds them.
-
-# folded: Wide loads in Numba: let the numbers of a thread touch
-
-# In the picture, the elements of a thread lie a tile apart. Here they lie in four
-# patches of 4 x 4, half of the block's tile apart, so that the compiler reads four
-# neighbours with one instruction: 4 loads in place of 16 for 64 multiply-adds. The
-# patches of neighbouring threads touch, so a warp's wide loads use all banks.
-
-
-@cuda.jit(device=True)
-def number_at(matrix, row, column):
-    inside = row < matrix.shape[0] and column < matrix.shape[1]
-    return matrix[row, column] if inside else np.float32(0)
-
-
-def multiplying_wide(T):
-    @cuda.jit(device=True)
-    def multiply(a_tile, b_tile, mine):
-        of_b = cuda.local.array(8, np.float32)
-        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-        k = 0
-        while k < T:
-            for j in range(8):
-                of_b[j] = b_tile[k, j // 4, tx, j % 4]
-            for i in range(8):
-                of_a = a_tile[k, i // 4, ty, i % 4]
-                for j in range(8):
-                    mine[i, j] += of_a * of_b[j]
-            k += 1
-
-    return multiply
-
-
-# %%
-
-# folded: The kernel with wide loads
-
-
-def wide(T, most=None):
-    wider, per_tile = T + 1, T // 4  # one more, so that stores need fewer banks twice
-    multiply = multiplying_wide(T)
-
-    @cuda.jit(max_registers=most)
-    def product(a, b, c):
-        a_tile = cuda.shared.array((T, 2, wider, 4), np.float32)
-        b_tile = cuda.shared.array((T, 2, T, 4), np.float32)
-        mine = cuda.local.array((8, 8), np.float32)
-        for i in range(8):
-            for j in range(8):
-                mine[i, j] = 0
-        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-        top, left = 8 * T * cuda.blockIdx.y, 8 * T * cuda.blockIdx.x
-        for first in range(0, a.shape[1], T):
-            for i in range(8):
-                number, at = (
-                    number_at(a, top + i * T + ty, first + tx),
-                    i % 4 * per_tile,
-                )
-                a_tile[tx, i // 4, at + ty // 4, ty % 4] = number
-            for i in range(8):
-                number, at = (
-                    number_at(b, first + ty, left + i * T + tx),
-                    i % 4 * per_tile,
-                )
-                b_tile[ty, i // 4, at + tx // 4, tx % 4] = number
-            cuda.syncthreads()
-            multiply(a_tile, b_tile, mine)
-            cuda.syncthreads()
-        for i in range(8):
-            for j in range(8):
-                y = top + 4 * (i // 4 * T + ty) + i % 4
-                x = left + 4 * (j // 4 * T + tx) + j % 4
-                if y < c.shape[0] and x < c.shape[1]:
-                    c[y, x] = mine[i, j]
-
-    return product
-
-
-# %%
-
-# folded: How each step was timed, and the library's product through PyTorch
-
-import torch
-
-from firstlight import Bench, best_device
-
-large = {
-    "tile": square(32),
-    "4 x 4 each": square(16, 4),
-    "8 x 8 each": square(16, 8),
-    "8 x 8 each, 128 registers": square(16, 8, 128),
-    "wide loads": Step(wide(16, 128), (16, 16), (128, 128)),
-}
-sizes = (8, 4), (32, 4), (16, 6), (8, 8), (16, 10)  # of tiles, and of patches
-tuned = {f"T = {T}, R = {R}": square(T, R, min(65536 // T**2, 128)) for T, R in sizes}
-climbed = ladder | large
-
-side = 4096
-rng = np.random.default_rng(seed=1)
-bench = Bench("shared-memory", budget=1 if simulated() else 9)
-device = best_device()
-has_gpu = device.type == "cuda"
-n = side if device.type != "cpu" else 513
-t_a, t_b, t_c = (torch.rand(n, n, device=device) for _ in range(3))
-cost = {"n": n, "device": device}
-if has_gpu:
-    cost["flops"] = 2 * n**3  # for the rate, and its part of what this GPU can do
-
-
-def torch_product():
-    torch.matmul(t_a, t_b, out=t_c)
-
-
-bench.time("torch", torch_product, **cost)  # torch's default: no tensor cores
-if has_gpu and torch.version.cuda and torch.cuda.get_device_capability()[0] >= 8:
-    torch.set_float32_matmul_precision("high")  # tensor cores, numbers cut to TF32
-    bench.time("torch, TF32", torch_product, **cost)
-    torch.set_float32_matmul_precision("highest")
-
-# %%
-
-# folded: Then all steps, if there is a GPU
-
-if not simulated():
-    h_a, h_b = (rng.random((side, side), dtype=np.float32) for _ in range(2))
-    d_a, d_b = cuda.to_device(h_a), cuda.to_device(h_b)
-    d_c = cuda.device_array_like(d_a)
-    cost = {"n": side, "flops": 2 * side**3, "device": "cuda:0"}
-    for name, step in (climbed | tuned).items():
-        bench.time(name, launch, step, d_a, d_b, d_c, **cost)
-        rows = d_c.copy_to_host()[:5]
-        assert np.allclose(rows, h_a[:5].astype(np.float64) @ h_b, rtol=1e-4), name
-        if has_gpu:
-            share = bench["torch"].median / bench[name].median
-            print(f"{name:>25}: {share:6.1%} of the library's rate")
-
-# %%
-
-# folded: All times, and the same on your own GPU, in this browser
-# (with tensor cores the library is "above-roof": that roof is without them)
-bench.show()
+#     number at a time. A row of a tile lies in 32 banks, and comes at once. A column of
+#     a tile that is 32 wide lies in *one* bank, and comes number by number. That's a
+#     :term:`bank conflict`. ``cuda.shared.array((32, 33), np.float32)`` has one more
+#     column, which nobody uses, so that a column lies in 32 banks. On an H200, Nsight
+#     Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with tiles 32
+#     wide, and with tiles 33 wide none. ``trace(...).bank_conflicts`` finds them, too.
 
 # %%
 # Break it: three mistakes
@@ -1040,11 +918,158 @@ print(check(at_b))
 before, after = (one.counts("load", "global").sum() for one in (plain, shared_by_eight))
 print(f"""\
 1. Fetch a tile together, and use each number T times: with 8 x 8 threads, {after:,}
-   loads in place of {before:,}. Without reuse, a tile gains nothing.
+   loads in place of {before:,}. Then let each thread compute 4 x 4 elements.
 2. Wait before you use a tile, and before you refill it. Threads beyond the edge put a
    zero, and wait like all the others.
 3. Test with sizes that don't fit, and an odd k much longer than n. And for a plain
    product, call the library.""")
+
+# %%
+# How each step was timed
+# -----------------------
+#
+# Open these if you want to time them on a GPU of your own, or to see wide loads.
+
+# folded: Wide loads in Numba: let the numbers of a thread touch
+
+# In the picture, the elements of a thread lie a tile apart. Here they lie in four
+# patches of 4 x 4, half of the block's tile apart, so that the compiler reads four
+# neighbours with one instruction: 4 loads in place of 16 for 64 multiply-adds. The
+# patches of neighbouring threads touch, so a warp's wide loads use all banks.
+
+
+@cuda.jit(device=True)
+def number_at(matrix, row, column):
+    inside = row < matrix.shape[0] and column < matrix.shape[1]
+    return matrix[row, column] if inside else np.float32(0)
+
+
+def multiplying_wide(T):
+    @cuda.jit(device=True)
+    def multiply(a_tile, b_tile, mine):
+        of_b = cuda.local.array(8, np.float32)
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        k = 0
+        while k < T:
+            for j in range(8):
+                of_b[j] = b_tile[k, j // 4, tx, j % 4]
+            for i in range(8):
+                of_a = a_tile[k, i // 4, ty, i % 4]
+                for j in range(8):
+                    mine[i, j] += of_a * of_b[j]
+            k += 1
+
+    return multiply
+
+
+# %%
+
+# folded: The kernel with wide loads
+
+
+def wide(T, most=None):
+    wider, per_tile = T + 1, T // 4  # one more, so that stores need fewer banks twice
+    multiply = multiplying_wide(T)
+
+    @cuda.jit(max_registers=most)
+    def product(a, b, c):
+        a_tile = cuda.shared.array((T, 2, wider, 4), np.float32)
+        b_tile = cuda.shared.array((T, 2, T, 4), np.float32)
+        mine = cuda.local.array((8, 8), np.float32)
+        for i in range(8):
+            for j in range(8):
+                mine[i, j] = 0
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        top, left = 8 * T * cuda.blockIdx.y, 8 * T * cuda.blockIdx.x
+        for first in range(0, a.shape[1], T):
+            for i in range(8):
+                number, at = (
+                    number_at(a, top + i * T + ty, first + tx),
+                    i % 4 * per_tile,
+                )
+                a_tile[tx, i // 4, at + ty // 4, ty % 4] = number
+            for i in range(8):
+                number, at = (
+                    number_at(b, first + ty, left + i * T + tx),
+                    i % 4 * per_tile,
+                )
+                b_tile[ty, i // 4, at + tx // 4, tx % 4] = number
+            cuda.syncthreads()
+            multiply(a_tile, b_tile, mine)
+            cuda.syncthreads()
+        for i in range(8):
+            for j in range(8):
+                y = top + 4 * (i // 4 * T + ty) + i % 4
+                x = left + 4 * (j // 4 * T + tx) + j % 4
+                if y < c.shape[0] and x < c.shape[1]:
+                    c[y, x] = mine[i, j]
+
+    return product
+
+
+# %%
+
+# folded: How each step was timed, and the library's product through PyTorch
+
+import torch
+
+from firstlight import Bench, best_device
+
+large = {
+    "tile": square(32),
+    "4 x 4 each": square(16, 4),
+    "8 x 8 each": square(16, 8),
+    "8 x 8 each, 128 registers": square(16, 8, 128),
+    "wide loads": Step(wide(16, 128), (16, 16), (128, 128)),
+}
+sizes = (8, 4), (32, 4), (16, 6), (8, 8), (16, 10)  # of tiles, and of patches
+tuned = {f"T = {T}, R = {R}": square(T, R, min(65536 // T**2, 128)) for T, R in sizes}
+climbed = ladder | large
+
+side = 4096
+rng = np.random.default_rng(seed=1)
+bench = Bench("shared-memory", budget=1 if simulated() else 9)
+device = best_device()
+has_gpu = device.type == "cuda"
+n = side if device.type != "cpu" else 513
+t_a, t_b, t_c = (torch.rand(n, n, device=device) for _ in range(3))
+cost = {"n": n, "device": device}
+if has_gpu:
+    cost["flops"] = 2 * n**3  # for the rate, and its part of what this GPU can do
+
+
+def torch_product():
+    torch.matmul(t_a, t_b, out=t_c)
+
+
+bench.time("torch", torch_product, **cost)  # torch's default: no tensor cores
+if has_gpu and torch.version.cuda and torch.cuda.get_device_capability()[0] >= 8:
+    torch.set_float32_matmul_precision("high")  # tensor cores, numbers cut to TF32
+    bench.time("torch, TF32", torch_product, **cost)
+    torch.set_float32_matmul_precision("highest")
+
+# %%
+
+# folded: Then all steps, if there is a GPU
+
+if not simulated():
+    h_a, h_b = (rng.random((side, side), dtype=np.float32) for _ in range(2))
+    d_a, d_b = cuda.to_device(h_a), cuda.to_device(h_b)
+    d_c = cuda.device_array_like(d_a)
+    cost = {"n": side, "flops": 2 * side**3, "device": "cuda:0"}
+    for name, step in (climbed | tuned).items():
+        bench.time(name, launch, step, d_a, d_b, d_c, **cost)
+        rows = d_c.copy_to_host()[:5]
+        assert np.allclose(rows, h_a[:5].astype(np.float64) @ h_b, rtol=1e-4), name
+        if has_gpu:
+            share = bench["torch"].median / bench[name].median
+            print(f"{name:>25}: {share:6.1%} of the library's rate")
+
+# %%
+
+# folded: All times, and the same on your own GPU, in this browser
+# (with tensor cores the library is "above-roof": that roof is without them)
+bench.show()
 
 # %%
 # Solution

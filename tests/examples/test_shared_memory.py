@@ -141,14 +141,23 @@ def test_stalls_are_those_of_the_text(page) -> None:
     assert cycles("3", "stalled_mio_throttle") == [11, 33]
     assert [profile[level]["2"] for level in ("l1_hit_rate", "l2_hit_rate")] == pytest.approx([89, 75], abs=1)
     most = {name: max(page["waits"], key=lambda stall: page["waits"][stall][name]) for name in profile["warp_latency"]}
-    assert {most[name] for name in ("1", "4", "5, 128", "library")} == {"stalled_not_selected"}
-    assert most["5, 146"] == "stalled_wait"
-    assert profile["stalled_short_scoreboard"]["wide loads"] > 5 * profile["stalled_short_scoreboard"]["5, 128"]
+    assert {most[name] for name in ("1", "4", "5, 128 registers", "library")} == {"stalled_not_selected"}
+    assert most["5, 146 registers"] == "stalled_wait"
+    of_all = {name: profile["stalled_short_scoreboard"][name] / profile["warp_latency"][name] for name in most}
+    assert [round(100 * of_all[name]) for name in ("5, 128 registers", "wide loads")] == [3, 19]
+    assert profile["stalled_math_pipe_throttle"]["1"] == pytest.approx(profile["stalled_not_selected"]["1"], rel=0.02)
+    for name, warps in {"5, 146 registers": 2, "library": 2}.items():
+        assert 100 * warps / profile["warp_latency"][name] == pytest.approx(profile["issue_active"][name], abs=0.5)
+    assert profile["registers"]["library"] == 254
+    spilled = profile["spilling_requests"]["5, 128 registers"] / profile["inst_executed"]["5, 128 registers"]
+    assert spilled == pytest.approx(0.002, abs=0.0005)
     assert profile["dram_throughput"]["1"] < 10
-    ratio = [profile["inst_executed"][name] / page["multiply_adds"] for name in ("library", "5, 128", "wide loads")]
+    ratio = [
+        profile["inst_executed"][name] / page["multiply_adds"] for name in ("library", "5, 128 registers", "wide loads")
+    ]
     assert ratio[:2] == pytest.approx([1.13, 1.72], abs=0.01)
     assert ratio[2] / ratio[1] == pytest.approx(0.88, abs=0.01)
-    assert [round(profile["issue_active"][name]) for name in ("library", "5, 128")] == [90, 81]
+    assert [round(profile["issue_active"][name]) for name in ("library", "5, 128 registers")] == [90, 81]
 
 
 def test_caches_had_brought_most_numbers_of_line_2_and_line_1_matches_memory_by_chance(page) -> None:

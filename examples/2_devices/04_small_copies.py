@@ -404,7 +404,7 @@ print("""\
 1. The same n bytes in m copies take m·a + n/b, because each copy pays the latency a
    again, however little it carries.
 2. Collect until one copy carries several times a·b. On the way to an H100, a·b was
-   about 87 kB, or 1,100 of our events.
+   about 85 kB, or 1,100 of our events.
 3. Small copies hide: in .item(), in print and if with a tensor on the GPU, and in a
    NumPy array that you give to a kernel.""")
 

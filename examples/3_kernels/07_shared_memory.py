@@ -22,7 +22,7 @@ what one of them has fetched.
 #
 # Here is one product, of two matrices of 4,096 × 4,096 ``float32`` numbers, seven times
 # on the same H100. Numba compiled our kernels. The library is cuBLAS, called by
-# PyTorch.
+# PyTorch, in full ``float32`` as ours.
 #
 # .. list-table:: One product, seven times, on an H100
 #    :header-rows: 1
@@ -31,7 +31,7 @@ what one of them has fetched.
 #    * - kernel
 #      - time
 #      - of the library
-#    * - 0: as in Numba's manual
+#    * - 0: with neighbours down a column
 #      - :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 1: with neighbours along a row
@@ -46,7 +46,7 @@ what one of them has fetched.
 #    * - 4: tiles of 16 × 16, and 4 × 4 elements each
 #      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 5: 8 × 8 elements each, and one word
+#    * - 5: 8 × 8 elements each, with 128 registers at most
 #      - :timing:`shared-memory median "8 x 8 each, 128 registers"
 #        @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "8 x 8 each, 128 registers"/"torch"
@@ -55,22 +55,22 @@ what one of them has fetched.
 #      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
 #      - 100 %
 #
-# The library is :timing:`shared-memory speedup "torch"/"first try"
-# @nvidia-h100-80gb-hbm3` as fast as step 1, and :timing:`shared-memory speedup
-# "torch"/"row along x" @nvidia-h100-80gb-hbm3` as fast as the manual's kernel: was that
-# your guess? And what does each step wait for? There are three answers:
+# The library is :timing:`shared-memory speedup "torch"/"row along x"
+# @nvidia-h100-80gb-hbm3` as fast as step 0: was that your guess? And what does each
+# step wait for? There are three answers:
 #
 # - *Slots.* In each clock cycle, a multiprocessor can start one instruction for each of
 #   four :term:`warps <warp>`. If all multiply and add, which counts as two operations,
 #   that's the :spec:`H100 SXM fp32` on the data sheet.
-# - *Loads.* A multiprocessor's cache hands out 128 bytes in a cycle, one number for
-#   each thread of a warp. So a load takes a cycle, in which four slots pass.
+# - *Loads.* A multiprocessor's cache looks up one row of 128 bytes in a cycle, and
+#   hands it out to the threads of a warp. So a load takes at least one cycle, in which
+#   four instructions could have started.
 # - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. (We count as if there were
 #   no caches. They may save most of it.)
 #
 # Count what a warp needs for one multiply-add, and you know how long each of the three
-# would take by itself. We call these times the *limits* of a kernel. None gets all of
-# one. So the longest of them is the first suspect, and no more.
+# would take by itself. We call these times the *limits* of a kernel. No kernel reaches
+# them, but the longest is the first suspect.
 
 import numpy as np
 
@@ -96,13 +96,22 @@ best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 # At best, a product waits for its arithmetic, and not for memory. The library comes
 # near that. What about us?
 #
+# Step 0 is what you'd write first, since `Numba's manual`__ begins like that, too: ``i,
+# j = cuda.grid(2)`` and ``A[i, k] * B[k, j]``. The 32 neighbours of a warp differ in
+# ``i``. So their numbers of :math:`A` lie in 32 different rows, and one load takes 32
+# cycles. With one more for :math:`B`, that's 33:
+
+step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
+
+# %%
+# On the H100 it took :timing:`shared-memory median "row along x"
+# @nvidia-h100-80gb-hbm3`, all of it for loads.
+#
 # Step 1: neighbours read neighbours
 # ----------------------------------
 #
-# In a warp, 32 neighbours load together. `Numba's manual`__ writes ``i, j =
-# cuda.grid(2)`` and ``A[i, k] * B[k, j]``, so their numbers of :math:`A` lie a whole
-# row apart, in 32 *sectors* of 32 bytes. If that's your kernel, write ``j, i =
-# cuda.grid(2)``, and give the grid the columns first. That's step 1:
+# Write ``j, i = cuda.grid(2)``, and give the grid the columns first. Then neighbours
+# read the same number of :math:`A`, and of :math:`B` numbers that touch:
 #
 # __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
 
@@ -118,11 +127,12 @@ def first_try(a, b, c):
 
 
 # %%
-# On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
-# in place of :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`.
+# (``0.0`` in place of ``np.float32(0)`` would make all of the sum ``float64``.) On the
+# H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`.
 #
-# **What does it wait for now?** Each thread reads a row and a column. Let's count, in a
-# product of 32 × 8 times 8 × 32:
+# **What does it wait for now?** Each thread reads a row and a column. In a product of
+# 32 × 8 times 8 × 32, ``trace`` plays the kernel and notes each access to memory, in
+# *sectors* of 32 bytes:
 
 a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
 plain = trace(first_try, (1, 4), (32, 8), a, b, c)
@@ -163,22 +173,24 @@ def column_along_x(a, b, c):
 # What was it, then? Let's ask NVIDIA's compiler, which needs no GPU, and count how many
 # instructions there are in the loop for each multiply-add:
 
+# folded code: How to count the instructions of a loop
+
 import re
 
 from firstlight.kernels import ptx
 
 
 def per_multiply_add(kernel):
-    code = ptx.compile(kernel, ", ".join(["float32[:, ::1]"] * 3), (9, 0)).sass or ""
+    code = ptx.compile(kernel, ", ".join(["float32[:, ::1]"] * 3), (9, 0)).sass
     loops = re.findall(r"(\.L_x_\d+):(.*?)BRA `\(\1\)", code, re.DOTALL)
-    body = max((body for _, body in loops), key=len, default="FFMA")
+    body = max((body for _, body in loops), key=len)
     return (body.count(";") + 1) / body.count("FFMA")  # FFMA multiplies and adds
 
 
 try:
     print("for:  ", per_multiply_add(first_try))
     print("while:", per_multiply_add(column_along_x))
-except ptx.NoCompilerError:
+except (ptx.NoCompilerError, TypeError):  # or no machine code without nvdisasm
     print("without NVIDIA's compiler, believe us: 36 and 7.5")
 
 # %%
@@ -193,7 +205,7 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 
 # %%
 # Step 1 needs three quarters of its time for slots, nearly all with instructions that
-# compute nothing.
+# compute addresses, and nothing of the product.
 #
 # **What does step 2 wait for now?** Not for slots, because it leaves two thirds of them
 # empty. Its loads would take about a third of the time that we measured if all came
@@ -330,7 +342,7 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
 # %%
 # Even without caches, memory would be done long before. Now the blackboard is in the
-# way: reading from it takes two thirds of the time.
+# way: reading from it takes seven tenths of the time.
 #
 # Step 4: 4 × 4 elements each
 # ---------------------------
@@ -363,7 +375,7 @@ def multiplying(T, R):
         of_b = cuda.local.array(R, np.float32)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         k = 0
-        while k < T:  # here it makes fewer instructions than a range
+        while k < T:  # the compiler makes fewer instructions of it than of a range
             for j in range(R):
                 of_b[j] = b_tiles[j, k, tx]
             for i in range(R):
@@ -377,7 +389,7 @@ def multiplying(T, R):
 
 # %%
 
-# folded: The kernel around it, which is that of the tile
+# folded: The whole kernel of step 4, around it
 
 
 def register_tiled(T, R, most=None):
@@ -471,9 +483,10 @@ print(f"all {len(ladder)} are right")
 # @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "4 x 4 each"/"tile"
 # @nvidia-h100-80gb-hbm3` as fast as step 3.
 #
-# **What does it wait for now?** For four ``k``, B takes 16 loads of a cycle, and A four
-# wide ones of two. That's 24 cycles for 64 multiply-adds. And it starts 508
-# instructions for 256 multiply-adds, which is two for each:
+# **What does it wait for now?** In four turns of ``k``, a warp loads 16 numbers of B, a
+# cycle each, and 16 of A with four wide loads of two cycles. That's 24 cycles for 64
+# multiply-adds. And it starts 508 instructions for 256 multiply-adds, which is two for
+# each:
 
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
@@ -481,8 +494,8 @@ step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 # So the slots are its longest limit again. But now, half of the instructions do what we
 # want.
 #
-# Step 5: 8 × 8 elements each, and one word
-# -----------------------------------------
+# Step 5: 8 × 8 elements each, and fewer registers
+# ------------------------------------------------
 #
 # With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds.
 # That's half of the numbers again (the compiler now reads A one by one, too), and fewer
@@ -492,7 +505,7 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 
 # %%
 # **So will it be faster?** On the H100 it took :timing:`shared-memory median "8 x 8
-# each" @nvidia-h100-80gb-hbm3`, about as long as step 4! And now *nothing* is busy:
+# each" @nvidia-h100-80gb-hbm3`, a little longer than step 4! And *nothing* is busy:
 # little more than half of the slots, and a third of the time for loads. What does it
 # wait for?
 #
@@ -560,7 +573,7 @@ for line in metrics.strip().splitlines():
 
 # folded: Counted beside measured
 
-counted = {"1": step1, "2": step2, "3": step3, "4": step4} | {
+counted = {"0": step0, "1": step1, "2": step2, "3": step3, "4": step4} | {
     "5, 146 registers": step5,
     "5, 128 registers": step5,
 }
@@ -595,21 +608,33 @@ show_table(
 # Now that case *is* closed.
 #
 # The last column says what a warp waits for longest, from one of its instructions to
-# the next. Nsight Compute calls that *stalls*. Two of them name a culprit:
+# the next. Nsight Compute calls that *stalls*. Here is how to read it for a kernel of
+# your own:
 #
-# - *long scoreboard*: a number that has yet to come from the caches or from memory. In
-#   step 2 that's 41 of 45 cycles. Of what it asked for, 89 % was in the nearest cache,
-#   and of the others three quarters in the next one.
-# - *mio throttle*: a full queue to shared memory. In step 3 it's 11 of 33 cycles.
+# .. list-table:: What it says, and what helped
+#    :header-rows: 1
+#    :widths: 50 50
 #
-# *Not selected* is harmless. The warp could go on, and another one got the slot. Then
-# look at the next reason. In step 1 it's just as long, and called *math pipe throttle*:
-# the units that work out where things lie are busy, too.
+#    * - Nsight Compute
+#      - step
+#    * - loads near 100 %, *lg throttle* (a full queue for loads)
+#      - 1: let neighbours read neighbours
+#    * - busy slots, but few multiply-adds
+#      - 2: count the instructions
+#    * - *long scoreboard* (a number has yet to come)
+#      - 3: fetch a tile together
+#    * - *mio throttle* (a full queue to shared memory)
+#      - 4: keep more numbers in registers
+#    * - nothing is busy, and no stall is long
+#      - 5: more warps
 #
-# There's a simple rule behind it all. A scheduler with two warps, each of which starts
-# an instruction every 3.4 cycles, uses 2 / 3.4 of its slots. That's step 5 as it first
-# was. Its longest stall, *wait*, is part of every instruction, so all that could help
-# was more warps.
+# *Not selected* is harmless: the warp could go on, and another one got the slot. (In
+# step 1, as much time goes to *math pipe throttle*, for the units that compute
+# addresses.)
+#
+# There's a simple rule behind the last line. A scheduler with two warps, each of which
+# starts an instruction every 3.4 cycles, uses 2 / 3.4 of its slots. That's step 5 as it
+# first was.
 #
 # .. raw:: html
 #    :file: ../../figures/slots.svg
@@ -617,8 +642,8 @@ show_table(
 # So what does the library do better? It needs 1.13 instructions for a multiply-add
 # where step 5 needs 1.72, and uses 90 % of its slots where step 5 uses 81 %. These two
 # ratios are all of the difference. And it has no more than eight warps, with 254
-# registers for each thread. But its warps hardly ever wait: 2.2 cycles, and one of them
-# goes on.
+# registers for each thread. But each of them starts an instruction every 2.2 cycles, so
+# two are enough.
 
 # %%
 # What comes next?
@@ -639,7 +664,7 @@ show_table(
 #      - :timing:`shared-memory share "wide loads"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - *autotuning*: try many sizes of tiles
 #      - 85 %
-#      - the best of six is step 5
+#      - none of five other sizes beats step 5
 #    * - *warp tiling*: a patch of the tile for each warp
 #      - 94 %
 #      - not tried
@@ -654,7 +679,8 @@ show_table(
 # @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few digits
 # </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
 #
-# So for a plain product, call the library. Write a tile for what isn't in any library.
+# So for a plain product, call the library. Write a tile for what isn't in any library,
+# such as the distances of all pairs of stars: change the line that multiplies and adds.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 # __ https://github.com/siboehm/SGEMM_CUDA
@@ -686,9 +712,10 @@ show_table(
 # ------------------------
 #
 # Before you write a tile of your own: a wrong one is often right. You might forget the
-# second wait, or take ``a.shape[1] // T`` rounds, rounded down, or ``cuda.gridDim.x``,
-# the number of blocks along a row of :math:`C`. **Which product of m × k by k × n
-# numbers finds all three mistakes?**
+# second wait, or take ``a.shape[1] // T`` rounds, rounded down. Or you take
+# ``cuda.gridDim.x`` rounds, the number of blocks along a row of :math:`C`, as in the
+# manual's example, which many have copied. **Which product of m × k by k × n numbers
+# finds all three mistakes?**
 #
 # .. list-table:: With tiles of 8 × 8
 #    :header-rows: 1
@@ -921,8 +948,8 @@ print(f"""\
    loads in place of {before:,}. Then let each thread compute 4 x 4 elements.
 2. Wait before you use a tile, and before you refill it. Threads beyond the edge put a
    zero, and wait like all the others.
-3. Test with sizes that don't fit, and an odd k much longer than n. And for a plain
-   product, call the library.""")
+3. Ask what your kernel waits for: slots, loads, or memory. Count it, then measure.
+   Test with an odd k much longer than n. For a plain product, call the library.""")
 
 # %%
 # How each step was timed

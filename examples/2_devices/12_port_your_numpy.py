@@ -313,7 +313,7 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 # median transfers @nvidia-h100-80gb-hbm3` on the H100. With this journey,
 # :timing:`port-numpy sum "read, NumPy" + "photometry, NumPy" + transfers
 # @nvidia-h100-80gb-hbm3` of the sum remain, whatever you do. That limits the gain to
-# 18, and no money can buy more.
+# about 18, and no money can buy more.
 #
 # In general, a share :math:`p` of the time can move and gets :math:`s` times as fast,
 # the rest stays as it is, and the journey comes on top:

@@ -8,7 +8,7 @@ You want to multiply a matrix of 100,000 × 100 numbers by a vector, on the GPU,
 end of this page you'll have written that kernel, you'll know the least time that it can
 take, and you'll time it so that others believe *you*.
 
-**Time:** 9 minutes. **Needs:** :doc:`a first kernel
+**Time:** 10 minutes. **Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With an NVIDIA GPU you time it there.
 """
 
@@ -323,8 +323,8 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 #
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
 # With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],
-# wait=True)``. **Write down a guess: will it beat a row a thread?** What our H100 says
-# stands below the solution.
+# wait=True)``. **Will it beat a row a thread? Write down a guess**, and see below the
+# solution.
 
 
 @cuda.jit
@@ -420,11 +420,10 @@ if not simulated():
 both.show()
 
 # %%
-# On our H100 it didn't. For the matrix of 1,000,001 × 101, a row a thread took
-# :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
-# @nvidia-h100-80gb-hbm3`, and a row a warp :timing:`a-warp-a-row median "a row a
-# warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`, more than twice as long, although its
-# threads read side by side. Each of them reads only three or four numbers of the
-# matrix, and then 32 of them add to the same ``u[row]``, one after the other. We
-# suspect these additions, but haven't tried without them. The puzzle :doc:`warp sum
-# </tutorials/3_kernels/14_puzzles>` shows how.
+# On our H100 it didn't. For the matrix of 1,000,001 × 101 it took :timing:`a-warp-a-row
+# median "a row a warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`, :timing:`a-warp-a-row
+# speedup "a row a thread/cuda:0/n=1000001"/"a row a warp/cuda:0/n=1000001"
+# @nvidia-h100-80gb-hbm3` as long, although its threads read side by side. Each of them
+# reads only three or four numbers, and then 32 of them add to the same ``u[row]``, one
+# after the other. We suspect these additions, but haven't tried without them. (The
+# puzzle :doc:`warp sum </tutorials/3_kernels/14_puzzles>` does.)

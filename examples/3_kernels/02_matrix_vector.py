@@ -420,10 +420,11 @@ if not simulated():
 both.show()
 
 # %%
-# On our H100 it didn't. For the matrix of 1,000,001 × 101 it took :timing:`a-warp-a-row
-# median "a row a warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`, :timing:`a-warp-a-row
-# speedup "a row a thread/cuda:0/n=1000001"/"a row a warp/cuda:0/n=1000001"
-# @nvidia-h100-80gb-hbm3` as long, although its threads read side by side. Each of them
-# reads only three or four numbers, and then 32 of them add to the same ``u[row]``, one
-# after the other. We suspect these additions, but haven't tried without them. (The
-# puzzle :doc:`warp sum </tutorials/3_kernels/14_puzzles>` does.)
+# Did it beat a row a thread? On our H100 it didn't. For the matrix of 1,000,001 × 101
+# it took :timing:`a-warp-a-row median "a row a warp/cuda:0/n=1000001"
+# @nvidia-h100-80gb-hbm3`, :timing:`a-warp-a-row speedup "a row a
+# thread/cuda:0/n=1000001"/"a row a warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` as
+# long, although its threads read side by side. Each of them reads only three or four
+# numbers, and then 32 of them add to the same ``u[row]``, one after the other. We
+# suspect these additions, but haven't tried to do without them, as the puzzle
+# :doc:`warp sum </tutorials/3_kernels/14_puzzles>` does.

@@ -222,8 +222,8 @@ for card, part in PART.items():
 # And a real H200? With the plain zero, it took :timing:`what-the-compiler-did median
 # "double_sum, rows" @nvidia-h200`. Without, it took :timing:`what-the-compiler-did
 # median "single_sum, rows" @nvidia-h200`. So the kernel with the ``float64`` was, if
-# anything, the faster of the two, and on an H100 so it was! Both are far from the least
-# time, because the threads of a warp read from rows that lie far apart
+# anything, the faster of the two, and on an H100, too! Both kernels are far from the
+# least time, because the threads of a warp read from rows that lie far apart
 # (:doc:`coalescing </tutorials/3_kernels/05_coalescing>`).
 #
 # With the matrix stored by columns, the two took

@@ -254,7 +254,7 @@ show_table("Where a number can be, on an H100", head, rows)
 #
 # And the CPU's own way to its memory? When the sixteen cores beside our H100 copied a
 # long vector, they moved :timing:`bytes-in-flight rate "Numba-CPU"
-# @nvidia-h100-80gb-hbm3`, less than half as much again as PCIe allows.
+# @nvidia-h100-80gb-hbm3`, about half as much again as PCIe allows.
 #
 # Why so many threads?
 # --------------------

@@ -8,7 +8,7 @@ You want to multiply a matrix of 100,000 × 100 numbers by a vector, on the GPU,
 end of this page you'll have written that kernel, you'll know the least time that it can
 take, and you'll time it so that others believe *you*.
 
-**Time:** 9 minutes. **Needs:** :doc:`a first kernel
+**Time:** 10 minutes. **Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With an NVIDIA GPU you time it there.
 """
 
@@ -159,9 +159,10 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 #    GPU, the CPU wins.
 #
 #    That's with PyTorch on both sides, which took about :timing:`wins-matrix-vector
-#    median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3` on the CPU. NumPy, on the same
-#    cores, took :timing:`matrix-vector median NumPy @nvidia-h100-80gb-hbm3`. So try the
-#    CPU in more than one way before you boast of a GPU.
+#    median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3` on the CPU. NumPy took
+#    :timing:`matrix-vector median NumPy @nvidia-h100-80gb-hbm3` on such cores, and in
+#    another run many times as long. So try the CPU in more than one way, and more than
+#    once, before you boast of a GPU.
 #
 # Time it right
 # -------------
@@ -194,13 +195,13 @@ else:
 # If the two lines differ, you have seen the notebook's mistake on your own card. If
 # they are equal, your computer launches more slowly than the card works.
 #
-# On our H100 they were equal. In a longer run, the kernel took about
-# :timing:`matrix-vector median "kernel, a row a thread" @nvidia-h100-80gb-hbm3` a
-# launch, and by the card's own clock it was at work for only half of that. In the other
-# half the card waited for Numba's next launch. PyTorch launches faster, and needed
-# :timing:`matrix-vector median torch.mv @nvidia-h100-80gb-hbm3` for the same product.
-# So for a matrix as small as this one, launched by Numba, a faster card wouldn't help
-# any more.
+# On our H100 they were equal, and by the card's own clock the kernel was at work for
+# less than half of that time. In the rest, the card waited for Numba's next launch. How
+# long it waits is up to the CPU, and not the same each time: in a longer run, a launch
+# took about :timing:`matrix-vector median "kernel, a row a thread"
+# @nvidia-h100-80gb-hbm3`. PyTorch launches faster, and needed :timing:`matrix-vector
+# median torch.mv @nvidia-h100-80gb-hbm3` for the same product. So for a matrix as small
+# as this one, launched by Numba, a faster card wouldn't help any more.
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -286,12 +287,15 @@ least = large / spec("H100 SXM", "bandwidth")
 print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 
 # %%
-# By rows, the kernel took :timing:`coalescing median "kernel, by rows"
-# @nvidia-h100-80gb-hbm3` on a real H100. An eighth of that would be far less than the
-# least time, so it was never possible. By columns it took :timing:`coalescing median
-# "kernel, by columns" @nvidia-h100-80gb-hbm3`. Even PyTorch, by rows, took
+# By rows, the kernel took :timing:`a-warp-a-row median "a row a
+# thread/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` on a real H100. An eighth of that
+# would be far less than the least time, so it was never possible. With a ``while`` in
+# place of ``for``, which :doc:`saves most of its instructions
+# </tutorials/3_kernels/10_what_the_compiler_did>`, it took :timing:`coalescing median
+# "kernel, by rows" @nvidia-h100-80gb-hbm3`, and then by columns :timing:`coalescing
+# median "kernel, by columns" @nvidia-h100-80gb-hbm3`. Even PyTorch, by rows, took
 # :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`. So your kernel
-# is as fast as a library's, once its neighbours read side by side.
+# is as fast as a library's, once its loop is lean and its neighbours read side by side.
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing
@@ -319,8 +323,8 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 #
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
 # With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],
-# wait=True)``. We haven't done that yet, so whether it beats a row a thread is for you
-# to find out.
+# wait=True)``. **Will it beat a row a thread? Write down a guess**, and see below the
+# solution.
 
 
 @cuda.jit
@@ -414,3 +418,13 @@ if not simulated():
         both.time("a row a thread", a_row_a_thread, d_m, d_ones, d_sums, **work)
         both.time("a row a warp", a_row_a_warp, d_m, d_ones, d_sums, **work)
 both.show()
+
+# %%
+# Did it beat a row a thread? On our H100 it didn't. For the matrix of 1,000,001 × 101
+# it took :timing:`a-warp-a-row median "a row a warp/cuda:0/n=1000001"
+# @nvidia-h100-80gb-hbm3`, :timing:`a-warp-a-row speedup "a row a
+# thread/cuda:0/n=1000001"/"a row a warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` as
+# long, although its threads read side by side. Each of them reads only three or four
+# numbers, and then 32 of them add to the same ``u[row]``, one after the other. We
+# suspect these additions, but haven't tried to do without them, as the puzzle
+# :doc:`warp sum </tutorials/3_kernels/14_puzzles>` does.

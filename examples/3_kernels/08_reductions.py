@@ -268,7 +268,7 @@ print(f"at least {1e6 * least:.0f} µs")
 #
 # But look at the fourth row. If each thread brings many numbers, the same tree is
 # :timing:`reductions speedup sequential/"sequential, one each" @nvidia-h100-80gb-hbm3`
-# as fast. That's nearly nine tenths of what the data sheet allows. And with many
+# as fast. That's more than four fifths of what the data sheet allows. And with many
 # numbers the clumsy tree takes :timing:`reductions median strided
 # @nvidia-h100-80gb-hbm3`, practically the same, because a tree that is climbed once for
 # sixty thousand numbers costs nothing. So don't polish the tree. Give each thread more

@@ -222,14 +222,15 @@ for card, part in PART.items():
 # And a real H200? With the plain zero, it took :timing:`what-the-compiler-did median
 # "double_sum, rows" @nvidia-h200`. Without, it took :timing:`what-the-compiler-did
 # median "single_sum, rows" @nvidia-h200`. So the kernel with the ``float64`` was, if
-# anything, the faster of the two! Both are far from the least time, because the threads
-# of a warp read from rows that lie far apart (:doc:`coalescing
-# </tutorials/3_kernels/05_coalescing>`).
+# anything, the faster of the two, and on an H100, too! Both kernels are far from the
+# least time, because the threads of a warp read from rows that lie far apart
+# (:doc:`coalescing </tutorials/3_kernels/05_coalescing>`).
 #
 # With the matrix stored by columns, the two took
 # :timing:`what-the-compiler-did median "double_sum, columns" @nvidia-h200` and
 # :timing:`what-the-compiler-did median "single_sum, columns" @nvidia-h200`. Now that
-# the numbers come faster, the ``float64`` begins to show, by a few percent.
+# the numbers come faster, the ``float64`` begins to show, by a few percent on either
+# card.
 #
 # So beware of the other case. If a kernel uses each number many times, as a matrix
 # product does, or finds its data in the :term:`cache`, nothing hides the ``float64``.
@@ -449,11 +450,16 @@ plt.show()
 # starts at 0 and only grows. So it drops the tests, and moves each address along.
 #
 # Don't rewrite all your loops now. Instructions aren't time, just as the ``float64``
-# wasn't: as long as a kernel waits for memory, most of them cost nothing. But you know
-# where to look when it doesn't.
+# wasn't. By columns, where memory sets the time, most of them cost little: an H100
+# moved :timing:`what-the-compiler-did rate "single_sum, columns"
+# @nvidia-h100-80gb-hbm3` with the ``for``, and :timing:`coalescing rate "kernel, by
+# columns" @nvidia-h100-80gb-hbm3` with a ``while``. But you know where to look when
+# memory doesn't set the time. By rows, the ``while`` turned
+# :timing:`what-the-compiler-did rate "single_sum, rows" @nvidia-h100-80gb-hbm3` into
+# :timing:`coalescing rate "kernel, by rows" @nvidia-h100-80gb-hbm3`.
 #
-# For example, in a product of two matrices every number is used again and again, so it
-# comes from a cache. There, a ``while`` alone made :doc:`the first kernel
+# And in a product of two matrices every number is used again and again, so it comes
+# from a cache. There, a ``while`` alone made :doc:`the first kernel
 # </tutorials/3_kernels/07_shared_memory>` :timing:`shared-memory speedup
 # "column along x"/"first try" @nvidia-h100-80gb-hbm3` as fast on an H100.
 #

@@ -415,10 +415,9 @@ plt.show()
 # addresses, and meanwhile nothing of it is in flight. And near the limit the loads get
 # in each other's way, and take longer (`Volkov's thesis`__ measures this in detail). On
 # the H100, twice the law's number gave about three quarters of the full rate, and four
-# times the number nearly nine tenths. The hollow marks in the figure are what others
-# found on a V100 and an A100, and the filled ones are an H200, whose faster memory
-# needs more in flight. The box has these two of others, and what one thread's walk told
-# them:
+# times the number nearly nine tenths. The filled marks in the figure are the H100's,
+# and the hollow ones are what others found on a V100 and an A100. The box has these two
+# of others, and what one thread's walk told them:
 #
 # .. measured-by-others:: latency-rtx4090 latency-v100-clocks places-v100 sum-a100
 #

@@ -175,11 +175,12 @@ bench.time("NumPy", lambda: 1 - tau / np.float32(2), device="cpu", **size)
 bench.show()
 
 # %%
-# On an H200, ``pieces`` took :timing:`puzzles-stride median pieces @nvidia-h200` and
-# ``side_by_side`` took :timing:`puzzles-stride median "side by side" @nvidia-h200`. So
-# the wrong order took :timing:`puzzles-stride speedup "side by side"/pieces
-# @nvidia-h200` as long, even more than the count says. (It isn't always that bad:
-# :doc:`a cache </tutorials/3_kernels/06_caches>` may keep what was fetched too early.)
+# On an H100, ``pieces`` took :timing:`puzzles-stride median pieces
+# @nvidia-h100-80gb-hbm3` and ``side_by_side`` took :timing:`puzzles-stride median "side
+# by side" @nvidia-h100-80gb-hbm3`. So the wrong order took :timing:`puzzles-stride
+# speedup "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, even more than the
+# count says. (It isn't always that bad: :doc:`a cache </tutorials/3_kernels/06_caches>`
+# may keep what was fetched too early.)
 #
 # Solve the others in the same way: read what the judge says, draw who touches what, and
 # change one thing.

@@ -345,14 +345,16 @@ plt.show()
 
 # %%
 # Eight antennas drift by a few degrees, and hardly change from one interval to the next
-# (but for a few, such as 300 and 401). Two others jump much farther and back, and they
-# do it in the same intervals, between 61 and 88. Air doesn't do that. Something was
-# wrong with those scans, and in CASA you'd flag them.
+# (but for a few, such as 300 and 401). Two others jump much farther and back, and
+# nearly always in the same intervals, between 61 and 88. Air doesn't do that. Something
+# was wrong with those scans, and in CASA you'd flag them.
 #
 # An interval is as short as the signal allows: most antennas have to see the source
 # with 5 times the noise in it. Where one had too little, its line has a gap. And don't
-# take the size of the jumps for known. On one core in place of two, sums are rounded in
-# another way, and that alone made 87° of 173°, while the flux changed by a thousandth.
+# take the size of the jumps for known, or their sign. On the sixteen cores beside an
+# H100, antenna 4 is off by 22.3°, as its report says, and on the two of an EPYC by
+# 12.8°. Sums are rounded in another way there, and that alone turned some of the jumps
+# around, while the flux changed by less than a thousandth.
 #
 # In a terminal, all of this is one command:
 #

@@ -175,7 +175,7 @@ plt.show()
 
 # %%
 # There's no free lunch. Uniform weights give a beam of about half the width, and pay
-# with about twice the noise and with sidelobes of a tenth of the peak or more. Robust
+# with about twice the noise, or more, and with sidelobes of a tenth of the peak. Robust
 # 0.5 is the usual compromise: most of the resolution for little noise.
 #
 # .. dropdown:: The same image by tclean, and Briggs' formula
@@ -464,9 +464,9 @@ plt.show()
 #
 # There is a NUFFT for GPUs, too, cuFINUFFT. On the H100, with four digits, it took
 # :timing:`dirty-image median "NUFFT 1e-4, GPU" @nvidia-h100-80gb-hbm3`, and with twelve
-# :timing:`dirty-image median "NUFFT 1e-12, GPU" @nvidia-h100-80gb-hbm3`. So there, too,
-# the clever way is the faster one, and digits are even cheaper than on a CPU. Its
-# authors gave it more to do:
+# :timing:`dirty-image median "NUFFT 1e-12, GPU" @nvidia-h100-80gb-hbm3`. So there,
+# digits are even cheaper than on a CPU, but with so few rows the clever way isn't much
+# faster than the direct sum. Its authors gave it more to do:
 #
 # .. measured-by-others:: nufft-a6000
 #

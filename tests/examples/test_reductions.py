@@ -130,5 +130,5 @@ def test_the_h100_did_what_the_text_says_of_it() -> None:
     assert one_each == sorted(one_each, reverse=True)
     assert all(0.95 < times[name] / times["torch.sum"] < 1.05 for name in ("strided", "sequential", "atomic, a block"))
     assert 16 * times["atomic, each"] / times["atomic, a block"] == pytest.approx(1300, rel=0.03)
-    assert 4 * 2**27 / spec("H100 SXM", "bandwidth") / times["sequential"] == pytest.approx(0.87, abs=0.025)
+    assert 0.8 < 4 * 2**27 / spec("H100 SXM", "bandwidth") / times["sequential"] < 0.9
     assert times["cuda.reduce"] > 10 * times["sequential"]

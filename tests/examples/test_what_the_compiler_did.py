@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from new_python import printed_by
 from pages import EXAMPLES, judged, running
-from samples import medians
+from samples import H100, medians, recorded
 
 from firstlight.kernels import cuda, ptx
 
@@ -125,10 +125,20 @@ def test_reading_takes_longer_than_adding_in_float64(page) -> None:
         assert reading > adding, card
 
 
-def test_the_h200_did_what_the_text_says_of_it() -> None:
-    took = medians(PAGE, "nvidia-h200")
+@pytest.mark.parametrize("machine", [H100, "nvidia-h200"])
+def test_both_cards_did_what_the_text_says_of_them(machine) -> None:
+    took = medians(PAGE, machine)
     ratio = {layout: took[f"double_sum, {layout}"] / took[f"single_sum, {layout}"] for layout in ("rows", "columns")}
     assert ratio["rows"] < 1 < ratio["columns"] < 1.1
+
+
+def test_a_while_gains_little_by_columns_and_more_by_rows() -> None:
+    of_for, of_while = (
+        {row.label.split()[-1]: row.byte_rate for row in recorded(where).timings.values() if row.label.startswith(name)}
+        for where, name in ((PAGE, "single_sum"), ("3_kernels/05_coalescing", "kernel, by"))
+    )
+    assert 1.1 < of_while["columns"] / of_for["columns"] < 1.25
+    assert of_while["rows"] > 1.5 * of_for["rows"]
 
 
 def test_the_double_is_nearest_to_the_exact_sum(page) -> None:

@@ -12,7 +12,7 @@ time on?** Then climb with us from that kernel towards the library, one step at 
 The step that you'll need for kernels of your own makes a whole block of threads share
 what one of them has fetched.
 
-**Time:** 18 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 19 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -31,7 +31,7 @@ what one of them has fetched.
 #    * - kernel
 #      - time
 #      - of the library
-#    * - 0: with neighbours down a column
+#    * - 0: as in Numba's manual, a warp reads 32 rows
 #      - :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 1: with neighbours along a row
@@ -57,7 +57,7 @@ what one of them has fetched.
 #
 # The library is :timing:`shared-memory speedup "torch"/"row along x"
 # @nvidia-h100-80gb-hbm3` as fast as step 0: was that your guess? And what does each
-# step wait for? There are three answers:
+# step wait for? There are three things that it can run short of:
 #
 # - *Slots.* In each clock cycle, a multiprocessor can start one instruction for each of
 #   four :term:`warps <warp>`. If all multiply and add, which counts as two operations,
@@ -69,8 +69,8 @@ what one of them has fetched.
 #   no caches. They may save most of it.)
 #
 # Count what a warp needs for one multiply-add, and you know how long each of the three
-# would take by itself. We call these times the *limits* of a kernel. No kernel reaches
-# them, but the longest is the first suspect.
+# would take by itself. We call these times the *limits* of a kernel. Slots and loads
+# are floors that no kernel gets below. Memory is one only without caches.
 
 import numpy as np
 
@@ -105,7 +105,8 @@ step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
 # %%
 # On the H100 it took :timing:`shared-memory median "row along x"
-# @nvidia-h100-80gb-hbm3`, all of it for loads.
+# @nvidia-h100-80gb-hbm3`. Memory can't be it, then, because the caches have helped. But
+# the loads explain it all.
 #
 # Step 1: neighbours read neighbours
 # ----------------------------------
@@ -208,10 +209,10 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 # compute addresses, and nothing of the product.
 #
 # **What does step 2 wait for now?** Not for slots, because it leaves two thirds of them
-# empty. Its loads would take about a third of the time that we measured if all came
-# from the nearest cache, and more than twice that time if all came from memory. So it
-# waits for loads, some of which come from further away. We want fewer of them, and from
-# nearby.
+# empty. Its loads need about a third of the time, so the cache isn't short of cycles
+# either. What's left is *latency*: some of the numbers come from further away than the
+# nearest cache, and until they're there, a warp can't go on. We want fewer of them, and
+# from nearby.
 #
 # Step 3: one page on the blackboard
 # ----------------------------------
@@ -334,7 +335,8 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # memory hands out 128 bytes in a cycle, as the cache does, so that's a cycle for
 # ``b_tile``. In ``a_tile`` all threads want the same number, and there the compiler
 # helps: it reads four neighbours with *one* instruction, in `two cycles`__. That makes
-# 1.5 cycles. And 129 instructions multiply and add 32 times:
+# 1.5 cycles. And the same count as in step 2 finds 129 instructions for 32
+# multiply-adds:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
@@ -342,7 +344,8 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
 # %%
 # Even without caches, memory would be done long before. Now the blackboard is in the
-# way: reading from it takes seven tenths of the time.
+# way: reading from it takes seven tenths of the time. The rest is mostly waiting, at
+# the barriers and for a full queue.
 #
 # Step 4: 4 × 4 elements each
 # ---------------------------
@@ -491,14 +494,13 @@ print(f"all {len(ladder)} are right")
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
 # %%
-# So the slots are its longest limit again. But now, half of the instructions do what we
-# want.
+# Now the slots are its longest limit, but half of the instructions do what we want.
 #
 # Step 5: 8 × 8 elements each, and fewer registers
 # ------------------------------------------------
 #
 # With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds.
-# That's half of the numbers again (the compiler now reads A one by one, too), and fewer
+# That's half of the numbers again (though it now loads A one by one), and fewer
 # instructions: 1,761 for 1,024 multiply-adds. All we change is ``R``:
 
 step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)
@@ -519,22 +521,27 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 #    @cuda.jit(max_registers=128)
 #
-# With this one word it took :timing:`shared-memory median "8 x 8 each, 128 registers"
-# @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory share "8 x 8 each, 128
-# registers"/"torch" @nvidia-h100-80gb-hbm3` of the library. What doesn't fit into 128
-# registers is *spilled*, which means stored in memory for a while. Here that's only two
-# of a thousand instructions. Ask for much less, and it's many.
+# ``square(16, 8, 128)`` in the fold above does. Then it took :timing:`shared-memory
+# median "8 x 8 each, 128 registers" @nvidia-h100-80gb-hbm3`, and that's
+# :timing:`shared-memory share "8 x 8 each, 128 registers"/"torch"
+# @nvidia-h100-80gb-hbm3` of the library. What doesn't fit into 128 registers is
+# *spilled*, which means stored in memory for a while. Here that's only two of a
+# thousand instructions. Ask for much less, and it's many.
 #
 # Ask the profiler
 # ----------------
 #
 # All this was counted. **Were we right?** NVIDIA's profiler, Nsight Compute, watches
-# the kernels run, and measures how busy slots, loads, and memory are. It's one line
-# (and if it says ``ERR_NVGPUCTRPERM``, ask whoever runs the machine for a permission):
+# the kernels run, and measures how busy slots, loads, and memory are:
 #
 # .. code-block:: bash
 #
-#    ncu --section SpeedOfLight --section WarpStateStats python yours.py
+#    ncu --section SpeedOfLight --section SchedulerStats --section WarpStateStats \
+#        -k regex:first_try python yours.py
+#
+# (If it says ``ERR_NVGPUCTRPERM``, ask whoever runs the machine for a permission.) In
+# its report, slots are *One or More Eligible*, loads *L1/TEX Cache Throughput*, and
+# memory *DRAM Throughput*.
 #
 # Here are our limits, as parts of the time that each step took, and after the arrow
 # what it measured on the H100:
@@ -603,9 +610,9 @@ show_table(
 )
 
 # %%
-# Slots and loads are about what we counted. (We left out the stores, which need the way
-# of the loads, too.) Memory isn't: in step 1 it was idle for nine tenths of the time.
-# Now that case *is* closed.
+# Slots are what we counted, and loads up to a quarter more, because we left out the
+# stores. Memory isn't: in step 1 it was idle for nine tenths of the time. Now that case
+# *is* closed.
 #
 # The last column says what a warp waits for longest, from one of its instructions to
 # the next. Nsight Compute calls that *stalls*. Here is how to read it for a kernel of
@@ -634,14 +641,14 @@ show_table(
 #
 # There's a simple rule behind the last line. A scheduler with two warps, each of which
 # starts an instruction every 3.4 cycles, uses 2 / 3.4 of its slots. That's step 5 as it
-# first was.
+# first was. Here is what became of the slots:
 #
 # .. raw:: html
 #    :file: ../../figures/slots.svg
 #
 # So what does the library do better? It needs 1.13 instructions for a multiply-add
 # where step 5 needs 1.72, and uses 90 % of its slots where step 5 uses 81 %. These two
-# ratios are all of the difference. And it has no more than eight warps, with 254
+# ratios are nearly all of the difference. And it has no more than eight warps, with 254
 # registers for each thread. But each of them starts an instruction every 2.2 cycles, so
 # two are enough.
 
@@ -664,7 +671,7 @@ show_table(
 #      - :timing:`shared-memory share "wide loads"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - *autotuning*: try many sizes of tiles
 #      - 85 %
-#      - none of five other sizes beats step 5
+#      - of five others, without wide loads, none beats step 5
 #    * - *warp tiling*: a patch of the tile for each warp
 #      - 94 %
 #      - not tried
@@ -680,7 +687,9 @@ show_table(
 # </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
 #
 # So for a plain product, call the library. Write a tile for what isn't in any library,
-# such as the distances of all pairs of stars: change the line that multiplies and adds.
+# such as the summed absolute differences between all pairs of spectra. There you change
+# the line that multiplies and adds. (The zeros beyond the edge suit sums, and no
+# minimum.)
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 # __ https://github.com/siboehm/SGEMM_CUDA
@@ -711,11 +720,11 @@ show_table(
 # Break it: three mistakes
 # ------------------------
 #
-# Before you write a tile of your own: a wrong one is often right. You might forget the
-# second wait, or take ``a.shape[1] // T`` rounds, rounded down. Or you take
-# ``cuda.gridDim.x`` rounds, the number of blocks along a row of :math:`C`, as in the
-# manual's example, which many have copied. **Which product of m × k by k × n numbers
-# finds all three mistakes?**
+# Before you write a tile of your own: a wrong one often gives the right answer. You
+# might forget the second wait, or take ``a.shape[1] // T`` rounds, rounded down. Or you
+# take ``cuda.gridDim.x`` rounds, the number of blocks along a row of :math:`C`, as in
+# the manual's example, which many have copied. **Which product of m × k by k × n
+# numbers finds all three mistakes?**
 #
 # .. list-table:: With tiles of 8 × 8
 #    :header-rows: 1

@@ -14,7 +14,7 @@ At the end of this page you'll be able to say what *any* GPU can do for your loo
 most, from two times that you measure on your own CPU, and which part of your loop to
 mend first.
 
-**Time:** 13 minutes. **Needs:** any computer, and scikit-learn for its digits.
+**Time:** 14 minutes. **Needs:** any computer, and scikit-learn for its digits.
 """
 
 # %%
@@ -31,7 +31,7 @@ mend first.
 # What you see is the time of one *step*: one batch of pictures goes through the
 # network, and the weights change once.
 #
-# .. list-table:: One step, on the H100 and on the 16 cores beside it
+# .. list-table:: One step, without loading, on the H100 and on the 16 cores beside it
 #    :header-rows: 1
 #
 #    * - network, pictures
@@ -73,7 +73,10 @@ mend first.
 # (A factor says as much about the CPU as about the GPU. An AMD EPYC with two cores took
 # :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for the medium
 # network with 256 pictures, and whoever compares the H100 with those reports a far
-# larger number. So whenever somebody tells you a factor, ask which CPU.)
+# larger number. For the small network with one picture it took only
+# :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`, less than the
+# sixteen cores, and less than the H100. So whenever somebody tells you a factor, ask
+# which CPU.)
 #
 # Where does the time go?
 # -----------------------
@@ -120,7 +123,8 @@ mend first.
 # And the walk? It isn't in the figure, because we had loaded all batches before. To
 # load 256 pictures one by one, the H100's server needed :timing:`training-a-cnn median
 # "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`. That's longer than even the
-# large network's step on the H100. So the H100 would mostly wait for the next batch!
+# large network's step on the H100. So the H100 would mostly wait for the next batch,
+# and with the loading, all gains of the table are smaller.
 #
 # Copy this: two times of your own
 # --------------------------------
@@ -272,12 +276,14 @@ print(f"training on it         {1e3 * step_64:6.2f} ms")
 #
 #     \frac{t_\text{load} + t_\text{compute}}{t_\text{load}}
 #
-# times as fast, and that's sure, whatever the GPU. Let's try it with the medium network
-# and 256 pictures. On the H100's server, loading takes :timing:`training-a-cnn median
-# "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`, and computing on its 16 cores
-# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`.
-# **Work it out, before you look at the figure.** (The folds hold what was timed for
-# this page.)
+# times as fast. That's sure, whatever the GPU, as long as the same CPU loads, and
+# nothing loads meanwhile. (On a cluster, measure the loading there. Workers, further
+# down, load while the GPU computes.) Let's try it with the medium network and 256
+# pictures. On the H100's server, loading takes :timing:`training-a-cnn median "load,
+# item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`, and computing on its 16 cores
+# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`. **Work
+# it out, before you look at the figure.** (The folds hold what was timed for this
+# page.)
 
 # folded: Check: loaded right, and the gradients agree with float64
 
@@ -409,14 +415,13 @@ fig.set_label(
 plt.show()
 
 # %%
-# You should find a bit more than two and a half. Nobody timed the whole loop on a GPU,
-# so what the figure calls measured is a sum of two measured parts. The real H100 took
-# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
-# a step. Add the loading, and it comes out a little below two. It also launches, so it
-# can't get all the way to the limit. (The orange parts are a guess of the launches, and
-# the figure's title counts them. The fold below says how.) Moving the batch to the GPU
-# comes on top. We haven't counted it, because it's the smallest part here: a copy of 4
-# MB to the same H100 took :timing:`pinned-memory median "to the GPU,
+# You should find a bit more than two and a half. We timed both parts apart, so what the
+# figure calls measured is their sum. The real H100 took :timing:`training-a-cnn median
+# "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading, and it
+# comes out a little below two. It also launches, so it can't get all the way to the
+# limit. (Orange are launches, as guessed in the fold below.) Moving the batch to the
+# GPU comes on top. We haven't counted it, because it's the smallest part here: a copy
+# of 4 MB to the same H100 took :timing:`pinned-memory median "to the GPU,
 # pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
 #
 # So, will a GPU train *your* network faster? Take your two times, and look for yourself
@@ -429,7 +434,8 @@ plt.show()
 #   took :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
 #   on the H100 for a single picture, and most of that is the queue.
 # - *A batch computes far longer than that, and far longer than it loads.* You're in the
-#   last row of the first table. Rent one.
+#   last row of the first table. Rent one. In between, work out the limit, and expect
+#   clearly less.
 #
 # .. dropdown:: How long do the launches take? A guess from your CPU
 #
@@ -441,10 +447,10 @@ plt.show()
 #
 #    On the H100's server, the step took :timing:`training-a-cnn median "small,
 #    CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`, shared out over 16 cores that had next to
-#    nothing to share. The guess isn't a limit, and it can be off by a third. With one
-#    picture, the medium network's step is nearly all launches, and it took
-#    :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on
-#    the H100.
+#    nothing to share. The guess isn't a limit, and it can be off by a third. On another
+#    CPU it says nothing of this server. With one picture, the medium network's step is
+#    nearly all launches, and it took :timing:`training-a-cnn median "lesson,
+#    GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on the H100.
 #
 # .. dropdown:: Can a data sheet tell?
 #
@@ -498,34 +504,35 @@ plt.show()
 #        GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast, the same network and
 #        pictures (:doc:`/tutorials/2_devices/13_precision`)
 #
-# But with 256 pictures, the H100 still waits for launches. There they gained nothing:
-# both together were :timing:`training-a-cnn speedup "large, both/cuda:0/n=256"/"large,
-# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` as fast, and ``autocast`` alone
-# :timing:`training-a-cnn speedup "large, autocast/cuda:0/n=256"/"large,
-# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. It did make the computing shorter, but it
-# has launches of its own, because it converts the weights at each step. It also costs
-# digits: the fold with the check says how far the gradients were off.
+# But with 256 pictures, the H100 still waits for launches. There they made the step
+# slower: with both together it was :timing:`training-a-cnn speedup "large,
+# both/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` as fast, and
+# ``autocast`` alone :timing:`training-a-cnn speedup "large,
+# autocast/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. It did make
+# the computing shorter, but it has launches of its own, because it converts the weights
+# at each step. It also costs digits: the fold with the check says how far the gradients
+# were off.
 #
-# These are the lines for it:
+# These are the lines that move a network and a batch to the GPU, with both tricks:
 #
 # .. code-block:: python
 #
-#    model = model.to(memory_format=torch.channels_last)  # for convolutions
-#    x = x.to(memory_format=torch.channels_last)
+#    model = model.to(device, memory_format=torch.channels_last)  # for convolutions
+#    x, y = x.to(device, memory_format=torch.channels_last), y.to(device)
 #    with torch.autocast("cuda", torch.bfloat16):
 #        loss = cross_entropy(model(x), y)
 #
 # .. dropdown:: Four more tricks: workers, pinned memory, fewer launches, cuDNN's choice
 #
-#    ``num_workers=4`` loads in four processes, in a fourth of the time at best. On our
-#    H100, pinning made a copy of 4 MB :timing:`pinned-memory speedup "to the GPU,
-#    pinned/cuda:0/n=4194304"/"to the GPU, pageable/cuda:0/n=4194304"
-#    @nvidia-h100-80gb-hbm3` as fast (:doc:`/tutorials/2_devices/08_pinned_memory`).
-#    ``torch.compile`` makes fewer operations of many
-#    (:doc:`/tutorials/2_devices/16_fewer_launches`), and so does ``fused=True`` in
-#    ``Adam``. ``torch.backends.cudnn.benchmark = True`` tries several convolutions and
-#    keeps the fastest, if all batches have one size. But for the copy, we haven't
-#    measured what these bring to a network.
+#    ``num_workers=4`` loads in four processes, in a fourth of the time at best, and
+#    while the GPU computes. On our H100, pinning made a copy of 4 MB
+#    :timing:`pinned-memory speedup "to the GPU, pinned/cuda:0/n=4194304"/"to the GPU,
+#    pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` as fast
+#    (:doc:`/tutorials/2_devices/08_pinned_memory`). ``torch.compile`` makes fewer
+#    operations of many (:doc:`/tutorials/2_devices/16_fewer_launches`), and so does
+#    ``fused=True`` in ``Adam``. ``torch.backends.cudnn.benchmark = True`` tries several
+#    convolutions and keeps the fastest, if all batches have one size. But for the copy,
+#    we haven't measured what these bring to a network.
 #
 # .. dropdown:: Workers need a guard, and this is a whole script with one
 #
@@ -606,8 +613,9 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # steps. (The ± is how far a share of 360 digits can be off by chance.)
 #
 # In the last row we trained with 256 for as many *steps* as with 64. The score is back,
-# but so is the time. So compare the time *to the same score*. (A larger batch wants a
-# larger learning rate, too: for Adam, by `the square root`__.)
+# but it took longer. So compare the time *to the same score*. (*Seconds* are the epochs
+# times the fastest of them. A larger batch wants a larger learning rate, too: for Adam,
+# by `the square root`__. We left it alone, so that only the batch changes.)
 #
 # __ https://arxiv.org/abs/2205.10287
 #
@@ -617,7 +625,8 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # The first trick of the table shortens the walk, and you don't need a GPU for it. A
 # ``DataLoader`` asks your data set for one picture after the other. But ``Pictures``
 # can do more: ask it for a *list* of rows, and NumPy fetches and prepares them all at
-# once.
+# once. (For that, all pictures have to be in one array. If yours are files, use
+# workers.)
 #
 # Write ``in_one_go(dataset, batch)``, which returns such a loader. It should shuffle in
 # each epoch, and leave out the pictures that don't fill a batch. Two things will help

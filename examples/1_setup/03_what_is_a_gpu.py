@@ -263,15 +263,15 @@ show_table("Where a number can be, on an H100", head, rows)
 # has to wait. How long? We let *one* thread of our H100 fetch 10,000 numbers, each of
 # which told it where to find the next. That took :timing:`bytes-in-flight median
 # "1 thread walks" @nvidia-h100-80gb-hbm3`. At the card's highest clock, 1.98 GHz, each
-# number took about 720 cycles.
+# number took some 730 cycles.
 #
 # A CPU does everything to avoid such a wait: large caches, and circuits that guess what
 # your program will need next. All this takes up most of the chip. A GPU doesn't avoid
 # the wait at all. It spends the space on units that compute, and while one warp waits,
 # it lets *another* warp work.
 #
-# Here's a warp in numbers. It asks for its number and waits 720 cycles. Then it works
-# for 40 cycles (we chose that), and asks for the next number. So one round takes
+# Here's a warp in round numbers. It asks for its number and waits 720 cycles. Then it
+# works for 40 cycles (we chose that), and asks for the next number. So one round takes
 # 720 + 40 = 760 cycles. In an SM, a *scheduler* decides in every cycle which warp goes
 # on, and it takes one that is ready. **How many such warps does it need, so that it has
 # something to do in every cycle?** Guess, then let's play it.

@@ -145,8 +145,8 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # call returns. So these are most likely times of *launches*: Numba needs about as long
 # to hand over the small job as the large one, and PyTorch is quicker at it. (It timed
 # the products 100 calls at a time, too few to fill the queue.) On a real H100, with a
-# clock that waits, PyTorch's product takes :timing:`wins-matrix-vector median
-# "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`.
+# clock that waits, PyTorch's product takes :timing:`matrix-vector median torch.mv
+# @nvidia-h100-80gb-hbm3`.
 #
 # .. dropdown:: By how much can a GPU win, then?
 #

@@ -181,11 +181,11 @@ plt.show()
 # We have climbed one of the stairs ourselves. On our H100, whose L2 holds 50 MiB, the
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
-# "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (Two smaller arrays are missing,
-# those of 8 and 16 MiB. They came faster than any memory of that card could deliver,
-# and our timer, which doesn't know that they lay in the L2, took that for a mistake.
-# Each round gives a thread other numbers, so an L1 can't help. Neither rate is the
-# card's highest. Perhaps too few loads were :doc:`in flight
+# "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (The figure has arrays of 8 and
+# 16 MiB, too, but our record leaves them out. They came faster than any memory of that
+# card could deliver, and our timer, which doesn't know that they lay in the L2, took
+# that for a mistake. Each round gives a thread other numbers, so an L1 can't help.
+# Neither rate is the card's highest. Perhaps too few loads were :doc:`in flight
 # </tutorials/3_kernels/11_bytes_in_flight>`, but we haven't tried.)
 #
 # So a cache can fool you when you time something. In the box below, somebody added two

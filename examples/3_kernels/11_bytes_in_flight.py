@@ -143,7 +143,7 @@ plt.show()
 #
 # On an H100, a walker took
 # :timing:`bytes-in-flight median "1 thread walks" @nvidia-h100-80gb-hbm3` for 10,000
-# steps. Divided by 10,000, and times the clock rate of 1.98 GHz, that makes some 720
+# steps. Divided by 10,000, and times the clock rate of 1.98 GHz, that makes some 730
 # clock cycles for each load.
 #
 # If you don't know your card, 600 cycles are a usable guess. So here is the law for

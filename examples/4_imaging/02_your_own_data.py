@@ -297,7 +297,7 @@ say(mended.quality)
 # Each antenna has two receivers, for the polarizations X and Y, and the air above it
 # delays both alike. So we solve for the phases with XX alone, and correct YY by them.
 # As a control, we also give the same phases to the wrong antennas. **If they're mere
-# noise, what will happen to YY's** :math:`\chi^2` **?**
+# noise, what will happen to YY's** :math:`\chi^2`\ **?**
 
 # folded: How to read one of the two polarizations
 

@@ -176,7 +176,9 @@ plt.show()
 # %%
 # There's no free lunch. Uniform weights give a beam of about half the width, and pay
 # with about twice the noise, or more, and with sidelobes of a tenth of the peak. Robust
-# 0.5 is the usual compromise: most of the resolution for little noise.
+# 0.5 is the usual compromise: most of the resolution for little noise. (This figure and
+# the next were drawn on the computer that built this page. It had fewer rows than the
+# H100's, so their numbers are those of the tab *This build*.)
 #
 # .. dropdown:: The same image by tclean, and Briggs' formula
 #

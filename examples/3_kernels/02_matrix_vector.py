@@ -33,8 +33,9 @@ from numba import cuda
 from firstlight.kernels import simulated, trace  # without a GPU, it runs the kernels
 
 # %%
-# It's the row. Each row gives one number of the result, and no row needs to know about
-# the others. Such work is called *data-parallel*. So there's a loop along the row, but
+# It's the row. With a thread a number, or a thread a column, many threads would add to
+# the same number of the result, and would have to take turns. Each row gives a number
+# of its own. Such work is called *data-parallel*. So there's a loop along the row, but
 # none over the rows: they are the threads.
 
 
@@ -90,14 +91,13 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # They're close, but not equal, because the two add in different orders and round after
 # every addition. Neither is wrong. So compare with ``allclose``, and not with ``==``.
 #
-# And who works on all these rows? A GPU's processors are called *multiprocessors*, and
-# the notebook's card has 16. The notebook launches 98 blocks of 1,024 threads, so each
-# multiprocessor gets six or seven of them, :doc:`one after the other
+# And who works on all these rows? A GPU's processors are called *multiprocessors*. The
+# 782 blocks are shared out among them, and those that find no room :doc:`wait
 # </tutorials/3_kernels/04_waves_and_blocks>`. The threads of a block work in groups of
 # 32, called *warps*.
 #
 # The notebook concludes that "only 32 threads will run at the same time". It isn't so.
-# All 1,024 threads of a block are there at once, and while one warp waits for its
+# All threads of a block are there at once, and while one warp waits for its
 # numbers from memory, the multiprocessor goes on with another.
 #
 # How fast can it be?
@@ -114,12 +114,12 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # be true? Write down a guess.**
 #
 # To judge them, count bytes. Each number of the matrix has to come from the GPU's
-# memory once, 40.4 MB in all. To multiply and add it takes no time worth mentioning.
-# The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or :spec:`GTX 1650 GDDR6
-# bandwidth`, because the card was sold with two kinds of memory. That of an H100
-# delivers :spec:`H100 SXM bandwidth`. **Divide, and you know the least time.** (Only a
-# cache could beat it. That of the GTX 1650 holds no more than 1 MB, but an H100's holds
-# 50 MB, so there it's the least time of a first launch.)
+# memory once, 40.4 MB with vector and result. To multiply and add it takes no time
+# worth mentioning. The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or
+# :spec:`GTX 1650 GDDR6 bandwidth`, because the card was sold with two kinds of memory.
+# That of an H100 delivers :spec:`H100 SXM bandwidth`. **Divide, and you know the least
+# time.** (A second launch could find the matrix still in an H100's cache, of 50 MB. The
+# GTX 1650's, of 1 MB, is too small.)
 
 from firstlight.timing.specs import spec
 
@@ -195,13 +195,14 @@ else:
 # If the two lines differ, you have seen the notebook's mistake on your own card. If
 # they are equal, your computer launches more slowly than the card works.
 #
-# On our H100 they were equal, and by the card's own clock the kernel was at work for
-# less than half of that time. In the rest, the card waited for Numba's next launch. How
-# long it waits is up to the CPU, and not the same each time: in a longer run, a launch
-# took about :timing:`matrix-vector median "kernel, a row a thread"
+# On our H100 they were equal, but for noise, and by the card's own clock the kernel was
+# at work for less than half of that time. In the rest, the card waited for Numba's next
+# launch. How long it waits is up to the CPU, and not the same each time: in a longer
+# run, a launch took about :timing:`matrix-vector median "kernel, a row a thread"
 # @nvidia-h100-80gb-hbm3`. PyTorch launches faster, and needed :timing:`matrix-vector
 # median torch.mv @nvidia-h100-80gb-hbm3` for the same product. So for a matrix as small
-# as this one, launched by Numba, a faster card wouldn't help any more.
+# as this one, launched by Numba, a faster card wouldn't help. A larger matrix would, or
+# fewer launches.
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -229,11 +230,12 @@ bench.show()
 # Why isn't it faster?
 # --------------------
 #
-# Now take a matrix so large that a launch no longer counts. What does the kernel wait
-# for then? In the first step of the loop, all threads of a warp have ``j = 0``. Thread
-# 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and thread 2 reads ``m[2, 0]``. NumPy
-# stores a matrix row by row, so these numbers lie a whole row apart. And memory comes
-# only in pieces of 32 bytes, called *sectors*, which hold eight numbers each.
+# Now take a matrix so large that a launch no longer counts, such as 1,000,001 × 101.
+# What does the kernel wait for then? In the first step of the loop, all threads of a
+# warp have ``j = 0``. Thread 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and
+# thread 2 reads ``m[2, 0]``. NumPy stores a matrix row by row, so these numbers lie a
+# whole row apart. And memory comes only in pieces of 32 bytes, called *sectors*, which
+# hold eight numbers each.
 
 # figure
 
@@ -287,15 +289,26 @@ least = large / spec("H100 SXM", "bandwidth")
 print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 
 # %%
-# By rows, the kernel took :timing:`a-warp-a-row median "a row a
-# thread/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` on a real H100. An eighth of that
-# would be far less than the least time, so it was never possible. With a ``while`` in
-# place of ``for``, which :doc:`saves most of its instructions
-# </tutorials/3_kernels/10_what_the_compiler_did>`, it took :timing:`coalescing median
-# "kernel, by rows" @nvidia-h100-80gb-hbm3`, and then by columns :timing:`coalescing
-# median "kernel, by columns" @nvidia-h100-80gb-hbm3`. Even PyTorch, by rows, took
-# :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`. So your kernel
-# is as fast as a library's, once its loop is lean and its neighbours read side by side.
+# .. list-table:: A million rows of 101, on a real H100
+#    :header-rows: 1
+#    :widths: 70 30
+#
+#    * - kernel
+#      - time
+#    * - ours, by rows
+#      - :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
+#        @nvidia-h100-80gb-hbm3`
+#    * - the same, with ``while`` in place of ``for``
+#      - :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3`
+#    * - and by columns
+#      - :timing:`coalescing median "kernel, by columns" @nvidia-h100-80gb-hbm3`
+#    * - PyTorch, by rows
+#      - :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`
+#
+# An eighth of the first would be far less than the least time, so it was never
+# possible. (A ``while`` :doc:`saves most of the loop's instructions
+# </tutorials/3_kernels/10_what_the_compiler_did>`.) So a kernel of eight lines is as
+# fast as PyTorch, once its loop is lean and its neighbours read side by side.
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing
@@ -313,10 +326,10 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # Your turn
 # ---------
 #
-# What if you can't store the matrix another way? Then let threads *share* a row. Write
-# a kernel in which a block of 32 threads, one warp, takes one row. In each step they
-# read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and so on, and
-# thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. If all 32
+# What if you can't store the matrix another way? Then threads could *share* a row.
+# Write a kernel in which a block of 32 threads, one warp, takes one row. In each step
+# they read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and so on,
+# and thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. If all 32
 # wrote ``u[row]`` at once, parts would be lost, so let each *add* its part with
 # ``cuda.atomic.add(u, row, part)``, which lets no other thread come in between. Here
 # ``u`` holds zeros before the launch, ``mv_together[rows, 32](m, v, u)``.

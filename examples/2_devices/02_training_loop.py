@@ -235,8 +235,8 @@ except RuntimeError as error:
 # :doc:`/tutorials/2_devices/17_training_a_cnn`.)
 #
 # With a single picture, the H100 *lost*. Was it busy with the arithmetic? Then its time
-# should grow with the number of pictures. But 256 pictures took it about as long as
-# one. So it can't have been the arithmetic.
+# should grow with the number of pictures. But 256 pictures took it no longer than one.
+# So it can't have been the arithmetic.
 #
 # Think of a cook who makes any dish in a second, but gets each order on a slip of paper
 # that a waiter has to write. A step of our network is about 35 operations, and for each
@@ -448,9 +448,9 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 # fraction of the time.
 #
 # The loader works on the CPU, so a GPU doesn't make it any faster. In other words, the
-# faster the training gets, the more you notice the loader. Compare the tabs: it had a
-# much larger part in the H100's epoch than in the EPYC's. (A :doc:`profile
-# </tutorials/2_devices/14_profile>` finds the rest.)
+# faster the training gets, the more you notice the loader. Compare the tabs. The CPU
+# beside the H100 is the slower one at it, and so the loader has a large part in its
+# epoch. (A :doc:`profile </tutorials/2_devices/14_profile>` finds the rest.)
 #
 # But beside the H100, *in one go* took even longer than the loader! PyTorch shares that
 # line among all cores of the CPU, and most likely they waited for one that was busy
@@ -673,9 +673,9 @@ print(f"Our solution: {check(train_anywhere_solution)}")
 #
 #    With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your
 #    program goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast``
-#    computes with 16 bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`). We
-#    left both off, because neither makes a launch any shorter, and ``autocast`` even
-#    adds some.
+#    computes with 16 bits in place of 32. (A card from before 2020 wants ``float16``
+#    and more: :doc:`/tutorials/2_devices/13_precision`.) We left both off, because
+#    neither makes a launch any shorter, and ``autocast`` even adds some.
 #
 # :doc:`/where_from` has short training scripts to download, and
 # :doc:`/tutorials/2_devices/05_moving_a_model` says what else a model can leave behind.

@@ -13,11 +13,12 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
+from typing import Any
 
 from firstlight.records.runner import split
 
 PAGE = Path(__file__).parents[1] / "examples" / "3_kernels" / "07_shared_memory.py"
-TIMED = "bench ="  # begins the cell from which on the page measures
+TIMED = "bench ="  # the page measures from there on
 STEPS = ("row along x", "first try", "column along x", "tile", "4 x 4 each", "8 x 8 each", "8 x 8 each, 128 registers")
 SIDE = 4096
 SHOWN = {
@@ -52,7 +53,7 @@ def launch_all() -> None:
 
     from firstlight.kernels import cuda
 
-    page: dict[str, object] = {"__name__": "page"}
+    page: dict[str, Any] = {"__name__": "page"}
     for block in split(PAGE.read_text(encoding="utf-8")):
         if block.kind == "code":
             exec(compile(block.text.split(TIMED)[0], str(PAGE), "exec"), page)
@@ -63,7 +64,7 @@ def launch_all() -> None:
     a, b = (cuda.to_device(rng.random((SIDE, SIDE), dtype=np.float32)) for _ in range(2))
     c = cuda.device_array_like(a)
     for name in (*STEPS, "wide loads"):
-        launch(climbed[name], a, b, c)  # type: ignore[operator, index]
+        launch(climbed[name], a, b, c)
     cuda.synchronize()
     torch.matmul(*(torch.as_tensor(array, device="cuda") for array in (a, b)))
     torch.cuda.synchronize()
@@ -71,8 +72,8 @@ def launch_all() -> None:
 
 def show(report: Path) -> None:
     """Print a line for each metric: its name, and a value for each kernel."""
-    lines = [line for line in csv.reader(report.open(encoding="utf-8")) if len(line) > len(SHOWN)]
-    head, _, *kernels = lines
+    lines = csv.reader(report.read_text(encoding="utf-8").splitlines())
+    head, _, *kernels = [line for line in lines if len(line) > len(SHOWN)]
     for name, metric in (SHOWN | {f"stalled_{stall}": STALL.format(stall) for stall in STALLS}).items():
         values = [float(kernel[head.index(metric)].replace(",", "")) for kernel in kernels]
         print(name, *(f"{round(value, 2):.3g}".replace("e+", "e") for value in values))

@@ -363,6 +363,7 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 #
 # In code, for ``R`` × ``R`` elements, ``fetch`` brings one number into one of the ``R``
 # tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each of A by all of them.
+# (Unlike in step 3, ``while`` is leaner again.)
 
 
 @cuda.jit(device=True)

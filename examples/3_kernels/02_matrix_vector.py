@@ -3,13 +3,15 @@ Which thread does what, and how fast can it be?
 ===============================================
 
 You want to multiply a matrix of 100,000 × 100 numbers by a vector, on the GPU, with a
-:term:`kernel` of your own. A course notebook has done just that, on a laptop's GTX
-1650, and claims "about 9X" for Numba, compared with NumPy. Can you believe it? By the
-end of this page you'll have written that kernel, you'll know the least time that it can
-take, and you'll time it so that others believe *you*.
+:term:`kernel` of your own. A course notebook (:doc:`one of our sources </where_from>`)
+has done just that, on a laptop's GTX 1650, and claims "about 9X" for Numba, compared
+with NumPy. Can you believe it? By the end of this page you'll have written that kernel,
+you'll know the least time that it can take, and you'll time it so that others believe
+*you*.
 
-**Time:** 10 minutes. **Needs:** :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. With an NVIDIA GPU you time it there.
+**Time:** 11 minutes. **Needs:** :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`. Without an NVIDIA GPU everything runs, but for
+the timing.
 """
 
 # %%
@@ -33,7 +35,7 @@ from numba import cuda
 from firstlight.kernels import simulated, trace  # without a GPU, it runs the kernels
 
 # %%
-# It's the row. With a thread a number, or a thread a column, many threads would add to
+# It's the row. If each thread took one number, or one column, many threads would add to
 # the same number of the result, and would have to take turns. Each row gives a number
 # of its own. Such work is called *data-parallel*. So there's a loop along the row, but
 # none over the rows: they are the threads.
@@ -91,14 +93,16 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # They're close, but not equal, because the two add in different orders and round after
 # every addition. Neither is wrong. So compare with ``allclose``, and not with ``==``.
 #
-# And who works on all these rows? A GPU's processors are called *multiprocessors*. The
-# 782 blocks are shared out among them, and those that find no room :doc:`wait
-# </tutorials/3_kernels/04_waves_and_blocks>`. The threads of a block work in groups of
-# 32, called *warps*.
+# .. dropdown:: Who works on all these rows?
 #
-# The notebook concludes that "only 32 threads will run at the same time". It isn't so.
-# All threads of a block are there at once, and while one warp waits for its
-# numbers from memory, the multiprocessor goes on with another.
+#    A GPU's processors are called *multiprocessors*. The 782 blocks are shared out
+#    among them, and those that find no room :doc:`wait
+#    </tutorials/3_kernels/04_waves_and_blocks>`. The threads of a block work in groups
+#    of 32, called *warps*.
+#
+#    The notebook concludes that "only 32 threads will run at the same time". It isn't
+#    so. All threads of a block are there at once, and while one warp waits for its
+#    numbers from memory, the multiprocessor goes on with another.
 #
 # How fast can it be?
 # -------------------
@@ -118,8 +122,7 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # worth mentioning. The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or
 # :spec:`GTX 1650 GDDR6 bandwidth`, because the card was sold with two kinds of memory.
 # That of an H100 delivers :spec:`H100 SXM bandwidth`. **Divide, and you know the least
-# time.** (A second launch could find the matrix still in an H100's cache, of 50 MB. The
-# GTX 1650's, of 1 MB, is too small.)
+# time:**
 
 from firstlight.timing.specs import spec
 
@@ -131,8 +134,10 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # %%
 # So:
 #
+# - **NumPy's product** is possible. A laptop's memory can be as fast as that.
 # - **PyTorch's product** is impossible. Even the memory of an H100, one of the fastest
-#   cards there are, would need longer.
+#   cards there are, would need longer. (The matrix isn't in a cache, either. A GTX
+#   1650's holds 1 MB.)
 # - **The kernel's product** is impossible with the slower memory, and possible with the
 #   faster one.
 # - **The adding** needn't have taken so long. It moves only 1.2 MB, a 34th of the
@@ -142,27 +147,24 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 #
 # What did the notebook measure, then? A launch returns at once, as soon as the work is
 # in a queue, and the GPU does the work later. And ``%timeit`` stops its clock when the
-# call returns. So these are most likely times of *launches*: Numba needs about as long
-# to hand over the small job as the large one, and PyTorch is quicker at it. (It timed
-# the products 100 calls at a time, too few to fill the queue.) On a real H100, with a
-# clock that waits, PyTorch's product takes :timing:`matrix-vector median torch.mv
-# @nvidia-h100-80gb-hbm3`.
+# call returns. So these are most likely times of *launches*: Numba needed about as long
+# to hand over the small job as the large one, and PyTorch was quicker at it.
 #
 # .. dropdown:: By how much can a GPU win, then?
 #
 #    The notebook also claims "100X" for PyTorch, which is gone with the time that it
 #    was made of. At best, with the faster memory, its card could have won by 6.
 #
-#    The H100 beats the 16 cores of the CPU beside it by about
-#    :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
-#    @nvidia-h100-80gb-hbm3`. But if matrix and result have to travel between CPU and
-#    GPU, the CPU wins.
+#    The H100 beats the 16 cores of the CPU beside it by :timing:`wins-matrix-vector
+#    speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`:
+#    PyTorch took :timing:`wins-matrix-vector median "GPU/cuda:0/n=100000"
+#    @nvidia-h100-80gb-hbm3` there, and :timing:`wins-matrix-vector median
+#    "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3` on the CPU. But if matrix and result
+#    have to travel between CPU and GPU, the CPU wins.
 #
-#    That's with PyTorch on both sides, which took about :timing:`wins-matrix-vector
-#    median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3` on the CPU. NumPy took
-#    :timing:`matrix-vector median NumPy @nvidia-h100-80gb-hbm3` on such cores, and in
-#    another run many times as long. So try the CPU in more than one way, and more than
-#    once, before you boast of a GPU.
+#    NumPy took :timing:`matrix-vector median NumPy @nvidia-h100-80gb-hbm3` on such
+#    cores, and in another run many times as long. So try the CPU in more than one way,
+#    and more than once, before you boast of a GPU.
 #
 # Time it right
 # -------------
@@ -192,17 +194,15 @@ else:
     print(f"done:     {1e6 * seconds_a_launch(by_row, wait=True):.1f} µs")
 
 # %%
-# If the two lines differ, you have seen the notebook's mistake on your own card. If
-# they are equal, your computer launches more slowly than the card works.
+# If the first is shorter on your card, you have seen the notebook's mistake. On our H100
+# the two were equal, but for noise. For such a card this matrix is so small that the
+# kernel is done before Numba has made the next launch, and so the card waits. PyTorch
+# launches faster, and took :timing:`matrix-vector median torch.mv
+# @nvidia-h100-80gb-hbm3` for the same product.
 #
-# On our H100 they were equal, but for noise, and by the card's own clock the kernel was
-# at work for less than half of that time. In the rest, the card waited for Numba's next
-# launch. How long it waits is up to the CPU, and not the same each time: in a longer
-# run, a launch took about :timing:`matrix-vector median "kernel, a row a thread"
-# @nvidia-h100-80gb-hbm3`. PyTorch launches faster, and needed :timing:`matrix-vector
-# median torch.mv @nvidia-h100-80gb-hbm3` for the same product. So for a matrix as small
-# as this one, launched by Numba, a faster card wouldn't help. A larger matrix would, or
-# fewer launches.
+# With ten times as many rows, the H100 works for :timing:`a-warp-a-row median "a row a
+# thread/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`. That's far longer than a launch, so
+# there the kernel itself decides.
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -230,8 +230,8 @@ bench.show()
 # Why isn't it faster?
 # --------------------
 #
-# Now take a matrix so large that a launch no longer counts, such as 1,000,001 × 101.
-# What does the kernel wait for then? In the first step of the loop, all threads of a
+# So take the large matrix, of 1,000,001 × 101 numbers. What does the kernel wait for
+# then? In the first step of the loop, all threads of a
 # warp have ``j = 0``. Thread 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and
 # thread 2 reads ``m[2, 0]``. NumPy stores a matrix row by row, so these numbers lie a
 # whole row apart. And memory comes only in pieces of 32 bytes, called *sectors*, which
@@ -282,7 +282,7 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 
 # %%
 # That's 32 sectors instead of 4. **So will it take an eighth of the time by columns?**
-# Ask the rule first, for a matrix of 1,000,001 × 101 on an H100:
+# Ask the rule first, for the large matrix on an H100:
 
 large = 4 * (1_000_001 * 101 + 101 + 1_000_001)
 least = large / spec("H100 SXM", "bandwidth")
@@ -291,35 +291,52 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # %%
 # .. list-table:: A million rows of 101, on a real H100
 #    :header-rows: 1
-#    :widths: 70 30
+#    :widths: 50 25 25
 #
-#    * - kernel
-#      - time
-#    * - ours, by rows
+#    * - a thread a row
+#      - stored by rows
+#      - by columns
+#    * - our kernel
 #      - :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
 #        @nvidia-h100-80gb-hbm3`
-#    * - the same, with ``while`` in place of ``for``
+#      -
+#    * - the same, with a leaner loop (below)
 #      - :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3`
-#    * - and by columns
 #      - :timing:`coalescing median "kernel, by columns" @nvidia-h100-80gb-hbm3`
-#    * - PyTorch, by rows
+#    * - PyTorch's product, to compare
 #      - :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`
+#      -
 #
-# An eighth of the first would be far less than the least time, so it was never
-# possible. (A ``while`` :doc:`saves most of the loop's instructions
-# </tutorials/3_kernels/10_what_the_compiler_did>`.) So a kernel of eight lines is as
-# fast as PyTorch, once its loop is lean and its neighbours read side by side.
+# An eighth would be far less than the least time, so it was never possible. The second
+# line shows what the columns bring: a factor of :timing:`coalescing speedup "kernel, by
+# columns"/"kernel, by rows" @nvidia-h100-80gb-hbm3`, and not 8. Why so little? By rows,
+# a thread comes back for the next number of its sector in its next step, and often
+# finds it still in :doc:`a cache </tutorials/3_kernels/06_caches>`.
+#
+# And the leaner loop? Here it is:
+#
+# .. code-block:: python
+#
+#    j = 0
+#    while j < m.shape[1]:  # in place of: for j in range(m.shape[1])
+#        total += m[row, j] * v[j]
+#        j += 1
+#
+# It looks clumsier. But with a ``for``, most instructions of the loop are bookkeeping,
+# and a ``while`` :doc:`saves most of them
+# </tutorials/3_kernels/10_what_the_compiler_did>`. So with a lean loop, and a matrix
+# stored by columns, ten lines of Python are as fast as PyTorch. But PyTorch gets there
+# by rows, so it must be sharing the work in another way.
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing
 # </tutorials/3_kernels/05_coalescing>`.
 #
-# .. dropdown:: Why did it lose so much less than the counts say?
+# .. dropdown:: On an old card, it can be eight times
 #
-#    By rows, a thread often finds the next number of its sector still in :doc:`a cache
-#    </tutorials/3_kernels/06_caches>`. On an old card, the count can be the whole
-#    truth. Somebody wrote both kinds of kernel for a GTX 1050 Ti. By rows, it was
-#    nearly as slow as eight times the bytes would be:
+#    Somebody wrote two such kernels for a GTX 1050 Ti. A row a thread was nearly as
+#    slow as eight times the bytes would be, and a row a block of threads was about as
+#    fast as the memory:
 #
 #    .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti
 #
@@ -331,8 +348,8 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # they read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and so on,
 # and thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. If all 32
 # wrote ``u[row]`` at once, parts would be lost, so let each *add* its part with
-# ``cuda.atomic.add(u, row, part)``, which lets no other thread come in between. Here
-# ``u`` holds zeros before the launch, ``mv_together[rows, 32](m, v, u)``.
+# ``cuda.atomic.add(u, row, part)``, which lets no other thread come in between. So
+# ``u`` has to hold zeros before each launch, ``mv_together[rows, 32](m, v, u)``.
 #
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
 # With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],
@@ -393,7 +410,7 @@ print(check(mv_together))
 # remember
 
 by_rows, by_columns = (f"{count:.0f}" for count in counts.values())
-print("1. Give each thread a part that needs no other, such as a row. Then ask what")
+print("1. Many rows? Give each thread one, and none waits for another. Then ask what")
 print(f"   neighbours read: {by_rows} sectors a load by rows, {by_columns} by columns.")
 print("2. Bytes over bandwidth is the least time, if the matrix is larger than the")
 print("   card's cache. If yours is shorter, you didn't wait.")
@@ -415,7 +432,24 @@ def mv_together_solution(m, v, u):
     cuda.atomic.add(u, row, part)
 
 
+@cuda.jit
+def mv_shuffled(m, v, u):  # launch as many warps as there are rows
+    row, lane = cuda.grid(1) // 32, cuda.threadIdx.x % 32
+    if row < m.shape[0]:  # true for all threads of a warp, or for none
+        part, j = np.float32(0), lane
+        while j < m.shape[1]:
+            part += m[row, j] * v[j]
+            j += 32
+        for by in (16, 8, 4, 2, 1):  # add what the thread `by` places on has so far
+            part += cuda.shfl_down_sync(0xFFFFFFFF, part, by)
+        if lane == 0:
+            u[row] = part  # an =, so u needn't hold zeros
+
+
 print(f"Our solution: {check(mv_together_solution)}")
+five = np.full(5, np.nan, dtype=np.float32)
+trace(mv_shuffled, 2, 128, A[:5], v, five)  # two blocks of four rows, for five
+assert np.allclose(five, A[:5] @ v, rtol=1e-5, atol=1e-5)
 
 both = Bench("a-warp-a-row", budget=4)
 if not simulated():
@@ -437,7 +471,15 @@ both.show()
 # it took :timing:`a-warp-a-row median "a row a warp/cuda:0/n=1000001"
 # @nvidia-h100-80gb-hbm3`, :timing:`a-warp-a-row speedup "a row a
 # thread/cuda:0/n=1000001"/"a row a warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` as
-# long, although its threads read side by side. Each of them reads only three or four
-# numbers, and then 32 of them add to the same ``u[row]``, one after the other. We
-# suspect these additions, but haven't tried to do without them, as the puzzle
-# :doc:`warp sum </tutorials/3_kernels/14_puzzles>` does.
+# long, although its threads read side by side.
+#
+# There are three suspects. Each thread reads only three or four numbers, and then 32 of
+# them add to the same ``u[row]``, one after the other. A million tiny blocks have to be
+# started. And the loop is a ``for``. The second kernel of the fold gets rid of all
+# three: it puts four rows into a block, and the threads of a warp hand each other their
+# parts, which is called a :term:`shuffle`. We haven't timed that one on a GPU yet.
+#
+# So what should *you* write? With many short rows, as here, a thread a row, and store
+# the matrix by columns if you can. With a few long rows, let threads share them: 4,096
+# rows are only 4,096 threads, and an H100 has room for 132 × 2,048. And on an old card
+# share them anyway, as the GTX 1050 Ti of the fold above shows.

@@ -12,7 +12,7 @@ CPU.
 At the end of this page you'll be able to take your own script to a GPU, find out what
 it waits for there, and stop it and go on later.
 
-**Time:** 11 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
+**Time:** 12 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
 """
 
@@ -25,9 +25,10 @@ pictures of digits.
 # .. code-block:: python
 #
 #    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+#    print(device)  # cpu? Then PyTorch found no GPU
 #
 #    model = YourModel().to(device)  # new: the weights move, once
-#    optimizer = torch.optim.Adam(model.parameters())  # made after the move
+#    optimizer = torch.optim.Adam(model.parameters())  # after the move, to be safe
 #    for epoch in range(5):
 #        for x, y in loader:
 #            x, y = x.to(device), y.to(device)  # new: each batch moves
@@ -36,21 +37,23 @@ pictures of digits.
 #            loss.backward()
 #            optimizer.step()
 #
+# Move the batches of your tests, too, and write ``.cpu()`` before ``.numpy()``.
+#
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
 # move. So you can test it on your laptop. (The first line finds a GPU of NVIDIA or AMD.
-# If yours is Apple's or Intel's, choose it as on :doc:`the last page
+# If yours is Apple's or Intel's, choose it as in :doc:`Moving data
 # </tutorials/2_devices/01_moving>`.)
 #
 # Forget one
 # ----------
 #
-# Suppose you're in a hurry. **Which of these three slips stops with an error? Guess.**
+# Suppose you're in a hurry. **Which of these three stop with an error? Guess.**
 #
 # a. You write ``model.to(device)``, and don't keep what it returns.
 # b. You write ``x.to(device)``, and don't keep what it returns.
 # c. You move ``x``, but forget ``y``.
 #
-# The first one isn't a slip at all, because a model moves *in place*. A batch doesn't:
+# Two do. The first isn't a mistake, because a model moves *in place*. A batch doesn't:
 # ``x.to(device)`` makes another :term:`tensor`, and ``x`` stays where it was. So (b)
 # stops in the first layer. If that's a convolution, `you get`__:
 #
@@ -61,7 +64,7 @@ pictures of digits.
 #
 # Read it slowly. The weights are ``cuda``, and the input isn't, so it's the input that
 # stayed at home. With (c), the network runs, and the *loss* stops with the error that
-# you know from :doc:`the last page </tutorials/2_devices/01_moving>`: *Expected all
+# you know from :doc:`Moving data </tutorials/2_devices/01_moving>`: *Expected all
 # tensors to be on the same device*. It calls the labels ``target``. In other words, an
 # error names the line that noticed. Look for the cause in the line that moves.
 #
@@ -71,8 +74,7 @@ pictures of digits.
 # --------------
 #
 # Let's put a script around the loop. It learns from 1,797 pictures of handwritten
-# digits, 8 × 8 pixels each. (If you train networks every day, go on with *Did it
-# help?*)
+# digits, 8 × 8 pixels each. (In a hurry? Go on with *Did it help?*)
 
 # folded: The digits, in two data sets
 
@@ -235,15 +237,16 @@ except RuntimeError as error:
 # :doc:`/tutorials/2_devices/17_training_a_cnn`.)
 #
 # With a single picture, the H100 *lost*. Was it busy with the arithmetic? Then its time
-# should grow with the number of pictures. But 256 pictures took it no longer than one.
+# should grow with the number of pictures. But it took no longer for 256 than for one.
 # So it can't have been the arithmetic.
 #
-# Think of a cook who makes any dish in a second, but gets each order on a slip of paper
-# that a waiter has to write. A step of our network is about 35 operations, and for each
-# of them Python calls PyTorch, and PyTorch asks the GPU to start. We call that a
-# :term:`launch`. It takes longer than the work itself, so most of the time the cook
-# stands and waits. A larger batch makes each dish larger, for the same number of slips,
-# and so does a larger network. The table has an example of each.
+# Think of a cook with a thousand hands, who fills one plate or a hundred in the same
+# second. But each order comes on a slip of paper, and a waiter has to write it. A step
+# of our network is about 35 operations, and for each of them Python calls PyTorch, and
+# PyTorch asks the GPU to start. We call that a :term:`launch`. It takes longer than the
+# work itself, so most of the time the cook stands and waits. A larger batch means more
+# plates for the same number of slips, and a larger network means fuller plates. The
+# table has an example of each.
 #
 # So let's make the batch larger. **Guess first:** what will batches of 16, 64 and 256
 # do here? All three see each picture five times.
@@ -270,9 +273,8 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 # longer than those of the two cores, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. With batches of 256, the loss has hardly begun to fall. (The two
-# machines' scores differ for another reason. ``LazyLinear`` draws its weights where the
-# first batch is, and from the same seed a GPU draws other numbers than a CPU.)
+# learned less. (On a GPU the scores differ from a CPU's, because from the same seed it
+# draws other weights.) On the computer that built this page, the loss went like this:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -290,8 +292,35 @@ fig.set_label(f"Three falling curves of the loss. At the end it is {ends} in a b
 plt.show()
 
 # %%
-# So compare the time to *the same score*, not the time of an epoch
-# (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
+# So don't compare the time of an epoch, but the time to *the same score*. When
+# :doc:`we did that with another network </tutorials/2_devices/17_training_a_cnn>`,
+# batches of 256 reached the score of 64 too, but later.
+#
+# Only a little faster?
+# ---------------------
+#
+# If your own network gains less than you hoped, there are three usual suspects, and
+# each has a test:
+#
+# .. list-table:: Why a GPU may be only a little faster
+#    :header-rows: 1
+#    :widths: 24 38 38
+#
+#    * - suspect
+#      - test
+#      - remedy
+#    * - **launches**
+#      - Double the batch. Does a step take no longer?
+#      - larger batches, or a larger network; else the GPU isn't for it
+#    * - **loading**
+#      - Go through the loader once, and train nothing. What part of an epoch is that?
+#      - data on the GPU from the start, or workers (*Is it the loader?*, below)
+#    * - **waiting**
+#      - Is there an ``.item()``, a ``print`` or a ``.cpu()`` in each step?
+#      - keep the losses on the device, as ``train`` does, and look once an epoch
+#
+# Time a whole epoch, and not the first one. If your loop ends with ``.item()`` or
+# ``.tolist()``, as ours does, the clock waits for the GPU by itself.
 #
 # Stop, and go on
 # ---------------
@@ -399,17 +428,15 @@ trainer.fit(new_model(), loader, epochs=3)
 print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 
 # %%
-# Where does the time go?
-# -----------------------
+# Is it the loader?
+# -----------------
 #
-# Look at the H100's epoch with 256 pictures again, in the last row of its tab. It had
-# six steps. By our first table, they take :timing:`training-a-cnn sum "small,
-# GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small,
-# GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
-# @nvidia-h100-80gb-hbm3`, which is less than half of the epoch. **What else took
-# time?** Write down a guess.
-#
-# The first suspect is the loader. So let it load, and train nothing:
+# Let's try the second test. In the H100's table, five epochs with 256 pictures have 30
+# steps, so each has six. By our first table, six steps take :timing:`training-a-cnn sum
+# "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" +
+# "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
+# @nvidia-h100-80gb-hbm3`, which is less than half of its epoch. **How much of the rest
+# is the loader's? Write down a guess.** Then let it load, and train nothing:
 
 # folded: seconds goes through all batches five times, and returns the median
 
@@ -444,24 +471,34 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 
 # %%
 # The loader asks for the pictures one by one, in Python, and then stacks them into a
-# batch. On the EPYC, taking all rows of a batch *in one go* gave the same pictures in a
-# fraction of the time.
+# batch. That happens on the CPU, so a GPU doesn't make it any faster. In other words,
+# the faster the training gets, the more you notice the loader. Compare the tabs: it has
+# a larger part in the H100's epoch than in the EPYC's.
 #
-# The loader works on the CPU, so a GPU doesn't make it any faster. In other words, the
-# faster the training gets, the more you notice the loader. Compare the tabs. The CPU
-# beside the H100 is the slower one at it, and so the loader has a large part in its
-# epoch. (A :doc:`profile </tutorials/2_devices/14_profile>` finds the rest.)
+# Our digits are small enough to live on the GPU. Then nothing has to be loaded, or
+# moved, in any step:
 #
-# But beside the H100, *in one go* took even longer than the loader! PyTorch shares that
-# line among all cores of the CPU, and most likely they waited for one that was busy
-# elsewhere, as in :doc:`/tutorials/2_devices/08_pinned_memory`. With larger pictures,
-# the same computer was :timing:`training-a-cnn speedup "load, in one
-# go/cpu/n=256"/"load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast in one go
-# (:doc:`/tutorials/2_devices/17_training_a_cnn`).
+# .. code-block:: python
 #
-# So measure your loader before you blame the GPU. If your data fit into memory, try to
-# take the rows in one go. If they come from files, let several processes load them,
-# with ``num_workers=4``.
+#    x_all, y_all = x_all.to(device), y_all.to(device)  # once
+#    for few in torch.randperm(len(x_all), device=device).split(256):
+#        x, y = x_all[few], y_all[few]  # already there
+#
+# If your data don't fit there, but into the computer's memory, take the rows of a batch
+# *in one go*, as in the second line of the output. On the EPYC that's nearly free. If
+# they come from files, let several processes load them: ``DataLoader(…, num_workers=4,
+# persistent_workers=True)``, with as many as your job has cores.
+#
+# .. dropdown:: Why was "in one go" slower beside the H100?
+#
+#    PyTorch shares that line among all cores of the CPU, and most likely they waited
+#    for one that was busy elsewhere, as in
+#    :doc:`/tutorials/2_devices/08_pinned_memory`. With larger pictures, and timed for
+#    longer, the same computer was :timing:`training-a-cnn speedup "load, in one
+#    go/cpu/n=256"/"load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast in one
+#    go (:doc:`/tutorials/2_devices/17_training_a_cnn`). So measure your loader before
+#    you change it, and let a :doc:`profile </tutorials/2_devices/14_profile>` find the
+#    rest of the epoch.
 #
 # Your turn
 # ---------

@@ -194,10 +194,10 @@ else:
     print(f"done:     {1e6 * seconds_a_launch(by_row, wait=True):.1f} µs")
 
 # %%
-# If the first is shorter on your card, you have seen the notebook's mistake. On our H100
-# the two were equal, but for noise. For such a card this matrix is so small that the
-# kernel is done before Numba has made the next launch, and so the card waits. PyTorch
-# launches faster, and took :timing:`matrix-vector median torch.mv
+# If the first is shorter on your card, you have seen the notebook's mistake. On our
+# H100 the two were equal, but for noise. For such a card this matrix is so small that
+# the kernel is done before Numba has made the next launch, and so the card waits.
+# PyTorch launches faster, and took :timing:`matrix-vector median torch.mv
 # @nvidia-h100-80gb-hbm3` for the same product.
 #
 # With ten times as many rows, the H100 works for :timing:`a-warp-a-row median "a row a

@@ -202,9 +202,10 @@ except (AssertionError, RuntimeError) as error:
 #     python3 gpu-doctor.pyz
 #
 # It prints a check mark for yes, a cross for no, and a dot if a question doesn't apply
-# or wasn't reached. Then come the cause and the commands that mend it. On our H100 all
-# fifteen lines begin with a check mark, and the last one says: "healthy. Your GPU
-# computes, and its results are right."
+# or wasn't reached. Then come the cause and the commands that mend it. (If you use
+# Numba, the second one keeps it on PyTorch's CUDA.) On our H100 all fifteen lines begin
+# with a check mark, and the last one says: "healthy. Your GPU computes, and its results
+# are right."
 
 # folded: What it prints about your colleague's laptop
 # The doctor can also judge a computer that isn't there, from a file of facts about it.

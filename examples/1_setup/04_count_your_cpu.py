@@ -364,7 +364,7 @@ plt.show()
 # :timing:`count-your-cpu rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`.
 # It's the same CPU, and the last number is more than *ten thousand* times the first! By
 # so much a GPU wins before it has done anything well, if somebody compares it with that
-# loop.
+# loop. (These are medians. The figure divides the fastest runs.)
 #
 # Did your CPU reach its marks? One core of that computer did, almost to the last lane.
 # If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for

@@ -299,9 +299,9 @@ print("copied:", copied)
 # ``from_numpy`` makes a tensor around the array's memory, so a change of one shows in
 # the other. ``torch.tensor`` always copies. It can also take the numbers straight to
 # the GPU, and make them ``float32`` on the way. Do that, unless you need the digits:
-# NumPy's ``float64`` is slow on most GPUs, half as fast as ``float32`` on one like the
-# H100, and doesn't work at all on Apple's (:doc:`/tutorials/2_devices/13_precision`).
-# If your detector counts in integers, do it as well. PyTorch won't take their mean, and
+# NumPy's ``float64`` moves twice the bytes, makes arithmetic slow on most GPUs, and
+# doesn't work at all on Apple's (:doc:`/tutorials/2_devices/13_precision`). If your
+# detector counts in integers, do it as well. PyTorch won't take their mean, and
 # on a CPU it can't even add two tensors of ``uint16``. (``float32`` holds whole numbers
 # exactly up to ``2**24``, nearly 17 million.)
 #

@@ -98,6 +98,8 @@ train_set, test_set = random_split(
 # %%
 # Our network is small, and nothing in it knows of a GPU:
 
+# folded: The network: two convolutions, then three layers
+
 
 class CNN(nn.Module):
     def __init__(self, colours=1, classes=10):
@@ -273,8 +275,10 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 # longer than those of the two cores, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. (On a GPU the scores differ from a CPU's, because from the same seed it
-# draws other weights.) On the computer that built this page, the loss went like this:
+# learned less. (The two machines' scores differ for another reason. ``LazyLinear`` draws
+# its weights where its first batch is, and from the same seed a GPU draws others than a
+# CPU. In the loop that you copied they're drawn on the CPU, and then move.) On the
+# computer that built this page, the loss went like this:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -311,7 +315,8 @@ plt.show()
 #      - remedy
 #    * - **launches**
 #      - Double the batch. Does a step take no longer?
-#      - larger batches, or a larger network; else the GPU isn't for it
+#      - larger batches, if they reach your score sooner; :doc:`fewer launches
+#        </tutorials/2_devices/16_fewer_launches>`; else the GPU isn't for it
 #    * - **loading**
 #      - Go through the loader once, and train nothing. What part of an epoch is that?
 #      - data on the GPU from the start, or workers (*Is it the loader?*, below)
@@ -431,7 +436,7 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # Is it the loader?
 # -----------------
 #
-# Let's try the second test. In the H100's table, five epochs with 256 pictures have 30
+# Let's test the second suspect. In the H100's table, five epochs with 256 pictures have 30
 # steps, so each has six. By our first table, six steps take :timing:`training-a-cnn sum
 # "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" +
 # "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
@@ -480,7 +485,7 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 #
 # .. code-block:: python
 #
-#    x_all, y_all = x_all.to(device), y_all.to(device)  # once
+#    x_all, y_all = (part.to(device) for part in train_set[:])  # once
 #    for few in torch.randperm(len(x_all), device=device).split(256):
 #        x, y = x_all[few], y_all[few]  # already there
 #

@@ -215,7 +215,7 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
 # size. (With three equal stages it's the square root of :math:`2\,n/n_{1/2}`.) If
 # :math:`n` is smaller than :math:`n_{1/2}`, leave it in one piece.
 #
-# Did the H100 do what the formula says?
+# Did the H100 do what the formula says? (In its curve, *n* counts the chunks.)
 
 # folded: Check and measure the pipeline on a GPU
 

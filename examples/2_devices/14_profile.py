@@ -278,7 +278,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# The orange bar hangs below *match*. So it isn't the product that takes the time in
+# The long orange bar hangs below *match*. So it isn't the product that takes the time in
 # this step, but something before it. If you ask for it, the profiler also notes the
 # lines of your own program: ``profile(with_stack=True)``. What stands above the longest
 # copy?
@@ -379,9 +379,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Now the steps of the program have the time, as they should. One copy is left, inside
-# ``abs``. PyTorch computes a complex result first, and copies its real part. You would
-# not find that by reading your program, either.
+# Now the steps of the program have the time, as they should, and what copies are left
+# are short. One of them is inside ``abs``. PyTorch computes a complex result first, and
+# copies its real part. You would not find that by reading your program, either.
 #
 # Is the GPU working, or waiting?
 # -------------------------------

@@ -415,14 +415,15 @@ fig.set_label(
 plt.show()
 
 # %%
-# You should find a bit more than two and a half. We timed both parts apart, so what the
-# figure calls measured is their sum. The real H100 took :timing:`training-a-cnn median
+# You should find a bit more than two and a half. The formula in the figure's title finds
+# less, because it counts launches, too. We timed both parts apart, so what the figure
+# calls measured is their sum. The real H100 took :timing:`training-a-cnn median
 # "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading, and it
-# comes out a little below two. It also launches, so it can't get all the way to the
-# limit. (Orange are launches, as guessed in the fold below.) Moving the batch to the
-# GPU comes on top. We haven't counted it, because it's the smallest part here: a copy
-# of 4 MB to the same H100 took :timing:`pinned-memory median "to the GPU,
-# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
+# comes out a little below two. So it can't get all the way to the limit. (Orange are
+# launches, as guessed in the fold below.) Moving the batch to the GPU comes on top. We
+# haven't counted it, because it's the smallest part here: a copy of 4 MB to the same
+# H100 took :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=4194304"
+# @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
 #
 # So, will a GPU train *your* network faster? Take your two times, and look for yourself
 # in this list:

@@ -220,11 +220,11 @@ print(traced.out_of_bounds[-1])
 
 # %%
 # There you are again, thread 5 of block 2, and this time you have written past the end
-# of the array. (The line is counted in the script of this page.) **A GPU doesn't check
-# that.** If another array of yours lies there, that one is wrong now. If nothing is
-# there, you may never notice. Or the GPU stops your program, often at some later line.
-# And when the size is a multiple of the block, all is well. So always test a kernel on
-# odd sizes.
+# of the array. (The line is this page's. In the script that you download, it comes a
+# dozen lines later.) **A GPU doesn't check that.** If another array of yours lies
+# there, that one is wrong now. If nothing is there, you may never notice. Or the GPU
+# stops your program, often at some later line. And when the size is a multiple of the
+# block, all is well. So always test a kernel on odd sizes.
 #
 # Break it: one character more
 # ----------------------------

@@ -147,7 +147,7 @@ def test_timings_outlive_a_page_that_is_written_anew_around_them() -> None:
 
 def test_an_experiment_that_is_missing_is_partial() -> None:
     source = SOURCE + 'other = Bench(\n    "other-sums"\n)\n'
-    assert judge_record(record_of(source=source), source) == ("partial", ["nothing of other-sums"])
+    assert judge_record(record_of(source=source), source) == ("partial", ["no times of other-sums"])
     assert state(record_of(source=source, left_out="sums/b/cpu/n=2 | other-sums/a/cpu/n=1"), source) == "fresh"
     in_prose = SOURCE.replace("# More words.", '# As ``Bench("vector-add")`` did.') + '# Bench("later")\n'
     assert state(record_of(source=in_prose), in_prose) == "fresh"
@@ -234,7 +234,7 @@ MORE = SOURCE + "more = Bench('more-sums')\n"
         (SOURCE.replace("abs, -1", "abs, -1, ("), record_of(), 0, 1, "stale"),  # no Python, and no crash
         (SOURCE, record_of(date="2020-01-01 00:00:00.000000"), 0, 0, "drifted"),
         (None, record_of(), 1, 1, "orphan"),
-        (MORE, record_of(source=MORE), 1, 1, "partial nothing of more-sums"),
+        (MORE, record_of(source=MORE), 1, 1, "partial no times of more-sums"),
     ],
 )
 def test_what_is_told_and_whether_it_fails(project, capsys, source, record, status, strict, said) -> None:

@@ -245,7 +245,7 @@ def judge_record(
         return "stale", ["recorded before the meaning of a timing changed"]
     named = {*record.timings, *str(record.facts.get("left_out", "")).split(LEFT_OUT)}
     missing = benches(source) - {name.split("/")[0] for name in named}
-    reasons = [f"nothing of {', '.join(sorted(missing))}"] if missing and not bench else []
+    reasons = [f"no times of {', '.join(sorted(missing))}"] if missing and not bench else []
     if reasons and not rewritten:
         return "partial", reasons
     if rewritten and not bench:

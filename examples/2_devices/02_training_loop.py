@@ -275,10 +275,10 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 # longer than those of the two cores, and with 256 they had caught up.
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. (The two machines' scores differ for another reason. ``LazyLinear`` draws
-# its weights where its first batch is, and from the same seed a GPU draws others than a
-# CPU. In the loop that you copied they're drawn on the CPU, and then move.) On the
-# computer that built this page, the loss went like this:
+# learned less. (The two machines' scores differ for another reason. ``LazyLinear``
+# draws its weights where its first batch is, and from the same seed a GPU draws others
+# than a CPU. In the loop that you copied they're drawn on the CPU, and then move.) On
+# the computer that built this page, the loss went like this:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -436,10 +436,10 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # Is it the loader?
 # -----------------
 #
-# Let's test the second suspect. In the H100's table, five epochs with 256 pictures have 30
-# steps, so each has six. By our first table, six steps take :timing:`training-a-cnn sum
-# "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" +
-# "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
+# Let's test the second suspect. In the H100's table, five epochs with 256 pictures have
+# 30 steps, so each has six. By our first table, six steps take :timing:`training-a-cnn
+# sum "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
+# + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
 # @nvidia-h100-80gb-hbm3`, which is less than half of its epoch. **How much of the rest
 # is the loader's? Write down a guess.** Then let it load, and train nothing:
 

@@ -278,8 +278,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# The long orange bar hangs below *match*. So it isn't the product that takes the time in
-# this step, but something before it. If you ask for it, the profiler also notes the
+# The long orange bar hangs below *match*. So it isn't the product that takes the time
+# in this step, but something before it. If you ask for it, the profiler also notes the
 # lines of your own program: ``profile(with_stack=True)``. What stands above the longest
 # copy?
 

@@ -415,9 +415,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# You should find a bit more than two and a half. The formula in the figure's title finds
-# less, because it counts launches, too. We timed both parts apart, so what the figure
-# calls measured is their sum. The real H100 took :timing:`training-a-cnn median
+# You should find a bit more than two and a half. The formula in the figure's title
+# finds less, because it counts launches, too. We timed both parts apart, so what the
+# figure calls measured is their sum. The real H100 took :timing:`training-a-cnn median
 # "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading, and it
 # comes out a little below two. So it can't get all the way to the limit. (Orange are
 # launches, as guessed in the fold below.) Moving the batch to the GPU comes on top. We

@@ -35,10 +35,10 @@ from numba import cuda
 from firstlight.kernels import simulated, trace  # without a GPU, it runs the kernels
 
 # %%
-# It's the row. If each thread took one number, or one column, many threads would add to
-# the same number of the result, and would have to take turns. Each row gives a number
-# of its own. Such work is called *data-parallel*. So there's a loop along the row, but
-# none over the rows: they are the threads.
+# Begin with the row. If each thread took one number, or one column, many threads would
+# add to the same number of the result, and would have to take turns. Each row gives a
+# number of its own. Such work is called *data-parallel*. So there's a loop along the
+# row, but none over the rows: they are the threads.
 
 
 @cuda.jit
@@ -54,7 +54,7 @@ def cu_mv_product(m, v, u):
 # %%
 # (Not ``total = 0.``, as in the notebook. In Python that is a double, and
 # :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>` would be one in
-# ``float64``, which is slow on a card for games.)
+# ``float64``. That's slow on a card for games, and you may not need it.)
 #
 # Launch it, and compare with NumPy. (Blocks of 128 threads are a safe start.) On a GPU,
 # all 100,000 rows take part. The simulator is slow, so it gets the first 1,100:
@@ -91,7 +91,7 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 
 # %%
 # They're close, but not equal, because the two add in different orders and round after
-# every addition. Neither is wrong. So compare with ``allclose``, and not with ``==``.
+# every addition. So compare with ``allclose``, and not with ``==``.
 #
 # .. dropdown:: Who works on all these rows?
 #
@@ -107,17 +107,15 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # How fast can it be?
 # -------------------
 #
-# These are the notebook's times:
+# Now for the "9X". These are times that the notebook printed:
 #
-# - NumPy, matrix × vector: 1.25 ms
-# - its own kernel, the same: 264 µs
+# - its kernel, matrix × vector: 264 µs
 # - PyTorch on the GPU, the same: 10.4 µs
-# - a kernel that adds two vectors: 304 µs
+# - a kernel that only adds two vectors of 100,000 numbers: 304 µs
 #
-# The last one adds only 100,000 numbers to 100,000 others. **Which of these times can
-# be true? Write down a guess.**
+# **Something is wrong with them. Do you see it? Write down a guess.**
 #
-# To judge them, count bytes. Each number of the matrix has to come from the GPU's
+# To judge a time, count bytes. Each number of the matrix has to come from the GPU's
 # memory once, 40.4 MB with vector and result. To multiply and add it takes no time
 # worth mentioning. The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or
 # :spec:`GTX 1650 GDDR6 bandwidth`, because the card was sold with two kinds of memory.
@@ -132,28 +130,22 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
     print(f"{card:>14}: at least {1e6 * least:.0f} µs")
 
 # %%
-# So:
+# So PyTorch's time is impossible. Even an H100, one of the fastest cards there are,
+# would need longer, unless the matrix were still in its cache, of 50 MB. (The GTX
+# 1650's holds 1 MB.) And the adding moves only 1.2 MB, a 34th of the product, and yet
+# it took *more* time. So something else was timed.
 #
-# - **NumPy's product** is possible. A laptop's memory can be as fast as that.
-# - **PyTorch's product** is impossible. Even the memory of an H100, one of the fastest
-#   cards there are, would need longer. (The matrix isn't in a cache, either. A GTX
-#   1650's holds 1 MB.)
-# - **The kernel's product** is impossible with the slower memory, and possible with the
-#   faster one.
-# - **The adding** needn't have taken so long. It moves only 1.2 MB, a 34th of the
-#   product, and yet it took more time. So something else was timed.
-# - **"About 9X"** isn't what these times say. Divide the first by the second, and you
-#   get 4.7.
+# What? A launch returns at once, as soon as the work is in a queue, and the GPU does
+# the work later. And ``%timeit`` stops its clock when the call returns. So these are
+# most likely times of *launches*. (It made a hundred calls at a time for the products.
+# A queue has room for about a thousand, so no call had to wait.)
 #
-# What did the notebook measure, then? A launch returns at once, as soon as the work is
-# in a queue, and the GPU does the work later. And ``%timeit`` stops its clock when the
-# call returns. So these are most likely times of *launches*: Numba needed about as long
-# to hand over the small job as the large one, and PyTorch was quicker at it.
+# .. dropdown:: What about "9X", then, and by how much *can* a GPU win?
 #
-# .. dropdown:: By how much can a GPU win, then?
-#
-#    The notebook also claims "100X" for PyTorch, which is gone with the time that it
-#    was made of. At best, with the faster memory, its card could have won by 6.
+#    NumPy took 1.25 ms, so "about 9X" isn't even what the two times say. Divide them,
+#    and you get 4.7. The kernel's own time is possible, but only with the faster
+#    memory. The notebook also claims "100X" for PyTorch, which is gone with its time.
+#    At best, with the faster memory, its card could have won by 6.
 #
 #    The H100 beats the 16 cores of the CPU beside it by :timing:`wins-matrix-vector
 #    speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`:
@@ -196,13 +188,13 @@ else:
 # %%
 # If the first is shorter on your card, you have seen the notebook's mistake. On our
 # H100 the two were equal, but for noise. For such a card this matrix is so small that
-# the kernel is done before Numba has made the next launch, and so the card waits.
-# PyTorch launches faster, and took :timing:`matrix-vector median torch.mv
-# @nvidia-h100-80gb-hbm3` for the same product.
+# the kernel is done before Numba has made the next launch. The card waits for Python,
+# and what you have timed is Python. (In a longer run, it took only
+# :timing:`matrix-vector median "kernel, a row a thread" @nvidia-h100-80gb-hbm3`.)
 #
-# With ten times as many rows, the H100 works for :timing:`a-warp-a-row median "a row a
-# thread/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`. That's far longer than a launch, so
-# there the kernel itself decides.
+# So let's take ten times as many rows, 1,000,001 of 101. There, the H100 works for
+# :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`
+# at a time. Is *that* fast?
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -230,8 +222,7 @@ bench.show()
 # Why isn't it faster?
 # --------------------
 #
-# So take the large matrix, of 1,000,001 × 101 numbers. What does the kernel wait for
-# then? In the first step of the loop, all threads of a
+# What does the kernel wait for? In the first step of the loop, all threads of a
 # warp have ``j = 0``. Thread 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and
 # thread 2 reads ``m[2, 0]``. NumPy stores a matrix row by row, so these numbers lie a
 # whole row apart. And memory comes only in pieces of 32 bytes, called *sectors*, which
@@ -282,68 +273,65 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 
 # %%
 # That's 32 sectors instead of 4. **So will it take an eighth of the time by columns?**
-# Ask the rule first, for the large matrix on an H100:
+# Ask the rule first. Our large matrix on an H100 needs
 
 large = 4 * (1_000_001 * 101 + 101 + 1_000_001)
 least = large / spec("H100 SXM", "bandwidth")
 print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 
 # %%
-# .. list-table:: A million rows of 101, on a real H100
+# And this is what the H100 needed, after we had made the loop leaner (the fold below
+# says how):
+#
+# .. list-table:: 1,000,001 rows of 101, on a real H100
 #    :header-rows: 1
-#    :widths: 50 25 25
+#    :widths: 40 25 35
 #
-#    * - a thread a row
-#      - stored by rows
-#      - by columns
-#    * - our kernel
-#      - :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
-#        @nvidia-h100-80gb-hbm3`
-#      -
-#    * - the same, with a leaner loop (below)
+#    * - one thread per row
+#      - time
+#      - rate
+#    * - stored by rows
 #      - :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3`
+#      - :timing:`coalescing rate "kernel, by rows" @nvidia-h100-80gb-hbm3`
+#    * - stored by columns
 #      - :timing:`coalescing median "kernel, by columns" @nvidia-h100-80gb-hbm3`
-#    * - PyTorch's product, to compare
+#      - :timing:`coalescing rate "kernel, by columns" @nvidia-h100-80gb-hbm3`
+#    * - PyTorch, by rows
 #      - :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`
-#      -
+#      - :timing:`coalescing rate "torch.mv, by rows" @nvidia-h100-80gb-hbm3`
 #
-# An eighth would be far less than the least time, so it was never possible. The second
-# line shows what the columns bring: a factor of :timing:`coalescing speedup "kernel, by
+# By columns, our ten lines come near to what the memory delivers, and are as fast as
+# PyTorch is by rows. The gain was a factor of :timing:`coalescing speedup "kernel, by
 # columns"/"kernel, by rows" @nvidia-h100-80gb-hbm3`, and not 8. Why so little? By rows,
 # a thread comes back for the next number of its sector in its next step, and often
 # finds it still in :doc:`a cache </tutorials/3_kernels/06_caches>`.
 #
-# And the leaner loop? Here it is:
+# .. dropdown:: The leaner loop, and what it saved
 #
-# .. code-block:: python
+#    .. code-block:: python
 #
-#    j = 0
-#    while j < m.shape[1]:  # in place of: for j in range(m.shape[1])
-#        total += m[row, j] * v[j]
-#        j += 1
+#       j = 0
+#       while j < m.shape[1]:  # in place of: for j in range(m.shape[1])
+#           total += m[row, j] * v[j]
+#           j += 1
 #
-# It looks clumsier. But with a ``for``, most instructions of the loop are bookkeeping,
-# and a ``while`` :doc:`saves most of them
-# </tutorials/3_kernels/10_what_the_compiler_did>`. So with a lean loop, and a matrix
-# stored by columns, ten lines of Python are as fast as PyTorch. But PyTorch gets there
-# by rows, so it must be sharing the work in another way.
+#    It looks clumsier. But with a ``for``, most instructions of the loop are
+#    bookkeeping: Numba asks in each step whether ``range`` has a next number, and
+#    whether ``j`` is negative, because ``m[row, -1]`` would be the last one. With a
+#    ``while``, the compiler sees that ``j`` only grows, and :doc:`drops most of it
+#    </tutorials/3_kernels/10_what_the_compiler_did>`. By rows, that alone brought our
+#    kernel from :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
+#    @nvidia-h100-80gb-hbm3` to the time in the table.
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing
 # </tutorials/3_kernels/05_coalescing>`.
 #
-# .. dropdown:: On an old card, it can be eight times
-#
-#    Somebody wrote two such kernels for a GTX 1050 Ti. A row a thread was nearly as
-#    slow as eight times the bytes would be, and a row a block of threads was about as
-#    fast as the memory:
-#
-#    .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti
-#
 # Your turn
 # ---------
 #
-# What if you can't store the matrix another way? Then threads could *share* a row.
+# What if you can't store the matrix another way? PyTorch is as fast by rows, so there
+# must be a trick. Threads could *share* a row.
 # Write a kernel in which a block of 32 threads, one warp, takes one row. In each step
 # they read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and so on,
 # and thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. If all 32
@@ -353,8 +341,8 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 #
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
 # With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],
-# wait=True)``. **Will it beat a row a thread? Write down a guess**, and see below the
-# solution.
+# wait=True)``. (The sums pile up then, but the time is right.) **Will it beat a row a
+# thread? Write down a guess**, and see below the solution.
 
 
 @cuda.jit
@@ -477,9 +465,13 @@ both.show()
 # them add to the same ``u[row]``, one after the other. A million tiny blocks have to be
 # started. And the loop is a ``for``. The second kernel of the fold gets rid of all
 # three: it puts four rows into a block, and the threads of a warp hand each other their
-# parts, which is called a :term:`shuffle`. We haven't timed that one on a GPU yet.
+# parts, which is called a :term:`shuffle`. We haven't timed that one on a GPU yet. The
+# same shuffles bring :doc:`a sum </tutorials/3_kernels/08_reductions>` to the full
+# speed of the H100's memory.
 #
-# So what should *you* write? With many short rows, as here, a thread a row, and store
-# the matrix by columns if you can. With a few long rows, let threads share them: 4,096
-# rows are only 4,096 threads, and an H100 has room for 132 × 2,048. And on an old card
-# share them anyway, as the GTX 1050 Ti of the fold above shows.
+# So what should *you* write? With many short rows, as here, begin with one thread per
+# row, and store the matrix by columns if you can. With a few long rows, let threads
+# share them: 4,096 rows are only 4,096 threads, and an H100 has room for 270,336.
+# Somebody tried that on an older card, by rows, and *there* sharing won clearly:
+#
+# .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti

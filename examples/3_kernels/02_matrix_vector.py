@@ -97,12 +97,11 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 #
 #    A GPU's processors are called *multiprocessors*. The 782 blocks are shared out
 #    among them, and those that find no room :doc:`wait
-#    </tutorials/3_kernels/04_waves_and_blocks>`. The threads of a block work in groups
-#    of 32, called *warps*.
+#    </tutorials/3_kernels/04_waves_and_blocks>`.
 #
 #    The notebook concludes that "only 32 threads will run at the same time". It isn't
-#    so. All threads of a block are there at once, and while one warp waits for its
-#    numbers from memory, the multiprocessor goes on with another.
+#    so. All threads of a block are there at once, and while 32 of them wait for their
+#    numbers from memory, the multiprocessor goes on with another 32.
 #
 # How fast can it be?
 # -------------------
@@ -137,15 +136,16 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 #
 # What? A launch returns at once, as soon as the work is in a queue, and the GPU does
 # the work later. And ``%timeit`` stops its clock when the call returns. So these are
-# most likely times of *launches*. (It made a hundred calls at a time for the products.
-# A queue has room for about a thousand, so no call had to wait.)
+# most likely times of *launches*.
 #
 # .. dropdown:: What about "9X", then, and by how much *can* a GPU win?
 #
 #    NumPy took 1.25 ms, so "about 9X" isn't even what the two times say. Divide them,
-#    and you get 4.7. The kernel's own time is possible, but only with the faster
-#    memory. The notebook also claims "100X" for PyTorch, which is gone with its time.
-#    At best, with the faster memory, its card could have won by 6.
+#    and you get 4.7. And even the kernel's time would need the faster memory. The
+#    notebook also claims "100X" for PyTorch, which is gone with its time. At best, with
+#    the faster memory, its card could have won by 6. (Did no launch have to wait for
+#    the work? The queue has room for about a thousand, and ``%timeit`` made a hundred
+#    calls at a time for the products.)
 #
 #    The H100 beats the 16 cores of the CPU beside it by :timing:`wins-matrix-vector
 #    speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`:
@@ -189,12 +189,20 @@ else:
 # If the first is shorter on your card, you have seen the notebook's mistake. On our
 # H100 the two were equal, but for noise. For such a card this matrix is so small that
 # the kernel is done before Numba has made the next launch. The card waits for Python,
-# and what you have timed is Python. (In a longer run, it took only
+# and what you have timed is Python. (Launched many more times, a launch took only
 # :timing:`matrix-vector median "kernel, a row a thread" @nvidia-h100-80gb-hbm3`.)
 #
-# So let's take ten times as many rows, 1,000,001 of 101. There, the H100 works for
+# So let's take ten times as many rows, 1,000,001 of 101. (The odd numbers are there to
+# catch a kernel that goes wrong at an edge.) There, the H100 works for
 # :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`
-# at a time. Is *that* fast?
+# at a time. **Is that fast? Ask the rule:**
+
+large = 4 * (1_000_001 * 101 + 101 + 1_000_001)
+least = large / spec("H100 SXM", "bandwidth")
+print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
+
+# %%
+# So it takes more than three times the least time.
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -222,11 +230,28 @@ bench.show()
 # Why isn't it faster?
 # --------------------
 #
-# What does the kernel wait for? In the first step of the loop, all threads of a
-# warp have ``j = 0``. Thread 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and
-# thread 2 reads ``m[2, 0]``. NumPy stores a matrix row by row, so these numbers lie a
-# whole row apart. And memory comes only in pieces of 32 bytes, called *sectors*, which
-# hold eight numbers each.
+# Two things cost time. The first is our loop. If you write it like this, by hand, the
+# H100 takes :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3`:
+#
+# .. code-block:: python
+#
+#    j = 0
+#    while j < m.shape[1]:  # in place of: for j in range(m.shape[1])
+#        total += m[row, j] * v[j]
+#        j += 1
+#
+# It looks clumsier. But with a ``for``, most instructions of the loop are bookkeeping:
+# in each step Numba asks ``range`` whether there's a next number, and then whether
+# ``j`` is negative, because ``m[row, -1]`` would be the last one. With a ``while``, the
+# compiler sees that ``j`` only grows, and :doc:`drops most of that
+# </tutorials/3_kernels/10_what_the_compiler_did>`.
+#
+# The second is the order of the numbers in memory. A GPU runs its threads in groups of
+# 32, called *warps*. In the first step of the loop, all threads of a warp have ``j =
+# 0``. Thread 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and thread 2 reads ``m[2,
+# 0]``. NumPy stores a matrix row by row, so these numbers lie a whole row apart. And
+# memory comes only in pieces of 32 bytes, called *sectors*, which hold eight numbers
+# each.
 
 # figure
 
@@ -272,16 +297,8 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
     print(f"{stored.__name__:>17}: {counts[stored.__name__]:.0f} sectors a load")
 
 # %%
-# That's 32 sectors instead of 4. **So will it take an eighth of the time by columns?**
-# Ask the rule first. Our large matrix on an H100 needs
-
-large = 4 * (1_000_001 * 101 + 101 + 1_000_001)
-least = large / spec("H100 SXM", "bandwidth")
-print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
-
-# %%
-# And this is what the H100 needed, after we had made the loop leaner (the fold below
-# says how):
+# That's 32 sectors instead of 4. **So will it take an eighth of the time by columns?
+# Guess, and mind the least time.** Here is the H100, with the leaner loop:
 #
 # .. list-table:: 1,000,001 rows of 101, on a real H100
 #    :header-rows: 1
@@ -300,28 +317,11 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 #      - :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`
 #      - :timing:`coalescing rate "torch.mv, by rows" @nvidia-h100-80gb-hbm3`
 #
-# By columns, our ten lines come near to what the memory delivers, and are as fast as
-# PyTorch is by rows. The gain was a factor of :timing:`coalescing speedup "kernel, by
-# columns"/"kernel, by rows" @nvidia-h100-80gb-hbm3`, and not 8. Why so little? By rows,
-# a thread comes back for the next number of its sector in its next step, and often
-# finds it still in :doc:`a cache </tutorials/3_kernels/06_caches>`.
-#
-# .. dropdown:: The leaner loop, and what it saved
-#
-#    .. code-block:: python
-#
-#       j = 0
-#       while j < m.shape[1]:  # in place of: for j in range(m.shape[1])
-#           total += m[row, j] * v[j]
-#           j += 1
-#
-#    It looks clumsier. But with a ``for``, most instructions of the loop are
-#    bookkeeping: Numba asks in each step whether ``range`` has a next number, and
-#    whether ``j`` is negative, because ``m[row, -1]`` would be the last one. With a
-#    ``while``, the compiler sees that ``j`` only grows, and :doc:`drops most of it
-#    </tutorials/3_kernels/10_what_the_compiler_did>`. By rows, that alone brought our
-#    kernel from :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
-#    @nvidia-h100-80gb-hbm3` to the time in the table.
+# By columns, ten lines of Python are as fast as PyTorch is by rows, and not far from
+# what the memory delivers. But the order brought a factor of :timing:`coalescing
+# speedup "kernel, by columns"/"kernel, by rows" @nvidia-h100-80gb-hbm3`, and not 8. By
+# rows, a thread comes back for the next number of its sector in its next step, and
+# often finds it still in :doc:`a cache </tutorials/3_kernels/06_caches>`.
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing
@@ -330,8 +330,8 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # Your turn
 # ---------
 #
-# What if you can't store the matrix another way? PyTorch is as fast by rows, so there
-# must be a trick. Threads could *share* a row.
+# What if you can't store the matrix another way? PyTorch is fast by rows, so there must
+# be a trick. Perhaps threads *share* a row? Here's a first try.
 # Write a kernel in which a block of 32 threads, one warp, takes one row. In each step
 # they read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and so on,
 # and thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. If all 32
@@ -455,23 +455,27 @@ if not simulated():
 both.show()
 
 # %%
-# Did it beat a row a thread? On our H100 it didn't. For the matrix of 1,000,001 × 101
-# it took :timing:`a-warp-a-row median "a row a warp/cuda:0/n=1000001"
-# @nvidia-h100-80gb-hbm3`, :timing:`a-warp-a-row speedup "a row a
+# Did it beat a row a thread? On our H100 it didn't. It took :timing:`a-warp-a-row
+# median "a row a warp/cuda:0/n=100000" @nvidia-h100-80gb-hbm3` in place of
+# :timing:`a-warp-a-row median "a row a thread/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`
+# for the small matrix. For the large one it took :timing:`a-warp-a-row median "a row a
+# warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`, :timing:`a-warp-a-row speedup "a row a
 # thread/cuda:0/n=1000001"/"a row a warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` as
-# long, although its threads read side by side.
+# long as a row a thread with the same kind of loop, although its threads read side by
+# side.
 #
-# There are three suspects. Each thread reads only three or four numbers, and then 32 of
-# them add to the same ``u[row]``, one after the other. A million tiny blocks have to be
-# started. And the loop is a ``for``. The second kernel of the fold gets rid of all
-# three: it puts four rows into a block, and the threads of a warp hand each other their
-# parts, which is called a :term:`shuffle`. We haven't timed that one on a GPU yet. The
-# same shuffles bring :doc:`a sum </tutorials/3_kernels/08_reductions>` to the full
-# speed of the H100's memory.
+# There are two suspects. After three or four numbers each, 32 threads add to the same
+# ``u[row]``, one after the other. And a million tiny blocks have to be started. The
+# second kernel of the fold gets rid of both. It puts four rows into a block, and the
+# threads of a warp hand each other their parts, which is called a :term:`shuffle`. We
+# haven't timed it on a GPU yet. How threads add up together, and how fast that can be,
+# is the subject of :doc:`reductions </tutorials/3_kernels/08_reductions>`.
 #
 # So what should *you* write? With many short rows, as here, begin with one thread per
 # row, and store the matrix by columns if you can. With a few long rows, let threads
 # share them: 4,096 rows are only 4,096 threads, and an H100 has room for 270,336.
-# Somebody tried that on an older card, by rows, and *there* sharing won clearly:
+# Somebody tried that on an older card, by rows, and *there* sharing won clearly. (Our
+# model in the table is bytes over bandwidth, with eight times the bytes for a row a
+# thread. So that card's cache didn't help.)
 #
 # .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti

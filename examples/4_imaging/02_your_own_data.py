@@ -96,7 +96,7 @@ print(f"their weights were {1 / weights.totals[0].factor:.1f} times too large")
 # image is needed for that, so a :math:`\chi^2` of 1 isn't built in.
 
 
-# folded: What tclean was told, and both maps in mJy/beam
+# folded: What tclean was told (all else has its default), and both maps in mJy/beam
 
 from astropy.io import fits
 

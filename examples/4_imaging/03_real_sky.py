@@ -365,8 +365,7 @@ plt.show()
 # This also writes the gains to ``my.gains.npz`` and draws them in ``my.gains.png``.
 # CASA's ``applycal`` can't read that file, so you can't carry the gains over to the
 # windows of a spectral line yet. If you need that, run ``gaincal`` in CASA, with our
-# ``my.model.fits`` as the model (:doc:`/tutorials/4_imaging/02_your_own_data` has the
-# three lines).
+# ``my.model.fits`` as the model (:doc:`/tclean` has the calls, under *Gains for CASA*).
 #
 # Does it agree with what others make of the same data? Before you look at the table,
 # guess by how much two programs differ for one disk.
@@ -384,7 +383,7 @@ plt.show()
 #      - 0.220
 #      - 0.217 (`frank`__ 1.2.3)
 #      - 0.216
-#    * - HD 142527 (ALMA, 700 GHz, from `gpuvmem`__)
+#    * - HD 142527 (ALMA, three windows from 691 to 709 GHz, from `gpuvmem`__)
 #      - 6.23
 #      - 6.24
 #      - 5.39, 5.71 and 5.90 (CASA's ``tclean``, with three masks)
@@ -398,10 +397,12 @@ plt.show()
 # of HD 142527 see more than any of these images, and the report says why: the file's
 # three spectral windows disagree, and the second has 0.81 times the flux of the first,
 # the third 0.68 times. No spectrum of dust is that steep. By itself, the first
-# (``--spw 0``) has 7.59 Jy, with a :math:`\chi^2` of 1.24. In the other two, 8,554 of
-# 27,029 rows share time, baseline and window with another row, and in about half of
-# these pairs, only one of the two fits the first window's image. It looks as if rows
-# were mixed up before we got the file.
+# (``--spw 0``, at 709 GHz) has 7.59 Jy, with a :math:`\chi^2` of 1.24. (In
+# :doc:`/tutorials/4_imaging/02_your_own_data` it's 7.56 Jy, because there the field is
+# wider and the pixels are finer.) In the other two windows, 8,554 of 27,029 rows share
+# time, baseline and window with another row, and in about half of these pairs, only one
+# of the two fits the first window's image. It looks as if rows were mixed up before we
+# got the file.
 #
 # __ https://discsim.github.io/frank/
 # __ https://github.com/miguelcarcamov/gpuvmem

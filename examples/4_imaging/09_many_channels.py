@@ -395,7 +395,11 @@ bench.show()
 # A CPU has less overhead, and does its work more slowly, so its bus is soon full. On
 # one core of the CPU beside the H100, one image took :timing:`many-channels median "96
 # pixels, 1" @nvidia-h100-80gb-hbm3`, less than on the GPU, and 16 took
-# :timing:`many-channels median "96 pixels, 16" @nvidia-h100-80gb-hbm3`.
+# :timing:`many-channels median "96 pixels, 16" @nvidia-h100-80gb-hbm3`. So a channel
+# gets cheaper there, too, and both factors in the title of the figure are those of this
+# core. And on the H100? One image of 32 × 32 pixels took :timing:`many-channels median
+# "GPU, 32 pixels, 1" @nvidia-h100-80gb-hbm3`, and 16 took :timing:`many-channels median
+# "GPU, 32 pixels, 16" @nvidia-h100-80gb-hbm3`, so each of them cost about a sixteenth.
 
 # measured figure
 
@@ -439,8 +443,8 @@ keeps falling, and the one of a captured step is far lower, and level from 19 on
 plt.show()
 
 # %%
-# In the figure, the marks of a machine without a GPU fall at first and then level off,
-# where the work of a channel is all that counts. Where is that point on a GPU? Count
+# In the figure, the CPU's marks fall at first and then level off, where the work of a
+# channel is all that counts. Where is that point on a GPU? Count
 # 150 images that a step reads or writes for each channel, and :spec:`kernel of a
 # program seconds` for each call, a round number of ours: whole programs of others took
 # about as much on an H200. By this model (in the fold on memory), an H100 carries more
@@ -671,6 +675,9 @@ print(check(fit_in_groups))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# The two factors of the first line are those of a CPU's core. On the H100, 16 at once
+# gain more, as the figure shows.
 
 # remember
 print(

@@ -263,8 +263,10 @@ plt.show()
 # 1,000,000" @cpu-amd-epyc` with a million visibilities. That is :timing:`off-the-grid
 # speedup "exact, 1,000,000"/"NUFFT, 1,000,000" @cpu-amd-epyc` as fast as the NUFFT. The
 # set-up is paid back within a handful of steps, and a fit makes hundreds. With ten
-# thousand a step took :timing:`off-the-grid median "exact, 10,000" @cpu-amd-epyc`. It
-# isn't faster with fewer data, because it doesn't look at them.
+# thousand a step took :timing:`off-the-grid median "exact, 10,000" @cpu-amd-epyc`, so a
+# hundredth of the data doesn't take anything like a hundredth of the time. The step
+# doesn't look at the data, so it does the same work for any number of them. (Times as
+# short as these differ from one run to the next. The fold has their spread.)
 #
 # And our count? It was wrong at both ends. With a hundred thousand visibilities, ten
 # times as many as at first, the NUFFT took :timing:`off-the-grid median "NUFFT,
@@ -298,7 +300,10 @@ plt.show()
 # and taken twice, there and back, it's half of our step, and on a slower card.) The
 # exact step has a fixed cost, too: each of its operations has to be launched. ``fit``
 # merges them and captures their launches (:doc:`/tutorials/4_imaging/08_faster`). And
-# it takes longer until the set-up has paid for itself: at a million, a hundred steps.
+# it takes longer until the set-up has paid for itself: at a million, more than a
+# hundred steps. (That's with the set-up that the fold timed. The page's first one, the
+# one that printed its time, took half as long again, so it needs half as many steps
+# more.)
 #
 # So how many visibilities can you afford? All of them.
 #

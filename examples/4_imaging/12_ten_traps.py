@@ -431,9 +431,11 @@ say(str(caught[0].message))
 #
 # **8. The wrong sign of the phase (E).** There are two conventions, and files in both.
 # If yours is read in the wrong one, the sky is rotated by half a turn about the
-# phase centre. All numbers stay the same, so no check of this page can find it.
-# Compare with a catalogue, or with an image by ``tclean`` with ``niter=0``. To mend
-# it, take ``np.conj(data)``.
+# phase centre. Its :math:`\chi^2` is that of C, and so is its flux, but for the last
+# digit. So no check of this page can find it. (In the table, only the rms in the source
+# differs more. We look for it where the *true* source is, and you wouldn't know that
+# place. At its own source, E has as much left over as C.) Compare with a catalogue, or
+# with an image by ``tclean`` with ``niter=0``. To mend it, take ``np.conj(data)``.
 #
 # **9. Wrong units of u and v.** The numbers carry no unit. We wrote four files, each
 # with a mistake. Three of them are so absurd that ``read_npz`` refuses them:

@@ -428,6 +428,9 @@ plt.show()
 # %%
 # Which of the two?
 # -----------------
+#
+# So each method was better at something. Let's put all the measures side by side.
+# **Guess first: how often does each of them win?**
 
 # folded: Each measure, and which method is closer to the truth
 

@@ -138,9 +138,12 @@ fig.set_label(
 plt.show()
 
 # %%
-# The rule gives two thirds of the excess, and that's good enough to be warned. You'd
-# hardly have noticed otherwise, because each blob is too faint to see. A :math:`\chi^2`
-# of 0.82 looks harmless, too, if you don't know that it should be within 0.02 of 1.
+# The rule gives two thirds of the excess, and that's good enough to be warned. You see
+# the blobs only because the colours of this figure end at five times the noise. That's
+# why the disk is one flat patch. On a scale that reaches up to the disk's peak, the
+# sky around it would look black, and you'd hardly have noticed the blobs. A
+# :math:`\chi^2` of 0.82 looks harmless, too, if you don't know that it should be within
+# 0.02 of 1.
 #
 # So we need a mask, and the data can draw it themselves. ``image`` looks at the
 # :term:`dirty image` and marks what is brighter than 5 σ. Noise almost never is. From

@@ -471,7 +471,8 @@ def nvidia_only() -> tuple[str, str]:
 def torch_matvec() -> tuple[str, str]:
     return (
         verdict(MATRIX / 10.4e-6 <= spec("GTX 1650 GDDR6", "bandwidth"), "impossible"),
-        f"That needs {rate(MATRIX, 10.4e-6)}. The card has {{spec}}`GTX 1650 bandwidth`: only the launch was timed.",
+        f"That needs {rate(MATRIX, 10.4e-6)}. The card has {{spec}}`GTX 1650 bandwidth`. "
+        "Most likely only the launch was timed.",
     )
 
 

@@ -68,7 +68,7 @@ def test_a_script_in_the_words_of_mpol_runs() -> None:
 
 def test_the_orders_of_pixels_are_those_of_the_table() -> None:
     grid = GridCoords(cell_size=1, npix=4)
-    table = rows_under("| order | m of the rows | l of the columns | the phase centre is in |")
+    table = rows_under("| order | $m$ of the rows | $l$ of the columns | the phase centre is in |")
     for order, rows, columns, centre in table:
         east, north = getattr(grid, f"{order}_coordinates")()
         m, l = ([int(n) for n in cell.replace("−", "-").split(",")] for cell in (rows, columns))  # noqa: E741

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 INK = {"light": "#000000", "dark": "#ced6dd"}
 PAPER = {"light": "#ffffff", "dark": "#14181e"}
+MIDDLE = 0.14  # the brightness on which black and the dark theme's ink are read equally well
 PARTS = ("color", "edgecolor", "facecolor", "markeredgecolor", "markerfacecolor")
 DPI = 100
 QUICK = 2  # how hard WebP tries: 4, the default, takes three times as long and saves one part in twenty
@@ -83,9 +84,11 @@ def image(path: str, alt: str, fig: Figure, theme: str) -> str:
 @contextmanager
 def dark_ink(fig: Figure) -> Iterator[None]:
     """Swap black ink and white paper of a figure that was drawn for the dark theme's; other colours stay."""
-    undo = []
+    undo, stay = [], on_bars(fig)
     try:
         for artist in artists(fig):
+            if artist in stay:
+                continue
             for part in PARTS:
                 get, put = getattr(artist, f"get_{part}", None), getattr(artist, f"set_{part}", None)
                 if get is None or put is None:
@@ -113,6 +116,37 @@ def artists(fig: Figure) -> Iterator[Artist]:
         yield artist
         if isinstance(artist, Text):
             yield from filter(None, (artist.get_bbox_patch(), getattr(artist, "arrow_patch", None)))
+
+
+def on_bars(fig: Figure) -> set[Artist]:
+    """Return the texts that lie on a bar or a box on which black is easier to read than light ink, in the dark, too."""
+    found: set[Artist] = set()
+    for axes in fig.axes:
+        for text in axes.texts:
+            (left, low), (right, high) = text.get_window_extent().get_points()
+            middle, shade = ((left + right) / 2, (low + high) / 2), PAPER["dark"]
+            for patch in sorted(axes.patches, key=lambda patch: patch.get_zorder()):
+                if patch.contains_point(middle):
+                    shade = over(patch.get_facecolor(), shade)
+            if not text.get_bbox_patch() and brightness(shade) > MIDDLE:
+                found.add(text)
+    return found
+
+
+def over(colour: Any, below: Any) -> Any:
+    """Return what is seen of a colour of the light theme, if it is transparent, before another, in the dark."""
+    from matplotlib.colors import to_rgb, to_rgba
+
+    *rgb, alpha = to_rgba(swapped if (swapped := in_the_dark(colour)) is not None else colour)
+    return tuple(alpha * one + (1 - alpha) * other for one, other in zip(rgb, to_rgb(below), strict=True))
+
+
+def brightness(colour: Any) -> float:
+    """Return the relative luminance of WCAG, by which contrast is judged."""
+    from matplotlib.colors import to_rgb
+
+    linear = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(colour))
+    return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
 
 
 def in_the_dark(colour: Any) -> Any:

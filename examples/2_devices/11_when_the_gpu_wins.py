@@ -766,7 +766,8 @@ print("  their launches would take", quantity(calls.number * LAUNCH, "s"))
 print("  their work would take    ", quantity(work, "s"))
 
 # %%
-# On the H100's computer, a step took the CPU about :timing:`wins-network median
+# Those hundred steps ran once. We also let a ``Bench`` repeat them and take the median:
+# on the H100's computer, a step took the CPU about :timing:`wins-network median
 # "CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`, and the GPU :timing:`wins-network median
 # "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`. One of the fastest cards that you can
 # buy made it slower! Then we made the layers wider, with 4,096 units. The CPU now took

@@ -129,10 +129,10 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
     print(f"{card:>14}: at least {1e6 * least:.0f} µs")
 
 # %%
-# So PyTorch's time is impossible. Even an H100, one of the fastest cards there are,
-# would need longer, unless the matrix were still in its cache, of 50 MB. (The GTX
-# 1650's holds 1 MB.) And the adding moves only 1.2 MB, a 34th of the product, and yet
-# it took *more* time. So something else was timed.
+# So PyTorch's time is impossible. The GTX 1650 would need at least the second of these,
+# and its cache holds only 1 MB. Even an H100, one of the fastest cards there are, would
+# need longer to read the matrix from its memory. And the adding moves only 1.2 MB, a
+# 34th of the product, and yet it took *more* time. So something else was timed.
 #
 # What? A launch returns at once, as soon as the work is in a queue, and the GPU does
 # the work later. And ``%timeit`` stops its clock when the call returns. So these are
@@ -189,8 +189,7 @@ else:
 # If the first is shorter on your card, you have seen the notebook's mistake. On our
 # H100 the two were equal, but for noise. For such a card this matrix is so small that
 # the kernel is done before Numba has made the next launch. The card waits for Python,
-# and what you have timed is Python. (Launched many more times, a launch took only
-# :timing:`matrix-vector median "kernel, a row a thread" @nvidia-h100-80gb-hbm3`.)
+# and what you have timed is Python.
 #
 # So let's take ten times as many rows, 1,000,001 of 101. (The odd numbers are there to
 # catch a kernel that goes wrong at an edge.) There, the H100 works for
@@ -298,7 +297,7 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 
 # %%
 # That's 32 sectors instead of 4. **So will it take an eighth of the time by columns?
-# Guess, and mind the least time.** Here is the H100, with the leaner loop:
+# Guess, and mind the least time.** Here is what the H100 did:
 #
 # .. list-table:: 1,000,001 rows of 101, on a real H100
 #    :header-rows: 1
@@ -307,13 +306,18 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 #    * - one thread per row
 #      - time
 #      - rate
-#    * - stored by rows
+#    * - stored by rows, with ``for``
+#      - :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`a-warp-a-row rate "a row a thread/cuda:0/n=1000001"
+#        @nvidia-h100-80gb-hbm3`
+#    * - stored by rows, with ``while``
 #      - :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3`
 #      - :timing:`coalescing rate "kernel, by rows" @nvidia-h100-80gb-hbm3`
-#    * - stored by columns
+#    * - stored by columns, with ``while``
 #      - :timing:`coalescing median "kernel, by columns" @nvidia-h100-80gb-hbm3`
 #      - :timing:`coalescing rate "kernel, by columns" @nvidia-h100-80gb-hbm3`
-#    * - PyTorch, by rows
+#    * - PyTorch's product, by rows
 #      - :timing:`coalescing median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`
 #      - :timing:`coalescing rate "torch.mv, by rows" @nvidia-h100-80gb-hbm3`
 #
@@ -398,8 +402,9 @@ print(check(mv_together))
 # remember
 
 by_rows, by_columns = (f"{count:.0f}" for count in counts.values())
-print("1. Many rows? Give each thread one, and none waits for another. Then ask what")
-print(f"   neighbours read: {by_rows} sectors a load by rows, {by_columns} by columns.")
+print("1. Many rows? Give each thread one, and none waits for another. Few long ones?")
+print("   Let threads share them. Then ask what neighbours read: a warp's load touched")
+print(f"   {by_rows} sectors by rows, and {by_columns} by columns.")
 print("2. Bytes over bandwidth is the least time, if the matrix is larger than the")
 print("   card's cache. If yours is shorter, you didn't wait.")
 print("3. Launch once to compile. Start the clock, launch, cuda.synchronize(), stop.")
@@ -474,8 +479,10 @@ both.show()
 # So what should *you* write? With many short rows, as here, begin with one thread per
 # row, and store the matrix by columns if you can. With a few long rows, let threads
 # share them: 4,096 rows are only 4,096 threads, and an H100 has room for 270,336.
-# Somebody tried that on an older card, by rows, and *there* sharing won clearly. (Our
-# model in the table is bytes over bandwidth, with eight times the bytes for a row a
-# thread. So that card's cache didn't help.)
+# Somebody tried that on an older card, by rows, and *there* sharing won clearly:
 #
 # .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti
+#
+# For a row a thread, our model says eight times the bytes, as in the figure, and it's
+# nearly right: that card's cache hardly helped. (A block a row also read four numbers
+# at a time.)

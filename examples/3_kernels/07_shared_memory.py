@@ -611,9 +611,9 @@ show_table(
 )
 
 # %%
-# Slots are what we counted, and loads up to a quarter more, because we left out the
-# stores. Memory isn't: in step 1 it was idle for nine tenths of the time. Now that case
-# *is* closed.
+# Slots are what we counted. Loads are more, in step 4 by over a quarter, because we
+# left out the stores. Memory isn't what we counted: in step 1 it was idle for nine
+# tenths of the time. Now that case *is* closed.
 #
 # The last column says what a warp waits for longest, from one of its instructions to
 # the next. Nsight Compute calls that *stalls*. Here is how to read it for a kernel of
@@ -970,7 +970,7 @@ print(f"""\
 # folded: Wide loads in Numba: let the numbers of a thread touch
 
 # In the picture, the elements of a thread lie a tile apart. Here they lie in four
-# patches of 4 x 4, half of the block's tile apart, so that the compiler reads four
+# patches of 4 × 4, half of the block's tile apart, so that the compiler reads four
 # neighbours with one instruction: 4 loads in place of 16 for 64 multiply-adds. The
 # patches of neighbouring threads touch, so a warp's wide loads use all banks.
 

@@ -222,7 +222,6 @@ print("The cures are right, and without a problem.")
 # arrow goes from the thread that wrote a number to the thread that reads it.
 
 # figure
-# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
 from firstlight.kernels.tracing import STORE

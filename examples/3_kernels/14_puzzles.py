@@ -60,9 +60,9 @@ def square_at_once(x, out):
 
 
 # %%
-# The squares are right, and the judge still isn't content. It has seen that a thread
-# went to memory twice for the same number. So put ``x[i]`` into a variable first. (A
-# compiler might find this out by itself. The judge reads what you wrote.)
+# The squares are right, but a thread went to memory twice for the same number. So put
+# ``x[i]`` into a variable first. (A compiler might find this out. The judge reads what
+# you wrote. When we ran this page on the H200, it didn't give hints yet.)
 #
 # 2. ``guard``
 # ~~~~~~~~~~~~

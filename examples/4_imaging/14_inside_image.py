@@ -1,6 +1,6 @@
 """
-How does ``image`` choose?
-==========================
+How does ``image()`` choose?
+============================
 
 You type ``image(vis)``, wait for a few seconds, and get a picture, a flux and an error.
 You didn't say where on the sky there may be light, or how smooth the picture should be,

@@ -158,6 +158,23 @@ def test_a_black_line_on_a_map_stays_and_its_axes_turn_light(show):
         assert same(ax.spines["left"].get_edgecolor(), INK["dark"])
 
 
+@pytest.mark.parametrize(
+    ("look", "ink"),
+    [
+        ({"fc": "#d9762b", "hatch": "//"}, "black"), ({"fc": "#d9762b", "alpha": 0.1}, INK["dark"]),
+        ({"fc": "white"}, INK["dark"]), ({"fc": "#203040"}, INK["dark"]), ({"fill": False}, INK["dark"]),
+    ],
+)  # fmt: skip
+def test_a_text_has_the_ink_that_is_read_best_on_its_bar(look, ink):
+    fig, ax = plt.subplots()
+    ax.barh(0, 2, **look)
+    on_it, beside = (ax.text(x, 0, "4", ha="center", va="center") for x in (1, 3))
+    fig.canvas.draw()
+    with dark_ink(fig):
+        assert same(on_it.get_color(), ink)
+        assert same(beside.get_color(), INK["dark"])
+
+
 def test_everything_is_as_before_afterwards(drawn):
     before = colours(drawn.fig), drawn.note.arrow_patch.get_edgecolor(), drawn.note.get_bbox_patch().get_facecolor()
     with dark_ink(drawn.fig):

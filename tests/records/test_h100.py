@@ -244,6 +244,11 @@ def test_caches_forgive_reads_and_not_writes(median) -> None:
     page = "3_kernels/05_coalescing"
     rows, columns = (median(page, f"coalescing/kernel, by {each}/cuda:0/n=1000001") for each in ("rows", "columns"))
     assert 1.2 < rows / columns < 2
+    rows, columns = (  # the same with for, whose share of the speed page 06 tells
+        median("3_kernels/10_what_the_compiler_did", f"what-the-compiler-did/single_sum, {each}/cuda:0/n=500001")
+        for each in ("rows", "columns")
+    )
+    assert columns / rows == pytest.approx(2 / 5, abs=0.03)
     reads, writes = (
         median(page, f"coalescing/kernel, {each} columns/cuda:0/n={8191**2}") for each in ("read", "write")
     )

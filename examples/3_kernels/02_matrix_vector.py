@@ -230,7 +230,8 @@ bench.show()
 # --------------------
 #
 # Two things cost time. The first is our loop. If you write it like this, by hand, the
-# H100 takes :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3`:
+# H100 takes :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3`
+# instead:
 #
 # .. code-block:: python
 #
@@ -240,7 +241,7 @@ bench.show()
 #        j += 1
 #
 # It looks clumsier. But with a ``for``, most instructions of the loop are bookkeeping:
-# in each step Numba asks ``range`` whether there's a next number, and then whether
+# in each step it asks ``range`` whether there's a next number, and then whether
 # ``j`` is negative, because ``m[row, -1]`` would be the last one. With a ``while``, the
 # compiler sees that ``j`` only grows, and :doc:`drops most of that
 # </tutorials/3_kernels/10_what_the_compiler_did>`.
@@ -303,18 +304,18 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 #    :header-rows: 1
 #    :widths: 40 25 35
 #
-#    * - one thread per row
+#    * - what ran
 #      - time
 #      - rate
-#    * - stored by rows, with ``for``
+#    * - a thread a row, by rows, with ``for``
 #      - :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
 #        @nvidia-h100-80gb-hbm3`
 #      - :timing:`a-warp-a-row rate "a row a thread/cuda:0/n=1000001"
 #        @nvidia-h100-80gb-hbm3`
-#    * - stored by rows, with ``while``
+#    * - the same with ``while``
 #      - :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3`
 #      - :timing:`coalescing rate "kernel, by rows" @nvidia-h100-80gb-hbm3`
-#    * - stored by columns, with ``while``
+#    * - and stored by columns
 #      - :timing:`coalescing median "kernel, by columns" @nvidia-h100-80gb-hbm3`
 #      - :timing:`coalescing rate "kernel, by columns" @nvidia-h100-80gb-hbm3`
 #    * - PyTorch's product, by rows
@@ -346,7 +347,7 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
 # With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],
 # wait=True)``. (The sums pile up then, but the time is right.) **Will it beat a row a
-# thread? Write down a guess**, and see below the solution.
+# thread? Write down a guess.** The answer comes after the solution.
 
 
 @cuda.jit

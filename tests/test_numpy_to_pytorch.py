@@ -9,7 +9,7 @@ import torch
 
 PAGE = Path(__file__).parents[1] / "docs/numpy_to_pytorch.md"
 ROWS = [re.findall(r"`([^`]+)`", line) for line in PAGE.read_text(encoding="utf-8").splitlines() if line[:3] == "| `"]
-SILENT = [(row[0], row[1], row[-1]) for row in ROWS if len(row) > 2]
+SILENT = [(row[0], row[2], row[1]) for row in ROWS if len(row) > 2]
 LOUD = [row for row in ROWS if len(row) == 2]
 
 

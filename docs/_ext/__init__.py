@@ -9,6 +9,7 @@ from docutils import nodes
 from _ext import (
     accessibility,
     assets,
+    breaks,
     codelinks,
     course,
     doctor,
@@ -94,6 +95,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("html-page-context", meta.describe)
     app.connect("html-page-context", meta.tell_search)
     app.connect("html-page-context", navigation.turn_pages)
+    app.connect("html-page-context", breaks.mark)  # after those who read a page's text
     for script in assets.SCRIPTS:
         app.add_js_file(script, loading_method="defer")
     app.connect("html-page-context", assets.choose, priority=900)  # when all have asked for their files

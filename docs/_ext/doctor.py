@@ -115,7 +115,7 @@ def printed(shown: Case) -> list[nodes.Node]:
     """A machine, folded: where its facts come from, and the doctor's whole report on it."""
     source = nodes.reference("", shown.source, refuri=shown.source)
     where = [nodes.Text("A real machine.")] if shown.real else [nodes.Text("Put together from "), source]
-    report = block(examine(shown.facts).text(width=88), "none")
+    report = block(examine(shown.facts).text(width=84), "none")  # what a fold in a fold has room for
     return folded([nodes.paragraph("", "", *where), report], f"What the doctor prints: {shown.title}")
 
 

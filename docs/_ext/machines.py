@@ -11,10 +11,12 @@ from _ext.folds import folded
 from _ext.records import Judged, records_of
 from firstlight.display import MISSING, Table
 
-SHOWN = (
-    "device_name", "device_kind", "device_capability", "device_multiprocessors", "cpu_name", "cpu_cores", "driver",
-    "browser", "clock", "lib_torch", "lib_numba", "lib_numba_cuda", "lib_numpy",
-)  # fmt: skip
+# The title is the name of the device.
+SHOWN = {
+    "device_kind": "kind", "device_capability": "capability", "device_multiprocessors": "multiprocessors",
+    "cpu_name": "CPU", "cpu_cores": "CPU cores", "driver": "driver", "browser": "browser", "clock": "clock",
+    "lib_torch": "PyTorch", "lib_numba": "Numba", "lib_numba_cuda": "numba-cuda", "lib_numpy": "NumPy",
+}  # fmt: skip
 
 MEANINGS = {
     "fresh": "nothing has changed since",
@@ -42,9 +44,9 @@ class Machines(SphinxDirective):
         newest = max((record for record, _, _ in records), key=lambda record: str(record.facts["date"]))
         section = nodes.section("", nodes.title(text=str(newest.facts["device_name"])), ids=[machine])
         card = nodes.field_list()
-        for key in SHOWN:
+        for key, label in SHOWN.items():
             if key in newest.facts:
-                label, value = key.removeprefix("lib_").replace("_", " "), nodes.paragraph(text=str(newest.facts[key]))
+                value = nodes.paragraph(text=str(newest.facts[key]))
                 card += nodes.field("", nodes.field_name(text=label), nodes.field_body("", value))
         rows = sorted(
             (it.example, str(it.facts["date"])[:10], state, "; ".join(why) or MISSING) for it, state, why in records

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 FINDING = re.compile(r"^# sphinx_gallery_thumbnail_number = (\d+)", re.MULTILINE)
+FIRST_SENTENCE = re.compile(r"(?s)^===+\n\n(.+?[.?])\s", re.MULTILINE)  # below a script's title
 COURSE = "short course"  # the level of its pages
 LIVE = "4_imaging/01_first_light"  # whose fit the reader's GPU does, too
 
@@ -221,11 +222,13 @@ class Chapter(SphinxDirective):
         return self.parse_text_to_nodes(text)
 
     def card(self, name: str, course: Course) -> str:
-        """Return the card of a tutorial; a script that is no part of the course has its title alone."""
+        """Return the card of a tutorial; a script that is no part of the course has its first sentence."""
         made = Path(self.env.srcdir, "tutorials", f"{name}.rst")
         self.env.note_dependency(str(made))
         if not (page := course.pages.get(name)):
-            return f"\n- :doc:`/tutorials/{name}`\n"
+            source = (project_root(self.env) / "examples" / f"{name}.py").read_text(encoding="utf-8")
+            says = FIRST_SENTENCE.search(source)
+            return f"\n- :doc:`/tutorials/{name}`\n\n  {' '.join(says[1].split()) if says else ''}\n"
         # A page that was once listed without being run has a placeholder, too, which is a .png.
         drawn = (made.parent / "images/thumb").glob(f"sphx_glr_{made.stem}_thumb.*")
         kept = Path(self.env.srcdir, "figures", f"{made.stem}.webp")  # of data that a build may not be able to fetch

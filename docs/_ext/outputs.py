@@ -27,6 +27,8 @@ PLACE = re.compile(r"GENERATED FROM PYTHON SOURCE LINES (\d+)-")
 OUT = "sphx-glr-script-out"
 CUT = "… (cut)"  # at the end of what was too long to record
 RULE = re.compile(r"-+(?:  -+)+")
+COLUMNS = re.compile(r"\S {2,}\S.*")
+COMMAND = re.compile(r"(?m)^ +\$ ")
 
 
 class ShowOutputs(SphinxTransform):
@@ -54,8 +56,19 @@ class ShowOutputs(SphinxTransform):
             rules = [above for above, line in pairwise(lines) if RULE.fullmatch(line)]
             if block.get("language") == "none" and rules and all(map(str.strip, rules)):  # another program's begin so
                 block.replace_self(tables_in(block.astext()))
-            elif len(re.findall(r"\S {2,}\S.*", block.astext())) > 1:  # a table, though none that Table wrote
+            elif has_columns(block.astext()):  # a table, though none that Table wrote
                 block["classes"].append("fl-columns")
+
+
+def has_columns(text: str) -> bool:
+    r"""Return whether lines stay whole on a narrow screen. A command is copied, so it may not end out of sight.
+
+    Examples
+    --------
+    >>> has_columns("one  1\ntwo  2"), has_columns("one  1\ntwo  2\n    $ python -m pip install torch")
+    (True, False)
+    """
+    return len(COLUMNS.findall(text)) > 1 and not COMMAND.search(text)
 
 
 def show(comment: nodes.comment, records: list[Record], place: int, keys: list[str]) -> None:

@@ -107,6 +107,24 @@ def test_page_without_javascript(without_script: Any, html: str) -> None:
     assert not problems, "\n".join(problems)
 
 
+@pytest.mark.parametrize("html", ["vocabulary.html", "numpy_to_pytorch.html", "copies_and_waits.html", "tclean.html"])
+def test_names_in_tables_break_at_their_joints(context: Any, html: str) -> None:
+    page, _ = visit(context, html)
+    page.set_viewport_size({"width": 390, "height": 844})
+    broken = page.evaluate("""() => {
+        const pieces = document.createTreeWalker(document.querySelector("article"), NodeFilter.SHOW_TEXT);
+        const found = [], range = document.createRange();
+        while (pieces.nextNode()) {
+            if (!pieces.currentNode.parentElement.closest("table .pre")) continue;
+            range.selectNode(pieces.currentNode);
+            if (range.getClientRects().length > 1) found.push(pieces.currentNode.data);
+        }
+        return found;
+    }""")
+    page.close()
+    assert not [piece for piece in broken if "-" not in piece]
+
+
 ONE_OF_EACH = """
 <html lang="en" data-theme="light"><head><title>Broken on purpose</title></head><body><main><article class="bd-article">
 <h1>Title</h1>

@@ -220,7 +220,7 @@ def test_it_stops_at_once_shows_what_it_has_and_starts_again(browser: Any, why: 
 def test_what_is_computed_wrong_is_not_timed(browser: Any) -> None:
     wrong = """const own = GPUDevice.prototype.createShaderModule;
     GPUDevice.prototype.createShaderModule = function ({ code }) {
-        return own.call(this, { code: code.replace("at += groups.x", "at += 2u * groups.x") });
+        return own.call(this, { code: code.replace("at += step", "at += 2u * step") });
     };"""
     page = fresh(browser, wrong)
     assert press(page, "coalescing launches").startswith("Done: 3 rows")

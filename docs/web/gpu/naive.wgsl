@@ -10,6 +10,8 @@ fn main(@builtin(global_invocation_id) thread: vec3u) {
   let column = thread.x; let row = thread.y;
   if (row >= n || column >= n) { return; }
   var total = 0.0;
-  for (var k = 0u; k < n; k++) { total = fma(a[row * n + k], b[k * n + column], total); }
+  for (var k = 0u; k < n; k++) {
+    total = fma(a[row * n + k], b[k * n + column], total);
+  }
   c[row * n + column] = total;
 }

@@ -1,4 +1,5 @@
-// c = a b, where a workgroup fetches a tile of each matrix together, into its own memory, and uses it sixteen times.
+// c = a b, where a workgroup fetches a tile of each matrix together, into its own
+// memory, and uses it sixteen times.
 override n: u32 = 16;
 
 @group(0) @binding(0) var<storage, read> a: array<f32>;
@@ -8,14 +9,19 @@ var<workgroup> a_tile: array<array<f32, 16>, 16>;
 var<workgroup> b_tile: array<array<f32, 16>, 16>;
 
 @compute @workgroup_size(16, 16)
-fn main(@builtin(global_invocation_id) thread: vec3u, @builtin(local_invocation_id) t: vec3u) {
+fn main(
+  @builtin(global_invocation_id) thread: vec3u, @builtin(local_invocation_id) t: vec3u
+) {
   let column = thread.x; let row = thread.y;
   var total = 0.0;
   for (var first = 0u; first < n; first += 16) {
-    a_tile[t.y][t.x] = select(0.0, a[row * n + first + t.x], row < n && first + t.x < n);
-    b_tile[t.y][t.x] = select(0.0, b[(first + t.y) * n + column], first + t.y < n && column < n);
+    let x = first + t.x; let y = first + t.y;
+    a_tile[t.y][t.x] = select(0.0, a[row * n + x], row < n && x < n);
+    b_tile[t.y][t.x] = select(0.0, b[y * n + column], y < n && column < n);
     workgroupBarrier();
-    for (var k = 0u; k < 16; k++) { total = fma(a_tile[t.y][k], b_tile[k][t.x], total); }
+    for (var k = 0u; k < 16; k++) {
+      total = fma(a_tile[t.y][k], b_tile[k][t.x], total);
+    }
     workgroupBarrier();
   }
   if (row < n && column < n) { c[row * n + column] = total; }

@@ -194,7 +194,7 @@ else:
 # So let's take ten times as many rows, 1,000,001 of 101. (The odd numbers are there to
 # catch a kernel that goes wrong at an edge.) There, the H100 works for
 # :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`
-# at a time. **Is that fast? Ask the rule:**
+# at a time. **Is that fast? Divide its bytes by the bandwidth:**
 
 large = 4 * (1_000_001 * 101 + 101 + 1_000_001)
 least = large / spec("H100 SXM", "bandwidth")
@@ -461,29 +461,31 @@ if not simulated():
 both.show()
 
 # %%
-# Did it beat a row a thread? On our H100 it didn't. It took :timing:`a-warp-a-row
-# median "a row a warp/cuda:0/n=100000" @nvidia-h100-80gb-hbm3` in place of
-# :timing:`a-warp-a-row median "a row a thread/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`
-# for the small matrix. For the large one it took :timing:`a-warp-a-row median "a row a
-# warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`, :timing:`a-warp-a-row speedup "a row a
-# thread/cuda:0/n=1000001"/"a row a warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` as
-# long as a row a thread with the same kind of loop, although its threads read side by
-# side.
+# Did it beat a row a thread? On our H100 it didn't. For the large matrix it took
+# :timing:`a-warp-a-row median "a row a warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`,
+# :timing:`a-warp-a-row speedup "a row a thread/cuda:0/n=1000001"/"a row a
+# warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` as long as a row a thread with the same
+# kind of loop, although its threads read side by side. (For the small one, which your
+# timer times, it took :timing:`a-warp-a-row median "a row a warp/cuda:0/n=100000"
+# @nvidia-h100-80gb-hbm3`.)
 #
 # There are two suspects. After three or four numbers each, 32 threads add to the same
 # ``u[row]``, one after the other. And a million tiny blocks have to be started. The
 # second kernel of the fold gets rid of both. It puts four rows into a block, and the
-# threads of a warp hand each other their parts, which is called a :term:`shuffle`. We
-# haven't timed it on a GPU yet. How threads add up together, and how fast that can be,
-# is the subject of :doc:`reductions </tutorials/3_kernels/08_reductions>`.
+# threads of a warp hand each other their parts, which is called a :term:`shuffle`:
+# thread 0 adds what thread 16 has, thread 1 what thread 17 has, and so on, then 8
+# places on, 4, 2 and 1. After these five steps thread 0 has the whole sum. We haven't
+# timed it on a GPU yet. (How threads add up together, and how fast that can be, is the
+# subject of :doc:`reductions </tutorials/3_kernels/08_reductions>`.)
 #
-# So what should *you* write? With many short rows, as here, begin with one thread per
-# row, and store the matrix by columns if you can. With a few long rows, let threads
-# share them: 4,096 rows are only 4,096 threads, and an H100 has room for 270,336.
-# Somebody tried that on an older card, by rows, and *there* sharing won clearly:
+# So what should *you* write? With many short rows, as here, one thread per row, if you
+# can store the matrix by columns. If it has to stay by rows, PyTorch's product is the
+# fastest that we have timed. With a few long rows, let threads share them: 4,096 rows
+# are only 4,096 threads, and an H100 has room for 270,336. Somebody tried that on an
+# older card, by rows, and *there* sharing won clearly:
 #
 # .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti
 #
 # For a row a thread, our model says eight times the bytes, as in the figure, and it's
-# nearly right: that card's cache hardly helped. (A block a row also read four numbers
-# at a time.)
+# nearly right. So on that card it was the sectors, more than too few threads, and its
+# cache hardly helped. (A block a row also read four numbers at a time.)

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# In a page: commands and what a terminal showed, what stays as it is, and text.
+# In a page: commands and what a terminal showed, what stays as it is, and text. A download keeps its name whole, or a
+# screen reader would say it in pieces.
 PLACES = re.compile(
     r"""(?s)(?P<line><div class="highlight-(?:bash|console|none) .*?</pre>)"""
     r"""|<(?P<kept>pre|script|style|svg|math|textarea|select)\b.*?</(?P=kept)>"""
+    r"""|(?P<offered><a class="fl-offered".*?</a>)"""
     r"""|<[^>]*>[^<]+"""
 )
 TEXT = re.compile(r"(?<=>)[^<]+")
@@ -40,7 +42,7 @@ def mark(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doc
     """Mark these places in a page."""
 
     def marked(place: re.Match[str]) -> str:
-        if place["kept"]:
+        if place["kept"] or place["offered"]:
             return place[0]
         long = 30 if place["line"] else 14  # on a telephone, a line of a terminal has 30 to 40 letters
         return TEXT.sub(lambda text: breakable(text[0], long), place[0])

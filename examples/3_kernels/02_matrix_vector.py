@@ -478,11 +478,14 @@ both.show()
 # timed it on a GPU yet. (How threads add up together, and how fast that can be, is the
 # subject of :doc:`reductions </tutorials/3_kernels/08_reductions>`.)
 #
-# So what should *you* write? With many short rows, as here, one thread per row, if you
-# can store the matrix by columns. If it has to stay by rows, PyTorch's product is the
-# fastest that we have timed. With a few long rows, let threads share them: 4,096 rows
-# are only 4,096 threads, and an H100 has room for 270,336. Somebody tried that on an
-# older card, by rows, and *there* sharing won clearly:
+# What should you write?
+# ----------------------
+#
+# With many short rows, as here, one thread per row, if you can store the matrix by
+# columns. If it has to stay by rows, PyTorch's product is the fastest that we have
+# timed. With a few long rows, let threads share them: 4,096 rows are only 4,096
+# threads, and an H100 has room for 270,336. Somebody tried that on an older card, by
+# rows, and *there* sharing won clearly:
 #
 # .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti
 #

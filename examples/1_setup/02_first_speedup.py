@@ -318,10 +318,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# Of our own times, the CPU's are blue and the GPU's are orange, as the floors are. What
-# others told is grey: R100001 and infra-practices are names on GitHub. The tutorial's
-# GPU lies left of both floors, where neither card can be. And the way there and back
-# lies far to the right, on either side of the tutorial's CPU.
+# What we measured on a CPU is blue, and what we measured on a GPU is orange, like the
+# floors. What others told is grey. (R100001 and infra-practices are names on GitHub.)
+# The tutorial's GPU lies left of both floors, where neither card can be. And the way
+# there and back lies far to the right, on either side of the tutorial's CPU.
 
 # folded: The transfer has a floor, too
 # An H100's link has a rate, too. Even at its full rate, with one vector after the other

@@ -481,7 +481,7 @@ both.show()
 # What should you write?
 # ----------------------
 #
-# With many short rows, as here, one thread per row, if you can store the matrix by
+# With many short rows, as here, give each thread one, if you can store the matrix by
 # columns. If it has to stay by rows, PyTorch's product is the fastest that we have
 # timed. With a few long rows, let threads share them: 4,096 rows are only 4,096
 # threads, and an H100 has room for 270,336. Somebody tried that on an older card, by

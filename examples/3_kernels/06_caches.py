@@ -54,8 +54,8 @@ for stored, layout in {"rows": "C", "columns": "F"}.items():
 # median "single_sum, columns" @nvidia-h100-80gb-hbm3`. By rows it took
 # :timing:`what-the-compiler-did median "single_sum, rows" @nvidia-h100-80gb-hbm3`.
 #
-# So it has about two fifths of its speed left, and not an eighth. Something gave us
-# much of the rest back!
+# So it has about two fifths of its speed left, and not an eighth. Something gave us a
+# good part of it back!
 #
 # Look at what one thread does. It needs a number from its row, and a sector with eight
 # numbers of that row arrives. It uses one of them. In the next step it wants the next

@@ -270,7 +270,7 @@ plt.show()
 #
 # And our count? It was wrong at both ends. With a hundred thousand visibilities, ten
 # times as many as at first, the NUFFT took :timing:`off-the-grid median "NUFFT,
-# 100,000" @cpu-amd-epyc`, nothing like a tenfold time. So with few data most of its
+# 100,000" @cpu-amd-epyc`, which is only a little more. So with few data most of its
 # time is a fixed cost, far above that of our two FFTs. With a million it's the
 # reading-off. To jump to cells all over a grid costs the CPU far more than the
 # multiplications that we counted. The authors of torchkbnufft measured more than we

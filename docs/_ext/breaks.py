@@ -21,7 +21,7 @@ PLACES = re.compile(
 )
 TEXT = re.compile(r"(?<=>)[^<]+")
 OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z]")
-JOINT = re.compile(r"(?<=[\w)\]])(?:::|[-._/(,=])(?=[\w'\"&])")
+JOINT = re.compile(r"(?<=[\w)\]])(?:::|\.(?!\d)|[-_/(,=])(?=[\w'\"&])")  # a number stays in one piece
 
 
 def breakable(text: str, long: int) -> str:
@@ -29,8 +29,8 @@ def breakable(text: str, long: int) -> str:
 
     Examples
     --------
-    >>> breakable("np.asarray(x)", long=12)
-    'np.<wbr>asarray(<wbr>x)'
+    >>> breakable("x.quantile(0.5)", long=12)
+    'x.<wbr>quantile(<wbr>0.5)'
     >>> breakable("--self-calibrate", long=12)
     '<span class="fl-whole">--s</span>elf-<wbr>calibrate'
     """

@@ -11,7 +11,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from firstlight.records.runner import digest, lines_that_run
+from firstlight.records.runner import digest, lines_that_run, without_our_paths
 
 PACKAGE = Path(__file__).parents[1]
 LAZY = ("timing", "devices")  # whose names are those of ``from firstlight import …``
@@ -66,4 +66,4 @@ def _without_docstrings(source: str) -> str:
             continue
         if ast.get_docstring(node, clean=False) is not None:
             docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    return "\n".join(lines_that_run(source, without=docstrings))
+    return without_our_paths("\n".join(lines_that_run(source, without=docstrings)))

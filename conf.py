@@ -1,4 +1,4 @@
-"""How the site is built: sphinx-build docs build/html (pages in docs/, scripts in examples/)."""
+"""How the site is built: sphinx-build -c . docs build/html (pages in docs/, scripts in examples/)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from datetime import date
 from pathlib import Path
 
 from firstlight import __version__
+from firstlight.records.package_parts import PACKAGES
 from firstlight.records.runner import digest
 
 here = Path(__file__).parent
-sys.path.insert(0, str(here))  # _ext, what the site adds to Sphinx
+sys.path.insert(0, str(here / "docs"))  # of _ext, what the site adds to Sphinx
 
 project = "First Light"
 author = "The First Light authors"
@@ -46,7 +47,8 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
 # A page that was run with other code of ours is run again.
-sources = sorted([*here.glob("../src/**/*.py"), *here.glob("../src/**/*.toml"), *here.glob("claims.py")])
+ours = (file for package in PACKAGES.values() for file in package.rglob("*") if file.suffix in (".py", ".toml"))
+sources = sorted([*ours, *here.glob("docs/claims.py")])
 nb_execution_cache_path = str(Path("build/.pages") / digest("".join(p.read_text(encoding="utf-8") for p in sources)))
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
@@ -80,15 +82,15 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_math_renderer = "mathml"
 html_title = "First Light"
-html_static_path = ["_static", "web/boards"]
+html_static_path = ["docs/_static", "docs/web/boards"]
 html_css_files = ["firstlight.css"]
-html_favicon = "_static/mark.svg"
+html_favicon = "docs/_static/mark.svg"
 html_last_updated_fmt = "%Y-%m-%d"  # the day that a page was built, or that of SOURCE_DATE_EPOCH
-templates_path = ["_templates"]
+templates_path = ["docs/_templates"]
 html_copy_source = False
 html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {page.stem: [] for page in here.glob("*.md")}
+html_sidebars: dict[str, list[str]] = {page.stem: [] for page in here.glob("docs/*.md")}
 html_show_search_summary = False  # each page would be fetched; search.js has a line about each
 html_context: dict[str, object] = {"default_mode": ""}  # layout.html sets it; without a script the theme is light
 html_theme_options: dict[str, object] = {
@@ -132,7 +134,7 @@ if repository.count("/") == 1:
 
 # -- Pages that have moved, for the links of others: an old address leads to the new one ---------------------
 redirect_html_template_file = "_templates/moved.html"
-redirects = {old: f"/{new}.html" for old, new in tomllib.loads((here / "moved.toml").read_text("utf-8")).items()}
+redirects = {old: f"/{new}.html" for old, new in tomllib.loads((here / "docs/moved.toml").read_text("utf-8")).items()}
 
 # -- Other projects ------------------------------------------------------------------------------------------
 intersphinx_mapping = {

@@ -23,7 +23,7 @@ import gpu_doctor
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import benches_in
 from _ext.records import judge_records, project_root, relative_root
-from firstlight.lessons.puzzles.attempts import worksheet
+from firstlight.kernels.puzzles.attempts import worksheet
 from firstlight.records.runner import SAVING
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from packaging.specifiers import SpecifierSet
 
 from _ext.downloads import DOCTOR, KERNELS, PUZZLES, PYZ, RECORD, ROOT, WHEEL, ZIP
-from firstlight.lessons.puzzles.attempts import worksheet
+from firstlight.kernels.puzzles.attempts import worksheet
 from firstlight.records.record import code_digest
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'

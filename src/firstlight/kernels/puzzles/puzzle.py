@@ -11,8 +11,8 @@ import numpy as np
 
 from firstlight.kernels.backend import python_function
 from firstlight.kernels.findings import element_name
+from firstlight.kernels.puzzles.rules import Launch, Rule
 from firstlight.kernels.tracing import Trace, trace
-from firstlight.lessons.puzzles.rules import Launch, Rule
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +47,7 @@ class Puzzle:
     Examples
     --------
     >>> from firstlight.kernels import cuda
-    >>> from firstlight.lessons.puzzles import PUZZLES
+    >>> from firstlight.kernels.puzzles import PUZZLES
     >>> @cuda.jit
     ... def square(x, out):
     ...     i = cuda.grid(1)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy import ndarray as Array
 
 from firstlight.kernels.arrays import ATOMIC, LOAD
-from firstlight.lessons.puzzles.puzzle import Puzzle
-from firstlight.lessons.puzzles.rules import ANY, Launch, accesses, no_bank_conflicts, sectors
+from firstlight.kernels.puzzles.puzzle import Puzzle
+from firstlight.kernels.puzzles.rules import ANY, Launch, accesses, no_bank_conflicts, sectors
 
 _START = -77.0  # what outputs hold before the launch: += shows, and so does an element that nobody writes
 

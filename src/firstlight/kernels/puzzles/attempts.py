@@ -8,8 +8,8 @@ from collections.abc import Callable, MutableMapping
 
 import numpy as np
 
+from firstlight.kernels.puzzles.tasks import PUZZLES
 from firstlight.kernels.tracing import trace
-from firstlight.lessons.puzzles.tasks import PUZZLES
 
 Answers = MutableMapping[str, tuple[object, str]]
 
@@ -128,7 +128,7 @@ import math
 from numba import cuda, float32, int32
 
 import firstlight.kernels  # without a GPU, Numba plays the kernels
-from firstlight.lessons.puzzles import attempt, tally
+from firstlight.kernels.puzzles import attempt, tally
 '''
 
 

@@ -9,8 +9,8 @@ from puzzle_mistakes import WRONG
 from variants import compiled
 
 from firstlight.kernels import cuda
-from firstlight.lessons.puzzles import PUZZLES
-from firstlight.lessons.puzzles.puzzle import double_precision
+from firstlight.kernels.puzzles import PUZZLES
+from firstlight.kernels.puzzles.puzzle import double_precision
 
 
 @pytest.mark.parametrize(("name", "which"), [(name, i) for name in PUZZLES for i in range(len(RIGHT[name]))])

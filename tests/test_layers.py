@@ -16,7 +16,7 @@ BELOW = {
     "firstlight.kernels": set(),
     "firstlight.devices": set(),
     "firstlight.display": set(),
-    "gpu_doctor": set(),
+    "firstlight_doctor": set(),
 }
 
 

@@ -34,7 +34,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the rehearsal nee
 PROGRAMS = {
     "nvidia-smi": "echo 550.54.15",
     "pip": 'echo "$@" >> "$LOG/pip"',
-    "gpu-doctor": "echo healthy",
+    "firstlight-doctor": "echo healthy",
     "gh": 'echo "$@" >> "$LOG/gh"',
     "firstlight": f'PLAY=1 exec {sys.executable} -m firstlight "$@"',
     "python": f'exec {sys.executable} "$@"',

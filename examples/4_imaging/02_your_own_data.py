@@ -278,7 +278,7 @@ for who, one in reports.items():
 #
 # So let's do that. In a terminal it's one word more, ``--self-calibrate``.
 
-from firstlight_imaging.calibration import self_calibrate
+from firstlight_imaging.selfcal import self_calibrate
 
 cured = self_calibrate(seen, field=8, cell_size=0.1)
 say(cured)
@@ -320,7 +320,7 @@ def only(hand):
 
 # folded code: Solve with XX, correct YY
 
-from firstlight_imaging.calibration import apply_gains
+from firstlight_imaging.gains import apply_gains
 
 # The first image's mask for all, so that they differ in phases only
 how = {"field": 8, "cell_size": 0.1, "mask": lambda *_: found.mask}

@@ -129,7 +129,7 @@ for _ in range(3):
 # is 120 microarcseconds (µas) wide. Seen from here, a coin on the moon is a tenth of
 # that.
 
-from firstlight_imaging.calibration import closure_image
+from firstlight_imaging.selfcal import closure_image
 
 micro = 1e-6  # arcsec
 if m87_file:
@@ -232,7 +232,7 @@ plt.show()
 # __ https://github.com/rfranceschi/diskchef
 
 from firstlight_imaging import check_weights, scale_weights
-from firstlight_imaging.calibration import self_calibrate
+from firstlight_imaging.selfcal import self_calibrate
 
 disk_file = download(
     "https://raw.githubusercontent.com/rfranceschi/diskchef/"

@@ -95,9 +95,9 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
 
 def image(arguments: argparse.Namespace) -> int:
     """Image visibilities: FITS files, a picture, and a report of how good the image is."""
-    from firstlight_imaging.calibration import closure_image
     from firstlight_imaging.products.calibration_files import write_closure_image
     from firstlight_imaging.products.report import whole_set
+    from firstlight_imaging.selfcal import closure_image
 
     most = {"field": 4e5, "cell-size": 4e5, "frequency": 1e15, "dish": 1e4, "shortest": 1e12, "longest": 1e12}
     for option, largest in most.items():  # no sky is as wide, no dish as large
@@ -157,10 +157,10 @@ def _image_and_report(
 ) -> list[Path]:
     """Calibrate if asked for, image, and write all products, the report last; add to what there is to say."""
     from firstlight_imaging import check_image_grid, image
-    from firstlight_imaging.calibration import self_calibrate
     from firstlight_imaging.products.calibration_files import write_gains
     from firstlight_imaging.products.fits_images import read_mask
     from firstlight_imaging.products.report import point_remark, write_products
+    from firstlight_imaging.selfcal import self_calibrate
 
     how["cell_size"] = arguments.cell_size
     if arguments.mask:

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from firstlight_imaging._types import Complex, Mask, Real
-from firstlight_imaging.calibration.gains import apply_gains, chi2_of_gains, describe_gains, solve_gains
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.bregman import MAX_RESIDUAL
@@ -15,6 +14,7 @@ from firstlight_imaging.fitting.quality import MAX_MAP_NOISE, MAX_SIGMA, ImageVe
 from firstlight_imaging.fourier.beams import Beam, convolve
 from firstlight_imaging.fourier.dirty import DirtyImager
 from firstlight_imaging.fourier.limits import CELLS_PER_FRINGE
+from firstlight_imaging.gains import apply_gains, chi2_of_gains, describe_gains, solve_gains
 from firstlight_imaging.units import ARCSEC, angular_unit
 
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise

@@ -38,7 +38,7 @@ from firstlight_imaging.fourier.nufft import (
     to_tensor,
 )
 from firstlight_imaging.fourier.padding import CACHED, fast_fft_size, fft_convolve, transfer_function
-from firstlight_imaging.fourier.streaming import chunks, progress_bar
+from firstlight_imaging.streaming import chunks, progress_bar
 
 _EXACT_EPS = DEFAULT_EPS[torch.float64]
 

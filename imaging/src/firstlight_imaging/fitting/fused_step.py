@@ -20,9 +20,9 @@ from firstlight_imaging.data.datasets import GriddedDataset
 from firstlight_imaging.fitting.exact import ExactLikelihood
 from firstlight_imaging.fitting.fused_kernels import CPU_KERNELS, cuda, cuda_kernels, numba
 from firstlight_imaging.fourier.padding import CACHED
-from firstlight_imaging.fourier.streaming import chunks
 from firstlight_imaging.model.gridded_net import GriddedNet
 from firstlight_imaging.model.losses import TV_image, entropy, sparsity
+from firstlight_imaging.streaming import chunks
 
 THREADS = 128  # of a block
 _HAS_NVIDIA_GPU = cuda is not None and not numba.config.ENABLE_CUDASIM and torch.version.hip is None

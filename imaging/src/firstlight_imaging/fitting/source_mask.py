@@ -11,7 +11,6 @@ from scipy.ndimage import binary_propagation
 from torch.nn.functional import max_pool2d
 
 from firstlight_imaging._types import Mask, Real
-from firstlight_imaging.calibration.gains import chi2_of_gains
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.imaging_problem import (
@@ -23,6 +22,7 @@ from firstlight_imaging.fitting.imaging_problem import (
 from firstlight_imaging.fitting.quality import MAX_MAP_NOISE, map_noise
 from firstlight_imaging.fourier.beams import Beam, convolve
 from firstlight_imaging.fourier.padding import fast_fft_size
+from firstlight_imaging.gains import chi2_of_gains
 from firstlight_imaging.units import ARCSEC
 
 _TV_STRENGTH_MASK = 4.0  # of the fits for the mask, as `TV_STRENGTH` is of the image

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from firstlight_imaging.fourier.nufft import Array, check_baselines, to_tensor
-from firstlight_imaging.fourier.streaming import chunks
+from firstlight_imaging.streaming import chunks
 
 _MAX_NUMBERS = 1 << 18  # of all channels together, 10 MB with copies: more would be read no faster
 

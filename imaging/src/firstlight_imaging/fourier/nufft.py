@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firstlight_imaging.fourier.streaming import chunks, release_pages
+from firstlight_imaging.streaming import chunks, release_pages
 from firstlight_imaging.units import ARCSEC
 
 CHUNK = 1 << 22  # visibilities in one transform: 64 MiB of complex128 a channel

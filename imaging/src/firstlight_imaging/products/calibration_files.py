@@ -10,12 +10,12 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from firstlight_imaging._types import Real
-from firstlight_imaging.calibration.closures import ClosureImage
-from firstlight_imaging.calibration.gains import Gains
-from firstlight_imaging.calibration.self_calibration import SelfCalibration
 from firstlight_imaging.data.visibilities import Visibilities
+from firstlight_imaging.gains import Gains
 from firstlight_imaging.products.fits_images import write_image
 from firstlight_imaging.products.plots import plot_image
+from firstlight_imaging.selfcal.closures import ClosureImage
+from firstlight_imaging.selfcal.self_calibration import SelfCalibration
 from firstlight_imaging.units import angular_unit
 
 
@@ -25,7 +25,7 @@ def write_gains(found: SelfCalibration, folder: Path, name: str) -> list[Path]:
     Examples
     --------
     >>> import tempfile
-    >>> from firstlight_imaging.calibration import solve_gains
+    >>> from firstlight_imaging.gains import solve_gains
     >>> from firstlight_imaging.simulate.observation import observe, uv_track
     >>> from firstlight_imaging.simulate.skies import Point
     >>> clean = observe([Point(1.0)], uv_track(n_times=2))

@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from firstlight_imaging._types import Mask, Real
-from firstlight_imaging.calibration.closures import closure_image
-from firstlight_imaging.calibration.gains import Gains, apply_gains, describe_gains, solve_gains
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.auto_image import image
 from firstlight_imaging.fitting.image_grid import leave_out_intra_site
 from firstlight_imaging.fitting.imaging_problem import model_visibilities
 from firstlight_imaging.fitting.quality import SOURCE_FLOOR
+from firstlight_imaging.gains import Gains, apply_gains, describe_gains, solve_gains
+from firstlight_imaging.selfcal.closures import closure_image
 
 _PHASE_ROUNDS, _AMPLITUDE_ROUNDS = 4, 3
 _MAX_CLOSURE_ANTENNAS = 16  # of a VLBI array: more antennas than that make more closure quantities than can be fitted

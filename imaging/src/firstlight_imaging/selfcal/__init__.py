@@ -1,4 +1,4 @@
-"""Antenna gains, closure quantities, and self-calibration."""
+"""Self-calibration and closure quantities: an image whose antennas have gains that nobody knows."""
 
 from firstlight_imaging._lazy import attach
 

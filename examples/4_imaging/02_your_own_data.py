@@ -244,7 +244,7 @@ say(found.quality)
 
 # folded code: The same report on all four images, in short
 
-from firstlight_imaging.fitting import assess_model
+from firstlight_imaging.automatic import assess_model
 
 reports = {"firstlight image, own mask": found.quality}
 for key, mask in masks.items() if hd142 else ():

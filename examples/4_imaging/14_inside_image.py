@@ -231,7 +231,7 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 
 from dataclasses import replace
 
-from firstlight_imaging.fitting.auto_image import model_visibilities
+from firstlight_imaging.automatic import model_visibilities
 
 clean = replace(seen, data=model_visibilities(found.model, seen, coords))
 again = [image(with_noise(clean, sigma, seed=s), draws=0).flux for s in range(10, 14)]

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from firstlight_imaging.automatic.auto_image import image
 from firstlight_imaging.data.visibilities import join_executions
-from firstlight_imaging.fitting.auto_image import image
 from firstlight_imaging.gains import apply_gains, chi2_of_gains, solve_gains
 from firstlight_imaging.selfcal.self_calibration import SelfCalibration, _flux_scale, self_calibrate
 from firstlight_imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise

@@ -139,7 +139,7 @@ def _device() -> str:
 
 def _assess(arguments: argparse.Namespace) -> int:
     """Print the report on an image that another program has made."""
-    from firstlight_imaging.fitting import assess_model
+    from firstlight_imaging.automatic import assess_model
     from firstlight_imaging.products.fits_images import read_model
 
     for option in ("field", "cell_size", "mask", "self_calibrate", "closures", "dish"):

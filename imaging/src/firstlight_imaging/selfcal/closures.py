@@ -19,10 +19,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from firstlight_imaging._types import Ints, Real
+from firstlight_imaging.automatic.grid import leave_out_intra_site
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.exact import ExactLikelihood
-from firstlight_imaging.fitting.image_grid import leave_out_intra_site
 from firstlight_imaging.fitting.quality import EXCESS, SOURCE_FLOOR, short_baseline_amplitude
 from firstlight_imaging.fourier.limits import suggest_grid
 from firstlight_imaging.fourier.nufft import COMPLEX

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from firstlight_imaging._types import Mask, Real
+from firstlight_imaging.automatic.auto_image import image
+from firstlight_imaging.automatic.grid import leave_out_intra_site
+from firstlight_imaging.automatic.problem import model_visibilities
 from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.fitting.auto_image import image
-from firstlight_imaging.fitting.image_grid import leave_out_intra_site
-from firstlight_imaging.fitting.imaging_problem import model_visibilities
 from firstlight_imaging.fitting.quality import SOURCE_FLOOR
 from firstlight_imaging.gains import Gains, apply_gains, describe_gains, solve_gains
 from firstlight_imaging.selfcal.closures import closure_image

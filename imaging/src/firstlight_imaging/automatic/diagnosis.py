@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from firstlight_imaging._types import Complex, Mask, Real
+from firstlight_imaging.automatic.bregman import MAX_RESIDUAL
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.fitting.bregman import MAX_RESIDUAL
 from firstlight_imaging.fitting.quality import MAX_MAP_NOISE, MAX_SIGMA, ImageVerdict, map_noise, rms
 from firstlight_imaging.fourier.beams import Beam, convolve
 from firstlight_imaging.fourier.dirty import DirtyImager

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from firstlight_imaging._types import Complex, Mask, Real
-from firstlight_imaging.fitting.imaging_problem import ImagingProblem, hann_smooth, softplus_pixels
+from firstlight_imaging.automatic.problem import ImagingProblem, hann_smooth, softplus_pixels
 from firstlight_imaging.fitting.quality import rms
 
 TV_STRENGTH = 8.0  # λ of total variation, in units of the noise of the gradient of chi²

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from firstlight_imaging._types import Mask, Real
+from firstlight_imaging.automatic.mask import find_source
+from firstlight_imaging.automatic.problem import whiten
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities, select_baselines
-from firstlight_imaging.fitting.imaging_problem import whiten
-from firstlight_imaging.fitting.source_mask import find_source
 from firstlight_imaging.fourier.limits import suggest_grid
 from firstlight_imaging.fourier.padding import fast_fft_size
 from firstlight_imaging.units import angle_text, unit_meant

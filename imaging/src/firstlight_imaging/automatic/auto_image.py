@@ -22,9 +22,7 @@ import numpy as np
 import torch
 
 from firstlight_imaging._types import Mask, Real
-from firstlight_imaging.coordinates import GridCoords
-from firstlight_imaging.data.visibilities import Visibilities, check_visibilities
-from firstlight_imaging.fitting.bregman import (
+from firstlight_imaging.automatic.bregman import (
     MAX_RESIDUAL,
     TV_STRENGTH,
     bootstrap,
@@ -32,7 +30,7 @@ from firstlight_imaging.fitting.bregman import (
     fraction_of_last_iteration,
     interpolate,
 )
-from firstlight_imaging.fitting.diagnosis import (
+from firstlight_imaging.automatic.diagnosis import (
     ADVISED_PIXELS,
     UNEXPLAINED,
     diagnose,
@@ -40,8 +38,11 @@ from firstlight_imaging.fitting.diagnosis import (
     is_noise,
     source_outside,
 )
-from firstlight_imaging.fitting.image_grid import choose_grid, grid_with_mask, leave_out_intra_site
-from firstlight_imaging.fitting.imaging_problem import ImagingProblem, hann_smooth, model_visibilities, whiten
+from firstlight_imaging.automatic.grid import choose_grid, grid_with_mask, leave_out_intra_site
+from firstlight_imaging.automatic.mask import DETECTION_THRESHOLD, crop_to_mask, find_source, noise_beside
+from firstlight_imaging.automatic.problem import ImagingProblem, hann_smooth, model_visibilities, whiten
+from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.data.visibilities import Visibilities, check_visibilities
 from firstlight_imaging.fitting.quality import (
     EXCESS,
     SOURCE_FLOOR,
@@ -52,7 +53,6 @@ from firstlight_imaging.fitting.quality import (
     short_baseline_amplitude,
     short_baseline_flux,
 )
-from firstlight_imaging.fitting.source_mask import DETECTION_THRESHOLD, crop_to_mask, find_source, noise_beside
 from firstlight_imaging.fourier.beams import Beam, convolve
 from firstlight_imaging.units import angular_unit
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from firstlight_imaging.automatic.auto_image import image
+from firstlight_imaging.automatic.diagnosis import diagnose, windows_that_disagree
 from firstlight_imaging.coordinates import GridCoords
-from firstlight_imaging.fitting.auto_image import image
-from firstlight_imaging.fitting.diagnosis import diagnose, windows_that_disagree
 from firstlight_imaging.gains import apply_gains, chi2_of_gains, solve_gains
 from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring

@@ -1,0 +1,16 @@
+"""An image of which nothing has to be chosen: `image`, behind ``firstlight image``.
+
+Its steps are the files, in this order:
+
+- `problem` puts visibilities and a grid into units of their noise, which all others compute with;
+- `grid` chooses which baselines the image is made of, how wide it is, and how fine;
+- `mask` finds the source, outside of which the image stays dark;
+- `bregman` fits the image, stops where the residuals are noise, and finds its errors;
+- `residuals` is what the image leaves of the data, and the quality of the image;
+- `diagnosis` says why residuals are larger than noise, if they are;
+- `auto_image` has `image` itself, which takes these steps, and `assess_model` for images of other programs.
+"""
+
+from firstlight_imaging._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -169,8 +169,7 @@ def _image_and_report(
         how["mask"] = read_mask(arguments.mask, vis.phase_centre)
     calibrated = None
     if arguments.self_calibrate:
-        amplitude = arguments.self_calibrate == "amplitude"
-        calibrated = self_calibrate(vis, amplitude=amplitude, every=arguments.every, **how)
+        calibrated = self_calibrate(vis, mode=arguments.self_calibrate, every=arguments.every, **how)
         vis = calibrated.vis
         notes.append(str(calibrated))
         print(calibrated, flush=True)

@@ -22,7 +22,7 @@ from firstlight_imaging.units import ARCSEC, angular_unit
 _SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
 _RANDOM_PHASES = 60.0  # degrees, rms over antennas
 _MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if noise does not limit it
-_MIN_CURED = {False: 0.25, True: 0.5}  # of chi² above 1, for gains to be to blame: where noise does not limit, and does
+_MIN_CURED, _MIN_CURED_OF_NOISE = 0.25, 0.5  # of chi² above 1, for gains to be to blame, also where noise limits
 _WIDE_PIXELS = 2048  # of the width of a map in which a source outside of the field is looked for
 _OUTSIDE = 2.0  # times the largest residual in the field: sidelobes of these are no brighter than they are
 ADVISED_PIXELS = 640  # of the width of a field that is advised: an image of it takes a minute or two on a CPU
@@ -89,11 +89,11 @@ def cause_in_field(left: Residuals) -> Cause | None:
             advice += ". Or the weights are too large (check_weights): the residuals look like noise"
         return Cause("uncalibrated", "not calibrated", f"{unexplained}; {because}. {advice}")
     with_phases = chi2_of_gains(vis, model_vis, parameters=left.parameters)
-    with_both = chi2_of_gains(vis, model_vis, amplitude=True, parameters=left.parameters)
+    with_both = chi2_of_gains(vis, model_vis, "amplitude", parameters=left.parameters)
     message = f"{reached}chi² is {chi2:.3g}. With other phases of the antennas it would be {with_phases:.3g}, "
     message += f"and with other amplitudes, too, {with_both:.3g} (allowing for the noise that gains fit): "
-    cured = chi2 - min(with_phases, with_both)
-    if cured < max(_MIN_CURED[left.is_noise] * (chi2 - 1), MAX_SIGMA / math.sqrt(count)):
+    cured, least = chi2 - min(with_phases, with_both), _MIN_CURED_OF_NOISE if left.is_noise else _MIN_CURED
+    if cured < max(least * (chi2 - 1), MAX_SIGMA / math.sqrt(count)):
         if looks_like_noise:
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
             return Cause("weights", calibration, message)
@@ -102,7 +102,7 @@ def cause_in_field(left: Residuals) -> Cause | None:
         return Cause("unexplained", artefacts, message) if matters else None
     if chi2 - with_phases > _PHASES_FIRST * cured:
         return Cause("gains", "limited by calibration", f"{message}{because}. Self-calibrate phases")
-    amplitudes = describe_gains(solve_gains(apply_gains(vis, phases), model_vis, amplitude=True), amplitude=True)
+    amplitudes = describe_gains(solve_gains(apply_gains(vis, phases), model_vis, mode="amplitude"), "amplitude")
     return Cause("gains", "limited by calibration", f"{message}{amplitudes}. Self-calibrate amplitudes")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -16,10 +16,10 @@ from firstlight_imaging.automatic.grid import leave_out_intra_site
 from firstlight_imaging.automatic.problem import model_visibilities
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.quality import SOURCE_FLOOR
-from firstlight_imaging.gains import Gains, apply_gains, describe_gains, solve_gains
+from firstlight_imaging.gains import Gains, Mode, apply_gains, check_mode, describe_gains, solve_gains
 from firstlight_imaging.selfcal.closures import closure_image
 
-_PHASE_ROUNDS, _AMPLITUDE_ROUNDS = 4, 3
+_ROUNDS: dict[Mode, int] = {"phase": 4, "amplitude": 3}
 _MAX_CLOSURE_ANTENNAS = 16  # of a VLBI array: more antennas than that make more closure quantities than can be fitted
 _WORSE = 1.02  # times as large is chi² with amplitudes that make an image worse
 _SETTLED = 0.02  # radians, or relative: gains that change no more have settled
@@ -67,7 +67,7 @@ class SelfCalibration:
         """Return a sentence or two."""
         lines = [f"self-calibration: {describe_gains(self.phases)}"]
         if self.amplitudes:
-            amplitudes = describe_gains(self.amplitudes, amplitude=True)
+            amplitudes = describe_gains(self.amplitudes, "amplitude")
             lines.append(f"self-calibration: {amplitudes}; they change the flux scale by {self.flux_scale - 1:+.1%}")
             if self.chi2 and self.chi2[-1] > _WORSE * self.chi2[0]:
                 rise = f"from {self.chi2[0]:.3g} to {self.chi2[-1]:.3g}"
@@ -80,14 +80,14 @@ class SelfCalibration:
 def self_calibrate(
     vis: Visibilities,
     *,
-    amplitude: bool = False,
+    mode: Mode = "phase",
     every: float | None = None,
     field: float | None = None,
     cell_size: float | None = None,
     mask: Callable[[Real, Real], Mask] | None = None,
     device: torch.device | str = "cpu",
 ) -> SelfCalibration:
-    """Return visibilities calibrated by their own image: first the antennas' phases, then amplitudes if asked for.
+    """Return visibilities calibrated by their own image: the antennas' phases, and then amplitudes if asked for.
 
     Where phases are so wrong that there is no image, the first one is made of closure quantities.
 
@@ -95,8 +95,9 @@ def self_calibrate(
     ----------
     vis
         What was observed, with its antennas and times.
-    amplitude
-        Whether amplitudes are calibrated, too. Their mean over antennas is kept, but the flux scale may move a little.
+    mode
+        ``"phase"``, or ``"amplitude"`` for amplitudes, too. Their mean over antennas is kept, but the flux scale may
+        move a little.
     every
         The least interval of solutions in seconds; by default as short as the signal allows.
     field, cell_size, mask, device
@@ -114,37 +115,39 @@ def self_calibrate(
     >>> bool(found.phases.phase_scatter[3] > 20)  # degrees
     True
     """
+    check_mode(mode)
     imaged, _ = leave_out_intra_site(vis)
-    tables: list[Gains] = []
-    rounds, chi2 = 0, list[float]()
-    for most in (_PHASE_ROUNDS, _AMPLITUDE_ROUNDS)[: 1 + amplitude]:
-        before, kept, chi2 = None, len(tables), []
-        for _ in range(most):
+    few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS
+    solved: dict[Mode, Gains] = {}
+    rounds, chi2, phased = 0, list[float](), vis
+    steps: tuple[Mode, ...] = ("phase", "amplitude") if mode == "amplitude" else ("phase",)
+    for step in steps:
+        before, chi2 = None, []
+        phased, seen = _apply_all(vis, solved), _apply_all(imaged, solved)
+        for _ in range(_ROUNDS[step]):
             found = image(
-                _apply_all(imaged, tables), field=field, cell_size=cell_size, mask=mask, draws=0, device=device
+                _apply_all(imaged, solved), field=field, cell_size=cell_size, mask=mask, draws=0, device=device
             )
             chi2.append(found.quality.chi2)
-            seen = _apply_all(imaged, tables[:kept])
             sky, coords = found.model, found.coords
             if found.quality.has_excess:  # what stands out of the artefacts is the source
                 sky = np.where(sky > SOURCE_FLOOR * sky.max(), sky, 0)
-            few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS
-            if not tables and few and found.quality.verdict == "not calibrated":
+            if not solved and few and found.quality.verdict == "not calibrated":
                 start = closure_image(imaged, field=field, device=device)
                 sky, coords = start.sky, start.coords
-            gains = solve_gains(seen, model_visibilities(sky, seen, coords), amplitude=bool(kept), every=every)
-            tables, rounds = [*tables[:kept], gains], rounds + 1
+            gains = solve_gains(seen, model_visibilities(sky, seen, coords), mode=step, every=every)
+            solved[step], rounds = gains, rounds + 1
             if before is not None and _change(before, gains) < _SETTLED:
                 break
             before = gains
-    phased, calibrated = _apply_all(vis, tables[:1]), _apply_all(vis, tables)
-    scale = _flux_scale(phased, calibrated) if amplitude else 1.0
-    return SelfCalibration(calibrated, tables[0], tables[1] if amplitude else None, rounds, scale, tuple(chi2))
+    calibrated, amplitudes = _apply_all(vis, solved), solved.get("amplitude")
+    scale = _flux_scale(phased, calibrated) if amplitudes else 1.0
+    return SelfCalibration(calibrated, solved["phase"], amplitudes, rounds, scale, tuple(chi2))
 
 
-def _apply_all(vis: Visibilities, tables: Sequence[Gains]) -> Visibilities:
+def _apply_all(vis: Visibilities, solved: Mapping[Mode, Gains]) -> Visibilities:
     """Return visibilities calibrated by one table of gains after the other."""
-    return reduce(apply_gains, tables, vis)
+    return reduce(apply_gains, solved.values(), vis)
 
 
 def _flux_scale(before: Visibilities, after: Visibilities) -> float:

@@ -16,6 +16,7 @@ from firstlight_imaging import __version__
 
 if TYPE_CHECKING:
     from firstlight_imaging import Visibilities
+    from firstlight_imaging.products.report import Products
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") -> int:
@@ -96,7 +97,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
 def image(arguments: argparse.Namespace) -> int:
     """Image visibilities: FITS files, a picture, and a report of how good the image is."""
     from firstlight_imaging.products.calibration_files import write_closure_image
-    from firstlight_imaging.products.report import whole_set
+    from firstlight_imaging.products.whole_set import whole_set
     from firstlight_imaging.selfcal import closure_image
 
     most = {"field": 4e5, "cell-size": 4e5, "frequency": 1e15, "dish": 1e4, "shortest": 1e12, "longest": 1e12}
@@ -118,13 +119,13 @@ def image(arguments: argparse.Namespace) -> int:
     with whole_set(arguments.out, name, overwrite=arguments.overwrite) as folder:
         vis, notes = _read(arguments)
         print("\n".join(notes), flush=True)
-        how = {"field": arguments.field, "device": _device()}
         if arguments.closures:
-            written = write_closure_image(closure_image(vis, **how), vis, folder, name, "\n".join([*notes, ""]))
+            closures = closure_image(vis, field=arguments.field, device=_device())
+            products = write_closure_image(closures, vis, folder, name, "\n".join([*notes, ""]))
         else:
-            written = _image_and_report(vis, notes, arguments, how, folder, name)
-        print(written[-1].read_text(encoding="utf-8").removeprefix("\n".join([*notes, ""])))
-    for path in written:
+            products = _image_and_write(vis, notes, arguments, folder, name)
+        print(f"{products.report}\n")
+    for path in products.paths:
         print(arguments.out / path.name)
     return 0
 
@@ -152,33 +153,34 @@ def _assess(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _image_and_report(
-    vis: Visibilities, notes: list[str], arguments: argparse.Namespace, how: dict[str, Any], folder: Path, name: str
-) -> list[Path]:
-    """Calibrate if asked for, image, and write all products, the report last; add to what there is to say."""
+def _image_and_write(
+    vis: Visibilities, notes: list[str], arguments: argparse.Namespace, folder: Path, name: str
+) -> Products:
+    """Calibrate if asked for, image, and write all products, the report last."""
     from firstlight_imaging import check_image_grid, image
     from firstlight_imaging.products.calibration_files import write_gains
     from firstlight_imaging.products.fits_images import read_mask
-    from firstlight_imaging.products.report import point_remark, write_products
+    from firstlight_imaging.products.point import point_remark
+    from firstlight_imaging.products.report import Products, write_products
     from firstlight_imaging.selfcal import self_calibrate
 
-    how["cell_size"] = arguments.cell_size
+    how: dict[str, Any] = {"field": arguments.field, "cell_size": arguments.cell_size, "device": _device()}
     if arguments.mask:
         if vis.phase_centre is None:
             raise ValueError("a --mask has a place on the sky, and the data have none: give --phase-centre, too")
         how["mask"] = read_mask(arguments.mask, vis.phase_centre)
-    calibrated = None
+    gains, parameters = [], 0.0
     if arguments.self_calibrate:
         calibrated = self_calibrate(vis, mode=arguments.self_calibrate, every=arguments.every, **how)
-        vis = calibrated.vis
-        notes.append(str(calibrated))
+        vis, parameters, notes = calibrated.vis, calibrated.parameters, [*notes, str(calibrated)]
+        gains = write_gains(calibrated, folder, name)
         print(calibrated, flush=True)
-    found = image(vis, parameters=calibrated.parameters if calibrated else 0.0, **how)
+    found = image(vis, parameters=parameters, **how)
     limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
-    limits += point_remark(found, vis)
-    head = "\n".join([*notes, *limits, ""])
-    written = write_products(found, vis, folder, name, dish=arguments.dish, robust=arguments.robust, head=head)
-    return [*(write_gains(calibrated, folder, name) if calibrated else []), *written]
+    remarks = [*limits, *point_remark(found, vis)]
+    head = "\n".join([*notes, *remarks, ""])
+    made = write_products(found, vis, folder, name, dish=arguments.dish, robust=arguments.robust, head=head)
+    return Products([*gains, *made.paths], "\n".join([*remarks, made.report]))
 
 
 def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
@@ -187,18 +189,13 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
 
     import numpy as np
 
-    from firstlight_imaging import check_weights, read_visibilities, scale_weights
-    from firstlight_imaging.data import flag, outlying_weights, select_baselines, select_channels
+    from firstlight_imaging.data import read_visibilities, select_baselines, select_channels, trusted
 
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
     windows = arguments.spw and _windows(arguments.spw)
     asked = {"field": of, "unit": arguments.unit, "column": arguments.column, "windows": windows}
     options = {key: value for key, value in asked.items() if value is not None}
-    try:
-        vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
-    except TypeError:  # of an option that a reader does not have
-        only_for = "--of, --spw and --column are for measurement sets, --unit for npz and text: leave it out"
-        raise ValueError(only_for) from None
+    vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
     every = vis.frequency
     notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
     if arguments.channels:
@@ -217,28 +214,8 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
         if not arguments.frequency:
             raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
         vis = replace(vis, frequency=np.full(len(vis.frequency), arguments.frequency))
-    weights = check_weights(vis)
-    if weights.outliers:
-        notes.append(f"WARNING (check_weights): left out, since {weights.outliers}")
-        vis = flag(vis, outlying_weights(vis))
-    if doubtful := [one.factor for one in weights.totals if one.doubtful]:
-        times = f"{min(doubtful) ** -0.5:.3g} times as far as their weights say"
-        notes.append(
-            f"WARNING (check_weights): the data scatter up to {times}. The sky may do that, so the weights are kept; "
-            "if it does not, they are too large and the errors too small"
-        )
-    if weights.wrong:
-        factors = " and ".join(sorted({f"{one.factor:.3g}" for one in weights.wrong}))
-        notes.append(
-            f"WARNING (check_weights): the weights were off, and are multiplied by {factors}, as the data scatter"
-        )
-        vis = scale_weights(vis, weights)
-    elif np.isnan(weights.worst):
-        unknown = "nothing tells whether the weights are right: no antennas and times, or too few"
-        notes.append(f"WARNING (check_weights): {unknown}")
-    elif not doubtful:
-        notes.append("check_weights: nothing is wrong with the weights, as far as the scatter of the data tells")
-    return vis, notes
+    vis, said = trusted(vis)
+    return vis, [*notes, *said]
 
 
 def _quantity(text: str, units: dict[str, float]) -> float:

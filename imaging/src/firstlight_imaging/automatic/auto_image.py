@@ -29,6 +29,7 @@ from firstlight_imaging.automatic.residuals import residuals_of
 from firstlight_imaging.automatic.verdict import judge
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities, check_visibilities
+from firstlight_imaging.data.weights import trusted
 from firstlight_imaging.fitting.quality import EXCESS, LIMITED, SOURCE_FLOOR, Fault, Quality, rms
 from firstlight_imaging.fourier.beams import Beam, convolve
 
@@ -65,7 +66,7 @@ class Image:
     quality
         Whether the residuals are noise, and the flux is what the shortest baselines see.
     choices
-        What was chosen, and why, a sentence each.
+        What was done to the weights, and what was chosen, and why, a sentence each.
 
     Examples
     --------
@@ -125,7 +126,8 @@ def image(
     Parameters
     ----------
     vis
-        What was observed. The weights must be right: see `check_weights`. Only those that are far too small are scaled.
+        What was observed. If its weights weren't checked before, they are now (`trusted`), and ``choices`` of the image
+        begin with what was wrong. Those that are far too small are scaled in any case.
     field
         The width of the image in arcsec; by default as wide as the source needs.
     cell_size
@@ -152,6 +154,7 @@ def image(
     (True, np.float64(1.0))
     """
     check_visibilities(vis)
+    vis, notes = trusted(vis)
     options = Options(field, cell_size, mask, device, parameters)
     attempt, scale = _attempt_with_scaled_weights(vis, options)
     if field is None and mask is None and _WIDER * attempt.coords.npix <= ADVISED_PIXELS:
@@ -172,7 +175,7 @@ def image(
         beam=attempt.problem.beam,
         noise=attempt.problem.vis.noise * unit,
         quality=quality,
-        choices=(*([f"the weights are multiplied by {scaled}"] if scale != 1 else []), *attempt.choices()),
+        choices=(*notes, *([f"the weights are multiplied by {scaled}"] if scale != 1 else []), *attempt.choices()),
     )
 
 
@@ -211,7 +214,7 @@ def assess_model(
     Parameters
     ----------
     vis
-        What was observed, with right weights.
+        What was observed, with right weights (`trusted`).
     sky, coords
         (npix, npix) in sky order, in Jy/arcsec²: the model, not convolved with a beam; and its grid.
     parameters, device

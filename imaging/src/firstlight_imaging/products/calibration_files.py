@@ -14,6 +14,7 @@ from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.gains import Gains
 from firstlight_imaging.products.fits_images import write_image
 from firstlight_imaging.products.plots import plot_image
+from firstlight_imaging.products.report import Products
 from firstlight_imaging.selfcal.closures import ClosureImage
 from firstlight_imaging.selfcal.self_calibration import SelfCalibration
 from firstlight_imaging.units import angular_unit
@@ -64,7 +65,7 @@ def _figure(tables: Mapping[str, Gains]) -> Figure:
     return figure
 
 
-def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, name: str, head: str = "") -> list[Path]:
+def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, name: str, head: str = "") -> Products:
     """Write an image of closure quantities to a FITS file, with a picture and a report; it has no place on the sky."""
     written = [folder / f"{name}.{suffix}" for suffix in ("image.fits", "png", "txt")]
     write_image(
@@ -86,4 +87,4 @@ def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, na
     figure.suptitle(vis.title)
     figure.savefig(written[1], dpi=150)
     written[2].write_text(f"{head}{found}\n", encoding="utf-8")
-    return written
+    return Products(written, str(found))

@@ -15,6 +15,7 @@ from firstlight_imaging.automatic.auto_image import image
 from firstlight_imaging.automatic.grid import leave_out_intra_site
 from firstlight_imaging.automatic.problem import model_visibilities
 from firstlight_imaging.data.visibilities import Visibilities
+from firstlight_imaging.data.weights import trusted
 from firstlight_imaging.fitting.quality import SOURCE_FLOOR
 from firstlight_imaging.gains import Gains, Mode, apply_gains, check_mode, describe_gains, solve_gains
 from firstlight_imaging.selfcal.closures import closure_image
@@ -41,6 +42,8 @@ class SelfCalibration:
         By how much the amplitudes scale the data, the root of the change of their power; 1 without them.
     chi2
         The reduced chi² of each image that the last gains were solved with: that of the first one is without them.
+    notes
+        What was done to the weights before (`trusted`).
 
     Examples
     --------
@@ -57,6 +60,7 @@ class SelfCalibration:
     rounds: int
     flux_scale: float = 1.0
     chi2: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> float:
@@ -65,7 +69,7 @@ class SelfCalibration:
 
     def __str__(self) -> str:
         """Return a sentence or two."""
-        lines = [f"self-calibration: {describe_gains(self.phases)}"]
+        lines = [*self.notes, f"self-calibration: {describe_gains(self.phases)}"]
         if self.amplitudes:
             amplitudes = describe_gains(self.amplitudes, "amplitude")
             lines.append(f"self-calibration: {amplitudes}; they change the flux scale by {self.flux_scale - 1:+.1%}")
@@ -94,7 +98,7 @@ def self_calibrate(
     Parameters
     ----------
     vis
-        What was observed, with its antennas and times.
+        What was observed, with its antennas and times. Weights that weren't checked before are now, as by `image`.
     mode
         ``"phase"``, or ``"amplitude"`` for amplitudes, too. Their mean over antennas is kept, but the flux scale may
         move a little.
@@ -116,6 +120,7 @@ def self_calibrate(
     True
     """
     check_mode(mode)
+    vis, notes = trusted(vis)
     imaged, _ = leave_out_intra_site(vis)
     few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS
     solved: dict[Mode, Gains] = {}
@@ -142,7 +147,7 @@ def self_calibrate(
             before = gains
     calibrated, amplitudes = _apply_all(vis, solved), solved.get("amplitude")
     scale = _flux_scale(phased, calibrated) if amplitudes else 1.0
-    return SelfCalibration(calibrated, solved["phase"], amplitudes, rounds, scale, tuple(chi2))
+    return SelfCalibration(calibrated, solved["phase"], amplitudes, rounds, scale, tuple(chi2), notes)
 
 
 def _apply_all(vis: Visibilities, solved: Mapping[Mode, Gains]) -> Visibilities:

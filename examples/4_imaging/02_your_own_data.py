@@ -71,13 +71,13 @@ def simulated(degrees=15):
 
 folder = tempfile.TemporaryDirectory()  # removed at the end
 try:
-    import casacore.tables
+    import arcae
 
     # To have the whole set: git clone https://github.com/miguelcarcamov/gpuvmem
     hd142, name = hd142527.download(Path(folder.name)), "HD 142527"
 except (ImportError, OSError):
     hd142, name = None, "a simulated disk"
-    print("No network or no casacore: what follows is simulated, and not HD 142527.")
+    print("No network or no arcae: what follows is simulated, and not HD 142527.")
 
 # %%
 
@@ -303,7 +303,7 @@ say(mended.quality)
 # folded: How to read one of the two polarizations
 
 if hd142:
-    with casacore.tables.table(str(hd142), ack=False) as rows:
+    with arcae.table(str(hd142)) as rows:
         flags = rows.getcol("FLAG")
 
 
@@ -311,7 +311,7 @@ def only(hand):
     """Read the set with the other polarization flagged."""
     others = flags.copy()
     others[..., 1 - hand] = True
-    with casacore.tables.table(str(hd142), readonly=False, ack=False) as rows:
+    with arcae.table(str(hd142), readonly=False) as rows:
         rows.putcol("FLAG", others)
     vis = read_visibilities(hd142, windows=[0])
     return scale_weights(vis, check_weights(vis))

@@ -70,7 +70,7 @@ if m87_file:
 # Whatever you guessed, it's worse: ``image`` refuses to give a flux at all. The file
 # isn't damaged, and there isn't too much noise. But the best image that it can find has
 # a reduced :math:`\chi^2` of more than 7, where 1 would be a good fit, and a residual
-# reaches 80 times the noise. The verdict is *not calibrated*. What does that mean?
+# reaches more than 80 times the noise. The verdict is *not calibrated*. What does that mean?
 #
 # Each :term:`visibility` is measured by two telescopes, which both write down the same
 # wave. But each telescope has a clock of its own, and the clocks don't agree. Besides,

@@ -263,8 +263,9 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 #
 # All three decisions lean on one number, the noise that the weights promise. If your
 # weights are four times too large, everything seems to be twice as far above the noise:
-# the mask takes in artefacts, and no fit ever gets down to 1 σ. So check the weights
-# first (``check_weights``; the command does it for you).
+# the mask takes in artefacts, and no fit ever gets down to 1 σ. So ``image`` first holds
+# the weights of a file against the scatter of the data, with ``check_weights``, and its
+# report says what was wrong with them.
 #
 # A bad calibration has the same effect, since it puts blobs beside the source that
 # aren't noise. ``image`` notices, because the residuals *beside* the source are too

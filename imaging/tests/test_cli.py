@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from astropy.io import fits
 
-from firstlight_imaging import GridCoords, Visibilities, write_image
+from firstlight_imaging import GridCoords, Visibilities, image, read_visibilities, write_image
 from firstlight_imaging.cli import main
 from firstlight_imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring
@@ -239,6 +239,22 @@ def test_weights_that_the_sky_may_excuse_are_told(tmp_path, capsys, monkeypatch)
     given = fitted(monkeypatch, str(tmp_path / "my.npz"), "--out", str(tmp_path))
     assert "weights" in capsys.readouterr().out
     assert (given.weight == vis.weight).all()
+
+
+def test_image_fits_what_the_command_fits(npz, monkeypatch):
+    commands = fitted(monkeypatch, str(npz), "--out", str(npz.parent / "out"))
+    given = []
+
+    def stop(vis, _):
+        given.append(vis)
+        raise ValueError
+
+    monkeypatch.setattr("firstlight_imaging.automatic.auto_image.attempt_image", stop)
+    for vis in (read_visibilities(npz), commands):
+        with pytest.raises(ValueError, match=r"^$"):
+            image(vis)
+    assert all((vis.weight == commands.weight).all() for vis in given)
+    assert not (commands.weight == read_visibilities(npz).weight).any()
 
 
 def test_a_weight_that_sticks_out_is_left_out(arrays, tmp_path, capsys, monkeypatch):

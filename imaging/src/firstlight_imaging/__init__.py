@@ -5,8 +5,8 @@
 antennas, and `selfcal` does both in turn. `simulate` makes data of known skies, `products` writes what is found.
 """
 
-from firstlight_imaging._lazy import attach
+import lazy_loader
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

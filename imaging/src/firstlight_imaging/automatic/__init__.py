@@ -14,6 +14,6 @@ Its steps are the files, in this order:
   programs.
 """
 
-from firstlight_imaging._lazy import attach
+import lazy_loader
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -12,6 +12,6 @@ The path of a fit through the files:
 - `cross_validation` splits the data into folds, to choose λ by prediction.
 """
 
-from firstlight_imaging._lazy import attach
+import lazy_loader
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -38,41 +38,30 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     1
     """
     parser = argparse.ArgumentParser(prog=prog, description=(image.__doc__ or "").partition("\n")[0])
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
-    parser.add_argument("data", type=Path, nargs="+", help="UVFITS, npz, measurement set or text; several: its windows")
-    parser.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to write (default: here)")
-    parser.add_argument("--overwrite", action="store_true", help="replace what was written before")
-    parser.add_argument(
-        "--field",
-        type=_angle,
-        metavar="ANGLE",
-        help="the width of the image, such as 13mas or 4arcsec (default: by the source)",
-    )
-    parser.add_argument(
-        "--cell-size", type=_angle, metavar="ANGLE", help="the width of a pixel, such as 10mas (default: by the data)"
-    )
-    parser.add_argument("--mask", type=Path, metavar="FITS", help="where emission is allowed (default: it is found)")
-    parser.add_argument("--assess", type=Path, metavar="FITS", help="make no image: report on this model, of tclean's")
-    parser.add_argument("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
-    parser.add_argument("--frequency", type=float, metavar="HZ", help="where the data do not say it")
-    parser.add_argument("--of", metavar="FIELD", help="of a measurement set: its name or number")
-    parser.add_argument("--channels", metavar="N or FROM:TO", help="only these, from 0: 4, or 3:6 for 3, 4 and 5")
-    parser.add_argument("--spw", metavar="N,…", help="of a measurement set: only these spectral windows, from 0")
-    parser.add_argument("--column", help="of a measurement set: its data (default: CORRECTED_DATA, else DATA)")
-    parser.add_argument("--shortest", type=float, metavar="LAMBDA", help="only baselines from so many wavelengths")
-    parser.add_argument("--longest", type=float, metavar="LAMBDA", help="and up to so many")
-    parser.add_argument("--unit", choices=["lambda", "kilolambda", "metres"], help="of baselines in npz or text")
-    parser.add_argument(
-        "--self-calibrate",
-        nargs="?",
-        const="phase",
-        choices=["phase", "amplitude"],
-        help="calibrate the antennas by the image itself: phases (default), or then amplitudes, too",
-    )
-    parser.add_argument("--closures", action="store_true", help="fit closure quantities, which no gain can spoil")
-    parser.add_argument("--every", type=_seconds, metavar="TIME", help="the least interval of its gains, such as 60s")
-    parser.add_argument("--robust", type=float, default=0.5, help="of maps in Jy/beam, from -2 to 2 (default: 0.5)")
-    parser.add_argument("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
+    add = parser.add_argument
+    add("--version", action="version", version=f"%(prog)s {__version__}")
+    add("data", type=Path, nargs="+", help="UVFITS, npz, measurement set or text; several: its windows")
+    add("--out", type=Path, default=Path(), metavar="DIR", help="where to write (default: here)")
+    add("--overwrite", action="store_true", help="replace what was written before")
+    add("--field", type=_angle, metavar="ANGLE", help="the width of the image: 13mas, 4arcsec (default: by the source)")
+    add("--cell-size", type=_angle, metavar="ANGLE", help="the width of a pixel, such as 10mas (default: by the data)")
+    add("--mask", type=Path, metavar="FITS", help="where emission is allowed (default: it is found)")
+    add("--assess", type=Path, metavar="FITS", help="make no image: report on this model, of tclean's")
+    add("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
+    add("--frequency", type=float, metavar="HZ", help="where the data do not say it")
+    add("--of", metavar="FIELD", help="of a measurement set: its name or number")
+    add("--channels", metavar="N or FROM:TO", help="only these, from 0: 4, or 3:6 for 3, 4 and 5")
+    add("--spw", metavar="N,…", help="of a measurement set: only these spectral windows, from 0")
+    add("--column", help="of a measurement set: its data (default: CORRECTED_DATA, else DATA)")
+    add("--shortest", type=float, metavar="LAMBDA", help="only baselines from so many wavelengths")
+    add("--longest", type=float, metavar="LAMBDA", help="and up to so many")
+    add("--unit", choices=["lambda", "kilolambda", "metres"], help="of baselines in npz or text")
+    by_itself = "calibrate the antennas by the image itself: phases (default), or then amplitudes, too"
+    add("--self-calibrate", nargs="?", const="phase", choices=["phase", "amplitude"], help=by_itself)
+    add("--closures", action="store_true", help="fit closure quantities, which no gain can spoil")
+    add("--every", type=_seconds, metavar="TIME", help="the least interval of its gains, such as 60s")
+    add("--robust", type=float, default=0.5, help="of maps in Jy/beam, from -2 to 2 (default: 0.5)")
+    add("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 
     words = sys.argv[1:] if argv is None else list(argv)
     for i in range(len(words) - 1, 0, -1):  # argparse takes -1e9 and -5,3 for options

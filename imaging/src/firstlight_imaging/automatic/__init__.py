@@ -6,9 +6,8 @@ Its steps are the files, in this order:
 - `grid` chooses which baselines the image is made of, how wide it is, and how fine;
 - `mask` finds the source, outside of which the image stays dark;
 - `bregman` fits the image, stops where the residuals are noise, and finds its errors;
-- `residuals` is what the image leaves of the data;
+- `residuals` is what the image leaves of the data, and the quality of an image that leaves so much;
 - `diagnosis` says why that is more than noise, if it is;
-- `verdict` judges the image by all of that;
 - `attempt` takes these steps on one grid;
 - `auto_image` has `image` itself, which makes as many attempts as it needs, and `assess_model` for images of other
   programs.

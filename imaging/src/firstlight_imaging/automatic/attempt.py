@@ -19,12 +19,11 @@ from firstlight_imaging.automatic.bregman import (
     fraction_of_last_iteration,
     interpolate,
 )
-from firstlight_imaging.automatic.diagnosis import Cause, diagnose
+from firstlight_imaging.automatic.diagnosis import diagnose
 from firstlight_imaging.automatic.grid import Options, choose_grid, leave_out_intra_site
 from firstlight_imaging.automatic.mask import crop_to_mask, mask_of
 from firstlight_imaging.automatic.problem import FieldProblem, ImagingProblem, hann_smooth
-from firstlight_imaging.automatic.residuals import Residuals, residuals_of
-from firstlight_imaging.automatic.verdict import judge
+from firstlight_imaging.automatic.residuals import Cause, Residuals, judge, residuals_of
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.quality import Quality

@@ -25,8 +25,7 @@ from firstlight_imaging.automatic.attempt import Attempt, attempt_image
 from firstlight_imaging.automatic.diagnosis import ADVISED_PIXELS, diagnose
 from firstlight_imaging.automatic.grid import Options, leave_out_intra_site
 from firstlight_imaging.automatic.problem import FieldProblem
-from firstlight_imaging.automatic.residuals import residuals_of
-from firstlight_imaging.automatic.verdict import judge
+from firstlight_imaging.automatic.residuals import judge, residuals_of
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities, check_visibilities
 from firstlight_imaging.data.weights import trusted

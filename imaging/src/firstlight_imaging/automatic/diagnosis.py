@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from firstlight_imaging._types import Complex
 from firstlight_imaging.automatic.bregman import MAX_RESIDUAL
-from firstlight_imaging.automatic.residuals import Residuals
+from firstlight_imaging.automatic.residuals import Cause, Residuals
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.fitting.quality import LIMITED, MAX_SIGMA, Fault, ImageVerdict, rms
+from firstlight_imaging.fitting.quality import MAX_SIGMA, ImageVerdict, rms
 from firstlight_imaging.fourier.dirty import DirtyImager
 from firstlight_imaging.fourier.limits import CELLS_PER_FRINGE
 from firstlight_imaging.gains import apply_gains, chi2_of_gains, describe_gains, solve_gains
@@ -29,28 +27,6 @@ ADVISED_PIXELS = 640  # of the width of a field that is advised: an image of it 
 _STEP, _SLOPE = 0.05, 4.0  # how far windows' fluxes may be apart, and the steepest spectral index
 _MAX_NAMED = 3  # windows
 _PHASES_FIRST = 0.5  # of what phases and amplitudes cure: more than that, and phases are to be calibrated
-
-
-Kind = Literal["gains", "weights", "unexplained", "unknown", "outside", "uncalibrated"]
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Why residuals are larger than noise: a kind of cause, the verdict on the image, and a text for people."""
-
-    kind: Kind
-    verdict: ImageVerdict
-    text: str
-
-    @property
-    def limits(self) -> bool:
-        """Whether it limits the image, so that noise tells nothing of its errors."""
-        return self.kind == "outside" or self.verdict in LIMITED
-
-    @property
-    def fault(self) -> Fault:
-        """The fault that it is of an image."""
-        return Fault(self.verdict, self.text)
 
 
 def diagnose(left: Residuals) -> Cause | None:

@@ -12,12 +12,7 @@ from scipy.ndimage import binary_propagation
 from torch.nn.functional import max_pool2d
 
 from firstlight_imaging._types import Mask, Real
-from firstlight_imaging.automatic.problem import (
-    FieldProblem,
-    hann_smooth,
-    model_visibilities,
-    softplus_pixels,
-)
+from firstlight_imaging.automatic.problem import FieldProblem, hann_smooth, model_visibilities, softplus_pixels
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.fitting.quality import MAX_MAP_NOISE, map_noise
 from firstlight_imaging.fourier.beams import convolve

@@ -1,8 +1,10 @@
-"""What a model leaves of the data: a map of it, its chi², and whether it is noise."""
+"""What an image leaves of the data, and the quality of one that leaves so much for such a cause."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,10 +13,29 @@ from firstlight_imaging._types import Complex, Mask, Real
 from firstlight_imaging.automatic.problem import FieldProblem, model_visibilities
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.fitting.quality import MAX_MAP_NOISE, map_noise, rms
+from firstlight_imaging.fitting.quality import (
+    LIMITED,
+    MAX_MAP_NOISE,
+    SOURCE_FLOOR,
+    Fault,
+    ImageVerdict,
+    Measured,
+    Quality,
+    assess,
+    map_noise,
+    rms,
+    short_baseline_amplitude,
+    short_baseline_flux,
+)
 from firstlight_imaging.fourier.beams import convolve
 
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
+_ADVICE = (
+    "look where they are in the residual map. A source outside the mask needs a wider field, or a mask of yours; one "
+    "between pixels, a smaller cell"
+)
+
+Kind = Literal["gains", "weights", "unexplained", "unknown", "outside", "uncalibrated"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,3 +91,45 @@ def residuals_of(problem: FieldProblem, model: Real, source: Mask, parameters: f
         is_noise=noise <= MAX_MAP_NOISE and float(np.abs(residual).max()) <= _MAX_ARTEFACT,
         parameters=parameters,
     )
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why residuals are larger than noise: a kind of cause, the verdict on the image, and a text for people."""
+
+    kind: Kind
+    verdict: ImageVerdict
+    text: str
+
+    @property
+    def limits(self) -> bool:
+        """Whether it limits the image, so that noise tells nothing of its errors."""
+        return self.kind == "outside" or self.verdict in LIMITED
+
+    @property
+    def fault(self) -> Fault:
+        """The fault that it is of an image."""
+        return Fault(self.verdict, self.text)
+
+
+def judge(problem: FieldProblem, model: Real, sky: Real, source: Mask, left: Residuals, cause: Cause | None) -> Quality:
+    """Return the quality of an image, in Jy/arcsec², whose whitened model leaves such residuals."""
+    limited, coords, unit = cause is not None and cause.limits, problem.coords, problem.unit
+    bright = source & (sky > unit)
+    # Faint emission all over a field can add up to any flux that the shortest baselines do not see.
+    shape = np.where(model > SOURCE_FLOOR * model.max(), model, 0)
+    fitted = short_baseline_amplitude if limited else short_baseline_flux
+    short_flux, short_error = fitted(shape, problem.likelihood, 0)
+    measured = Measured(
+        chi2=left.chi2,
+        count=len(problem.vis.u),
+        inside=rms(left.map[bright]),
+        outside=rms(left.map[~source]),
+        largest=left.largest,
+        flux=float(sky.sum()) * coords.cell_size**2,
+        short_flux=unit * short_flux,
+        short_error=unit * short_error,
+        beams=bright.sum() * coords.cell_size**2 / problem.beam.area,
+        dynamic_range=left.dynamic_range if limited else math.nan,
+    )
+    return assess(measured, cause=cause.fault if cause else None, advice=_ADVICE)

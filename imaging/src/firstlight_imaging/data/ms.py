@@ -133,10 +133,8 @@ def _cell(table: Any, column: str, row: int) -> Any:
 
 def _rows(whole: Any, field: int, ddid: int) -> Any:
     """Return the rows of a field in one description of data, between two antennas."""
-    from arcae.lib.arrow_tables import Table
-
     where = f"FIELD_ID=={field} && DATA_DESC_ID=={ddid} && ANTENNA1!=ANTENNA2"
-    return Table.from_taql(f"SELECT FROM $1 WHERE {where}", whole)
+    return whole.from_taql(f"SELECT FROM $1 WHERE {where}", whole)
 
 
 def _select_windows(path: Path, field: Field, column: str | None, windows: Windows) -> tuple[int, list[_Window]]:

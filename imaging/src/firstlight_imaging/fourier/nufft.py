@@ -33,13 +33,7 @@ Array = Tensor | np.ndarray[Any, Any]
 
 
 def visibilities(
-    sky: Tensor,
-    u: Array,
-    v: Array,
-    cell_size: float,
-    *,
-    eps: float | None = None,
-    chunk: int = CHUNK,
+    sky: Tensor, u: Array, v: Array, cell_size: float, *, eps: float | None = None, chunk: int = CHUNK
 ) -> Tensor:
     """Return what an interferometer sees of a sky (a transform of type 2).
 
@@ -82,14 +76,7 @@ def visibilities(
 
 
 def adjoint(
-    vis: Tensor,
-    u: Array,
-    v: Array,
-    cell_size: float,
-    npix: int,
-    *,
-    eps: float | None = None,
-    chunk: int = CHUNK,
+    vis: Tensor, u: Array, v: Array, cell_size: float, npix: int, *, eps: float | None = None, chunk: int = CHUNK
 ) -> Tensor:
     """Return the sum of visibilities at each pixel of the sky (a transform of type 1): the adjoint of `visibilities`.
 

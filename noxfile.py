@@ -90,6 +90,7 @@ def links(session: nox.Session) -> None:
 @nox.session
 def browser(session: nox.Session) -> None:
     """Drive the built site in Chromium (after docs)."""
+    run(session, "python", "tools/checkers.py", "axe-core", "vnu-jar")
     run(session, "python", "-m", "pytest", "tests/browser", "-n", "auto", *session.posargs)
 
 

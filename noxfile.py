@@ -67,17 +67,19 @@ def rehearse(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style (ruff), spelling (codespell), and size (CONTRIBUTING.md has the limits)."""
+    """Check style (ruff, and Biome for what browsers get), spelling (codespell), size (see CONTRIBUTING.md)."""
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "codespell")
     run(session, "python", "tools/code_lines.py")
+    run(session, "python", "tools/checkers.py", "@biomejs/biome", "--", "biome", "ci", "--error-on-warnings")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check types (mypy, strict)."""
+    """Check types (mypy, strict; TypeScript for what runs on the reader's GPU)."""
     run(session, "mypy")
+    run(session, "python", "tools/checkers.py", "typescript", "--", "tsc", "--project", "docs/web/gpu/jsconfig.json")
 
 
 @nox.session

@@ -21,7 +21,7 @@ from sphinx.util.docutils import SphinxRole
 import firstlight
 import gpu_doctor
 from _ext.notebooks import in_words, to_pages
-from _ext.prose import benches_in
+from _ext.prose import example_by_bench
 from _ext.records import judge_records, project_root, relative_root
 from firstlight.lessons.puzzles.attempts import worksheet
 from firstlight.records.runner import SAVING
@@ -200,7 +200,7 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
     notebook, here = (ROOT / RECORD).read_text(encoding="utf-8"), app.config.html_context.get("repository", "")
     (folder / RECORD).write_text(notebook.replace(r"RY = \"\"", rf"RY = \"{here}\""), encoding="utf-8")
     titles = {page: title.astext() for page, title in app.env.titles.items()}
-    benches, find = benches_in(root), cache(lambda example, bench: judge_records(root, example, bench)[0])
+    examples, records = example_by_bench(root), cache(lambda example, bench: judge_records(root, example, bench)[0])
     with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
         for wheel in (WHEEL, DOCTOR):
             archive.write(folder / wheel, wheel)
@@ -214,7 +214,7 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
                 (folder / f"{name}.py").write_text(runnable(source, "./"), encoding="utf-8")
                 archive.writestr(f"{name}.py", runnable(source, "../"))
                 link = to_pages(name, titles, app.config.html_baseurl)
-                cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), benches, find, link)
+                cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), examples, records, link)
                 there = f"{app.config.html_baseurl}downloads/" if app.config.html_baseurl else "./"
                 (folder / f"{name}.ipynb").write_text(installing(cells, there), encoding="utf-8")
                 archive.writestr(f"{name}.ipynb", installing(cells, "../"))

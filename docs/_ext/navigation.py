@@ -93,12 +93,12 @@ def recorded(env: BuildEnvironment, name: str) -> str:
     found = records_of(env, name)
     if not found:
         return "no machine on record"
-    record, state, _ = found[0]
+    record = found[0].record
     text = f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}"
     text = re.sub(r"[`<\\]", r"\\\g<0>", text)
-    more = len({record.machine for record, _, _ in found}) - 1
+    more = len({judged.record.machine for judged in found}) - 1
     text = f"recorded on `{text} <{relative_root(env)}machines.html#{record.machine}>`__"
-    return text + " with older code" * (state == "stale") + f", and on {more} more" * bool(more)
+    return text + " with older code" * (found[0].state == "stale") + f", and on {more} more" * bool(more)
 
 
 def finding(env: BuildEnvironment, name: str) -> str:
@@ -171,7 +171,7 @@ class Finding(SphinxDirective):
         source = (project_root(self.env) / "examples" / f"{name}.py").read_text(encoding="utf-8")
         code = [block.text for block in split(source) if block.kind == "code"]
         keys = [key for text, key in zip(code, block_keys(source), strict=True) if MEASURED in text.splitlines()]
-        records = [record for record, _, _ in records_of(self.env, name)]
+        records = [judged.record for judged in records_of(self.env, name)]
         if keys and (html := recorded_figure(records, keys[0])):
             return [nodes.raw("", html, format="html")]
         figure = finding(self.env, name)  # as sphinx-gallery wrote it, in reStructuredText

@@ -160,7 +160,7 @@ def record(arguments: argparse.Namespace) -> int:
     from firstlight.records import recorder as recording
 
     if arguments.to == "":
-        raise ValueError("the file to write is missing: name it behind --record or --to, such as mine.json")
+        raise ValueError("the file to write is missing: name it behind --to, such as mine.json")
     scripts = recording.scripts_named(arguments.examples)
     if arguments.to is None:
         return recording.record_all(scripts, arguments.out)

@@ -21,7 +21,7 @@ from firstlight.timing.result import Timing
 
 
 def timed(device: FakeDevice, seconds, **kwargs) -> Timing:
-    with mock.patch.object(measurement, "Device", lambda _: device):
+    with mock.patch.object(measurement, "Device", return_value=device):
         return measure(device.call(seconds), **kwargs)
 
 

@@ -137,19 +137,24 @@ def devices(_: argparse.Namespace) -> int:
     """Describe each device of this machine, and mark the one that best_device() picks."""
     from firstlight.devices import VARIABLE, all_devices, best_device, card
 
+    best: object = None
     try:
         best = best_device()
-        cards = {device: card(device).rows() for device in all_devices()}
+        cards = {str(device): card(device).rows() for device in all_devices()}
     except ValueError:
         raise
-    except Exception as error:  # a broken PyTorch, or a broken driver
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"PyTorch does not work here ({first:.200}). This finds out why: firstlight doctor") from None
+    except Exception as error:  # no PyTorch, a broken one, or a broken driver
+        if not isinstance(error, ModuleNotFoundError) or error.name != "torch":
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            words = f"PyTorch does not work here ({first:.200}). This finds out why: firstlight doctor"
+            raise ValueError(words) from None
+        print(f"{error}\n")
+        cards = {"cpu": card("cpu").rows()}
     if wanted := os.environ.get(VARIABLE, "").strip():
         print(f"{VARIABLE}={wanted} chooses the device.\n")
     width = max(len(label) for rows in cards.values() for label, _ in rows)
     for device, rows in cards.items():
-        print(f"{device} (best_device() picks this one)" if device == best else device)
+        print(f"{device} (best_device() picks this one)" if device == str(best) else device)
         for label, value in rows:
             print(f"  {label:{width}}  {value}")
     return 0

@@ -57,7 +57,7 @@ the head of the script says what it needs:
 
 The first time, uv fetches PyTorch: about 3 GB on Linux and Windows, since it brings CUDA along. If you have no NVIDIA
 GPU, or no uv, :doc:`/install` has a smaller download, and the PyTorch that fits your GPU. Where no window can open, as
-on a server, the script saves its figures and says where.{{tried}}
+on a server, the script saves its figures and says where.{{tried}}{{recorded}}
 
 The first cell of the notebook installs the same where the package is missing, {{where}}. {{colab}}
 """
@@ -72,6 +72,14 @@ it in a second or two, without the rest of the page:
 .. code-block:: bash
 
    uv run {given} firstlight try {script}
+"""
+RECORDED = """
+
+To see your machine in the tables of this page, record what the script measures there, and choose the file below a table:
+
+.. code-block:: bash
+
+   uv run {given} firstlight record {script} --to mine.json
 """
 COLAB = "You can `open the notebook in Google Colab <{}>`__, where *Runtime*, *Change runtime type* gives it a GPU."
 UPLOAD = (
@@ -177,6 +185,7 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
         name=name,
         script=script,
         tried=TRY.format(given=given, script=script) if "\nprint(check(" in content else "",
+        recorded=RECORDED.format(given=given, script=script) if "Bench(" in content else "",
         gaps=GAPS if name == PUZZLES else "",
         doctor=f"\n- :offered:`{DOCTOR}`, the package ``gpu_doctor``;" if "gpu_doctor" in needed else "",
         where="from this site" if app.config.html_baseurl else "from the file beside it",

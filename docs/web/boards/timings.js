@@ -49,7 +49,7 @@
     return `Added ${machine} with ${rows.length} rows.`;
   }
 
-  const status = element("p", { className: "fl-status", role: "status" }), command = `python ${page}.py --record mine.json`;
+  const status = element("p", { className: "fl-status", role: "status" }), command = `firstlight record ${page}.py --to mine.json`;
   const chosen = element("input", { type: "file", accept: ".json,application/json" });
   chosen.addEventListener("change", async () => {
     const text = await chosen.files[0]?.text();

@@ -29,8 +29,6 @@ TIMED = ("imaging", "kernels")  # what pages time of the package: when it change
 MAX_AGE = timedelta(days=365)
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
 
-#: Nothing has changed; something around the timed code has; an experiment is missing; the timed code has changed; the
-#: example is gone.
 State = Literal["fresh", "drifted", "partial", "stale", "orphan"]
 
 
@@ -93,6 +91,9 @@ class Record:
 @dataclass(frozen=True)
 class Judged:
     """A record, whether it holds for the code of today, and what speaks against it.
+
+    It is ``fresh``, ``drifted`` (something around the timed code changed), ``stale`` (that code itself did), ``partial``
+    (an experiment is missing) or ``orphan`` (the example is gone).
 
     Examples
     --------

@@ -13,7 +13,7 @@ nox.options.default_venv_backend = "none"
 nox.options.sessions = ["docs", "tests"]
 
 PYTHON = os.environ.get("PYTHON", sys.executable)
-SPHINX = ("-W", "-n", "--keep-going", "docs")
+SPHINX = ("-c", ".", "-W", "-n", "--keep-going", "docs")
 
 
 def run(session: nox.Session, *command: str) -> None:
@@ -41,9 +41,8 @@ def docs_live(session: nox.Session) -> None:
     """Build the site, serve it, and rebuild and reload it at every save."""
     made = (r".*/docs/tutorials/.*", r".*/build/.*", r".*\.(new|pyc)$", r".*/__pycache__/.*")
     ignored = [part for pattern in made for part in ("--re-ignore", pattern)]
-    watched = [
-        part for folder in ("src", "examples", "records") for part in ("--watch", folder) if Path(folder).exists()
-    ]
+    folders = ("conf.py", "src", *(str(source) for source in Path().glob("*/src")), "examples", "records")
+    watched = [part for folder in folders for part in ("--watch", folder)]
     run(session, "sphinx-autobuild", *watched, *ignored, *SPHINX, "build/html", *session.posargs)
 
 
@@ -84,7 +83,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def links(session: nox.Session) -> None:
     """Check that the pages' links to other sites still lead somewhere (needs the network)."""
-    run(session, "sphinx-build", "-b", "linkcheck", "-Dplot_gallery=0", "-Dnb_execution_mode=off",
+    run(session, "sphinx-build", "-c", ".", "-b", "linkcheck", "-Dplot_gallery=0", "-Dnb_execution_mode=off",
         "docs", "build/links", *session.posargs)  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import pytest
 from sphinx_here import sphinx_build
 
 ROOT = Path(__file__).resolve().parents[1]
-READ = ("docs", "examples", "records", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "LICENSE")
+READ = ("conf.py", "docs", "examples", "records", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "LICENSE")
 SERVICES = ("GITHUB_REPOSITORY", "READTHEDOCS_GIT_CLONE_URL", "READTHEDOCS_CANONICAL_URL")
 CLOSED = "http://127.0.0.1:9"  # the port of a service that discards what it gets, and that nobody runs any more
 
@@ -30,8 +30,8 @@ def copy(folder, pages=None):
         (folder / name).write_text(text, encoding="utf-8")
     for name in ("docs/_static", "docs/_templates", "docs/web/boards") if pages else ():
         shutil.copytree(ROOT / name, folder / name)
-    for name in ("docs/conf.py", "docs/moved.toml") if pages else ():
-        shutil.copy(ROOT / name, folder / name)
+    if pages:
+        shutil.copy(ROOT / "docs/moved.toml", folder / "docs/moved.toml")
     return folder
 
 
@@ -42,7 +42,7 @@ def build(folder, builder, page="", **environment):
     env |= {name.lower(): value for name, value in env.items()} | dict.fromkeys(SERVICES, "") | environment
     # A notebook that is not run does not know its language.
     quick = ("-Dplot_gallery=0", "-Dnb_execution_mode=off", "-Dsuppress_warnings=myst-nb.lexer")
-    return sphinx_build(folder, "-b", builder, *quick, "-W", "-n", "docs", f"build/{builder}", **env)
+    return sphinx_build(folder, "-b", builder, *quick, "-W", "-n", "-c", ".", "docs", f"build/{builder}", **env)
 
 
 def warned(log):
@@ -124,11 +124,11 @@ def world(tmp_path_factory):
 def online(tmp_path_factory, world):
     """A few pages, with a network that knows two projects, as a service that publishes builds them."""
     folder = copy(tmp_path_factory.mktemp("online"), PAGES)
-    conf = (folder / "docs/conf.py").read_text(encoding="utf-8")
+    conf = (folder / "conf.py").read_text(encoding="utf-8")
     for project, address in ADDRESSES.items():
         assert conf.count(address) == 1
         conf = conf.replace(address, f"{world}/{project}")
-    (folder / "docs/conf.py").write_text(conf, encoding="utf-8")
+    (folder / "conf.py").write_text(conf, encoding="utf-8")
     page = "\n\n".join(f"{{py:class}}`{name}`" for name in NAMES)
     return folder, build(folder, "html", page, GITHUB_REPOSITORY="someone/their-fork")
 
@@ -174,7 +174,7 @@ def test_address_of_the_site(monkeypatch, environment, expected):
         monkeypatch.delenv(name, raising=False)
         if name in environment:
             monkeypatch.setenv(name, environment[name])
-    assert runpy.run_path(str(ROOT / "docs/conf.py"))["html_baseurl"] == expected
+    assert runpy.run_path(str(ROOT / "conf.py"))["html_baseurl"] == expected
 
 
 def test_where_the_deployment_puts_notebooks_on_a_branch_they_open_in_colab(online):

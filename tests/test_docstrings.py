@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from projects import PACKAGES
+
 ROOT = Path(__file__).parents[1]
 WITH_EXAMPLES = [
-    ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
-    for folder, package in ((ROOT / "src", "firstlight"), (ROOT / "docs", "_ext"))
-    for file in sorted(folder.glob(f"{package}/**/*.py"))
+    ".".join(file.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__")
+    for package in (*PACKAGES.values(), ROOT / "docs/_ext")
+    for file in sorted(package.glob("**/*.py"))
     if ">>>" in file.read_text(encoding="utf-8")
 ]
 MEMBERS = re.compile(r"^\.\. automodule:: (\S+)\n +:members: (.+)$", re.MULTILINE)
@@ -32,7 +34,11 @@ NOT_RUN = {
 
 
 # The doctor's facts are those of this machine, with the real PyTorch in a process of its own.
-SLOW = {"gpu_doctor.facts": pytest.mark.slow}
+SLOW = {"firstlight_doctor.facts": pytest.mark.slow}
+
+
+def test_each_project_has_examples():
+    assert {name.partition(".")[0] for name in WITH_EXAMPLES} == {*PACKAGES, "_ext"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in WITH_EXAMPLES])

@@ -1,43 +1,76 @@
-"""Imports run downwards only, and never in a circle; those for types count too."""
+"""Imports run downwards only, and never in a circle, neither of modules nor of folders; those for types count too."""
 
 import ast
+import tomllib
+from functools import cache
 from graphlib import TopologicalSorter
-from pathlib import Path
 
 import pytest
 
-SRC = Path(__file__).parents[1] / "src"
+from projects import FOLDERS, PACKAGES, ROOT
+
 BELOW = {
-    "records": {"timing", "devices", "display"},
-    "timing": {"devices", "display"},
-    "imaging": {"devices", "display", "kernels"},
-    "lessons": {"imaging", "kernels", "timing", "devices", "display"},
-    "kernels": {"display"},
-    "devices": set(),
-    "display": set(),
+    "firstlight.records": {"firstlight.timing", "firstlight.devices", "firstlight.display"},
+    "firstlight.timing": {"firstlight.devices", "firstlight.display"},
+    "firstlight.imaging": {"firstlight.devices", "firstlight.display", "firstlight.kernels"},
+    "firstlight.kernels": set(),
+    "firstlight.devices": set(),
+    "firstlight.display": set(),
+    "firstlight_doctor": set(),
 }
 
 
-def modules() -> dict[str, set[str]]:
+@cache
+def imports() -> dict[str, set[str]]:
     """Of each module of ours, those of ours that it imports, wherever in its text."""
-    names = {file: ".".join(file.relative_to(SRC).with_suffix("").parts) for file in SRC.rglob("*.py")}
-    trees = {name.removesuffix(".__init__"): ast.parse(file.read_text("utf-8")) for file, name in names.items()}
+    trees = {}
+    for package in PACKAGES.values():
+        for file in package.rglob("*.py"):
+            name = ".".join(file.relative_to(package.parent).with_suffix("").parts)
+            trees[name.removesuffix(".__init__")] = ast.parse(file.read_text("utf-8"))
     found: dict[str, set[str]] = {name: set() for name in trees}
     for name, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom):
                 named = (f"{node.module}.{one.name}" for one in node.names)
                 found[name].update(one if one in trees else str(node.module) for one in named)
+            elif isinstance(node, ast.Import):
+                found[name].update(one.name for one in node.names)
         found[name] &= trees.keys() - {name}
     return found
 
 
-@pytest.mark.parametrize("part", BELOW)
-def test_a_part_imports_from_below_only(part):
-    named = set().union(*(found for name, found in modules().items() if name.startswith(f"firstlight.{part}")))
-    assert {name.split(".")[1] for name in named if "." in name} <= BELOW[part] | {part}
+def part(module: str) -> str:
+    """The folder, or the module, right under its package that a module belongs to."""
+    return ".".join(module.split(".")[:2])
 
 
-def test_there_is_no_circle():
-    order = list(TopologicalSorter(modules()).static_order())
-    assert order.index("firstlight.imaging.fitting.fused_kernels") < order.index("firstlight.imaging.fitting.fit_loop")
+def test_every_project_is_looked_at():
+    assert {name.partition(".")[0] for name in imports()} == PACKAGES.keys()
+    assert {folder / "pyproject.toml" for folder in FOLDERS.values()} == {
+        *ROOT.glob("pyproject.toml"),
+        *ROOT.glob("*/pyproject.toml"),
+    }
+    checked = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["mypy"]["files"]
+    assert {str(package.parent.relative_to(ROOT)) for package in PACKAGES.values()} <= {*checked}
+
+
+@pytest.mark.parametrize("above", BELOW)
+def test_a_part_imports_from_below_only(above):
+    inside = [name for name in imports() if f"{name}.".startswith(f"{above}.")]
+    named = {part(one) for name in inside for one in imports()[name]}
+    assert inside
+    assert {one for one in named if not f"{one}.".startswith(f"{above}.")} <= BELOW[above] | {"firstlight"}
+
+
+def test_no_module_imports_itself_through_others():
+    TopologicalSorter(imports()).prepare()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_two_folders_import_each_other(package):
+    folders: dict[str, set[str]] = {}
+    for name, named in imports().items():
+        if name.startswith(f"{package}."):
+            folders.setdefault(part(name), set()).update(map(part, named))
+    TopologicalSorter({name: named - {name, package} for name, named in folders.items()}).prepare()

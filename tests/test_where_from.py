@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from projects import SOURCES
+
 ROOT = Path(__file__).parents[1]
 SMALLER = {
     "one_channel": {'"epochs": 600': '"epochs": 30', "npix=180": "npix=96"},
@@ -35,7 +37,7 @@ def test_it_runs(name: str, where: str, tmp_path: Path) -> None:
     script.write_text(source, encoding="utf-8")
     play = [str(ROOT / "tests" / "rehearsal" / "rehearse.py"), "--card", "h100", "--one"]
     command = [sys.executable, *(play if where == "gpu" else []), str(script)]
-    alone = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    alone = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(SOURCES)}
     simulator = {"NUMBA_ENABLE_CUDASIM": "1"} if where == "cpu" else {}
     done = subprocess.run(
         command, cwd=tmp_path, env=os.environ | alone | simulator, capture_output=True, text=True, timeout=120

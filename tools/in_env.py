@@ -51,21 +51,25 @@ def fingerprint():  # type: () -> str
     """
     import tomllib
 
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    asked = [
-        project["project"].get(key) for key in ("requires-python", "dependencies", "optional-dependencies", "scripts")
-    ]
+    keys = ("name", "requires-python", "dependencies", "optional-dependencies", "scripts", "entry-points")
+    projects = [tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8")) for folder in folders()]
+    asked = [[project["project"].get(key) for key in keys] for project in projects]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     text = repr(
         (
             sys.version_info[:3],
             asked,
-            project["dependency-groups"],
+            projects[0]["dependency-groups"],
             pins,
             Path(__file__).read_text(encoding="utf-8"),
         )
     )
     return hashlib.sha256(text.encode()).hexdigest() + "\n" + str(ROOT)
+
+
+def folders():  # type: () -> list[Path]
+    """Return the folders of our projects, of which the first is the root."""
+    return [ROOT, *sorted(file.parent for file in ROOT.glob("*/pyproject.toml"))]
 
 
 def run(*command):  # type: (object) -> None
@@ -112,8 +116,7 @@ def install():  # type: () -> None
         *pins,
         "--editable",
         ".[imaging]",
-        "--editable",
-        "./doctor",
+        *(part for folder in folders()[1:] for part in ("--editable", folder)),
         "--group",
         "dev",
     )

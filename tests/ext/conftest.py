@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONF = f"""
 import runpy
 
-real = runpy.run_path({str(ROOT / "docs/conf.py")!r})
+real = runpy.run_path({str(ROOT / "conf.py")!r})
 extensions = ["_ext"]
 html_math_renderer = "mathml"
 html_theme = "basic"

@@ -11,8 +11,8 @@ from firstlight.records import package_parts
 def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """Two examples that were run, of which one stands on the kernels; and a copy of our package to change."""
     ours = shutil.ignore_patterns("__pycache__", "imaging")
-    copy = shutil.copytree(package_parts.PACKAGE, tmp_path / "src/firstlight", ignore=ours)
-    monkeypatch.setattr(package_parts, "PACKAGE", copy)
+    copy = shutil.copytree(package_parts.PACKAGES[""], tmp_path / "src/firstlight", ignore=ours)
+    monkeypatch.setitem(package_parts.PACKAGES, "", copy)
     for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight.kernels import cuda\n"}.items():
         script = tmp_path / "examples/1_x" / f"{name}.py"
         script.parent.mkdir(parents=True, exist_ok=True)

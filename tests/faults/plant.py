@@ -21,6 +21,9 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from projects import SOURCES  # noqa: E402
+
 FAULTS = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
 MAY_MISS = 4  # of all faults, the quick suite; with the slow tests, none
 SECONDS = 900  # after which a fault has made the tests hang
@@ -89,7 +92,7 @@ def run_tests(copy: Path, tests: list[str], marked: str, seconds: int | None = S
     """Run some tests of the copy until one fails: pytest's exit code, and which one it was."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", marked, *tests]
     # The copy goes before the installed package; without bytecode, no fault outlives its source.
-    folders = os.pathsep.join(str(copy / name) for name in ("src", "doctor/src"))
+    folders = os.pathsep.join(str(copy / Path(name).relative_to(ROOT)) for name in SOURCES)
     env = {**os.environ, "PYTHONPATH": folders, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(command, cwd=copy, env=env, capture_output=True, encoding="utf-8", timeout=seconds)

@@ -20,7 +20,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in PACKAGE.items():
         (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.setattr(package_parts, "PACKAGE", tmp_path)
+    monkeypatch.setattr(package_parts, "PACKAGES", {"": tmp_path})
     package_parts._digest.cache_clear()
     return tmp_path
 

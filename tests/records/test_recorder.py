@@ -19,6 +19,7 @@ from firstlight.records.record import Judged, judge_record, read
 from firstlight.records.runner import block_keys
 from firstlight.timing.bench import Bench
 from firstlight.timing.result import RowName, Timing
+from projects import SOURCES
 
 CHAPTER = Path("examples") / "1_setup"
 QUICK = SOURCE.replace(", bytes=3996", "")  # without bytes no roof is measured
@@ -135,7 +136,7 @@ def bare(tmp_path: Path) -> dict[str, str]:
     for name in ("sphinx", "docutils", "myst_nb"):
         (tmp_path / "blocked" / f"{name}.py").write_text("raise ImportError('blocked')\n", encoding="utf-8")
     (tmp_path / "jane-doe-home").mkdir()
-    path = os.pathsep.join([str(tmp_path / "blocked"), str(ROOT / "src")])
+    path = os.pathsep.join([str(tmp_path / "blocked"), *SOURCES])
     home = str(tmp_path / "jane-doe-home")
     return {**os.environ, **NAMES, "HOME": home, "PYTHONPATH": path, "FIRSTLIGHT_DEVICE": "cpu"}
 

@@ -230,3 +230,10 @@ def test_a_failure_is_told_with_the_examples_own_file_and_line(example, source, 
     assert runner.__file__ not in message
     assert sys.modules["__main__"] is main
     assert sys.stdout is stdout
+
+
+def test_our_modules_may_move_and_others_not():
+    page = '"""Page."""\n\nfrom firstlight.kernels import cuda\nfrom torch import add\n'
+    assert block_keys(page) == block_keys(page.replace("firstlight.kernels", "firstlight_kernels"))
+    assert block_keys(page) != block_keys(page.replace("cuda", "trace"))
+    assert block_keys(page) != block_keys(page.replace("torch", "numpy"))

@@ -25,6 +25,9 @@ from types import ModuleType
 from cards import CARDS, HERE
 
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+from projects import SOURCES  # noqa: E402
+
 OUT = ROOT / "build" / "rehearsal"
 SIZES = tomllib.loads((HERE / "sizes.toml").read_text(encoding="utf-8"))
 LIMIT = 300  # seconds a page: with a real sky it takes three minutes
@@ -78,7 +81,7 @@ def rehearse(card: str, script: Path, coverage: bool) -> bool:
         except subprocess.TimeoutExpired:
             code = f"after {LIMIT} s not done"
     lines = log.read_text(errors="replace").rstrip().splitlines() or [""]
-    where = [m[1] for line in lines if (m := re.search(r'File ".*((examples|src/firstlight)/.*", line \d+)', line))]
+    where = [m[1] for line in lines if (m := re.search(r'File ".*((examples|src/\w+)/.*", line \d+)', line))]
     said = f"FAILED ({code}) {where[-1] if where else ''}: {lines[-1][:200]}\n    {log}" if code else "green"
     print(f"{card:<6}{name_of(script):<40}{time.perf_counter() - began:4.0f} s  {said}", flush=True)
     return bool(code)
@@ -87,7 +90,7 @@ def rehearse(card: str, script: Path, coverage: bool) -> bool:
 def perform(card: str, script: Path) -> int:
     """Run a page in this process, with the sizes of sizes.toml in place of its own."""
     os.environ.setdefault("MPLBACKEND", "Agg")
-    sys.path[:0] = [str(ROOT / "src")]
+    sys.path[:0] = SOURCES
     import standin
 
     standin.install(CARDS[card])

@@ -20,6 +20,7 @@ from samples import record_of
 
 from firstlight.records.record import from_json, to_json
 from firstlight.records.recorder import scripts_named
+from projects import SOURCES
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -33,7 +34,7 @@ on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the rehearsal nee
 PROGRAMS = {
     "nvidia-smi": "echo 550.54.15",
     "pip": 'echo "$@" >> "$LOG/pip"',
-    "gpu-doctor": "echo healthy",
+    "firstlight-doctor": "echo healthy",
     "gh": 'echo "$@" >> "$LOG/gh"',
     "firstlight": f'PLAY=1 exec {sys.executable} -m firstlight "$@"',
     "python": f'exec {sys.executable} "$@"',
@@ -71,7 +72,7 @@ def git(folder, *command):
 def lent(tmp_path, monkeypatch):
     """A machine with a card that is played: programs that note what they were asked, and a repository to clone."""
     there = tmp_path / "repository"
-    for folder in ("examples", "src", "tools"):
+    for folder in ("examples", "tools", *(Path(source).relative_to(ROOT) for source in SOURCES)):
         shutil.copytree(ROOT / folder, there / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "constraints.txt", there)
     for name, sizes in tomllib.loads((HERE / "sizes.toml").read_text(encoding="utf-8")).items():
@@ -90,7 +91,7 @@ def lent(tmp_path, monkeypatch):
     write(tmp_path / "site/sitecustomize.py", PLAY)
     write(tmp_path / "site/google/colab/files.py", COLAB)
     (tmp_path / "log").mkdir()
-    paths = (tmp_path / "site", HERE, ROOT / "src")
+    paths = (tmp_path / "site", HERE, *SOURCES)
     for name, value in {
         "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(map(str, paths)),

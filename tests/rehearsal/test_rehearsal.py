@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from projects import SOURCES
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 pytestmark = pytest.mark.skipif(
@@ -18,7 +20,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def run(*command, **environment):
-    alone = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT / 'src'}"}
+    alone = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join([str(HERE), *SOURCES])}
     return subprocess.run(
         [sys.executable, *map(str, command)],
         cwd=ROOT,

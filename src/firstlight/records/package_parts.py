@@ -1,7 +1,7 @@
-"""Which parts of the package a script imports, and a digest of each.
+"""Which parts of our packages a script imports, and a digest of each.
 
-When the digest changes, the script's record has drifted. A part is a folder (``imaging``) or a module (``devices``)
-right under ``firstlight``.
+When the digest changes, the script's record has drifted. A part is a folder (``timing``) or a module (``devices``)
+right under ``firstlight``, or one of the packages beside it (``firstlight_imaging`` is ``imaging``).
 """
 
 from __future__ import annotations
@@ -9,13 +9,20 @@ from __future__ import annotations
 import ast
 import re
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
-from firstlight.records.runner import digest, lines_that_run
+from firstlight.records.runner import digest, lines_that_run, without_our_paths
 
-PACKAGE = Path(__file__).parents[1]
+BESIDE = ("kernels", "imaging")  # with firstlight_ before the name
+#: Where each package is, by the name behind ``firstlight_``; only those that are installed.
+PACKAGES = {"": Path(__file__).parents[1]} | {
+    name: Path(found.origin).parent
+    for name in BESIDE
+    if (found := find_spec(f"firstlight_{name}")) is not None and found.origin
+}
 LAZY = ("timing", "devices")  # whose names are those of ``from firstlight import …``
-IMPORT = re.compile(r"^\s*(?:from|import) firstlight(?:\.(\w+)| import)", re.MULTILINE)
+IMPORT = re.compile(r"^\s*(?:from|import) firstlight(?:\.(\w+)|_(\w+)| import)", re.MULTILINE)
 
 
 def part_digests(source: str) -> dict[str, str]:
@@ -24,7 +31,7 @@ def part_digests(source: str) -> dict[str, str]:
     Examples
     --------
     >>> list(part_digests("from firstlight.kernels import cuda"))
-    ['display', 'kernels']
+    ['kernels']
     """
     found: dict[str, str] = {}
     waiting = _imports(source)
@@ -38,14 +45,14 @@ def part_digests(source: str) -> dict[str, str]:
 
 def files_of(part: str) -> tuple[Path, ...]:
     """Return the files of a part, data among them."""
-    folder = PACKAGE / part
+    folder = PACKAGES.get(part, PACKAGES[""] / part)
     files = (path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".json"))
-    return tuple(sorted(files)) if folder.is_dir() else tuple(PACKAGE.glob(f"{part}.py"))
+    return tuple(sorted(files)) if folder.is_dir() else tuple(folder.parent.glob(f"{part}.py"))
 
 
 def _imports(source: str) -> set[str]:
     """Return the parts that a source imports something from; our imports are absolute."""
-    named = set(IMPORT.findall(source))
+    named = {inside or beside for inside, beside in IMPORT.findall(source)}
     return named - {""} | (set(LAZY) if "" in named else set())
 
 
@@ -66,4 +73,4 @@ def _without_docstrings(source: str) -> str:
             continue
         if ast.get_docstring(node, clean=False) is not None:
             docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
-    return "\n".join(lines_that_run(source, without=docstrings))
+    return without_our_paths("\n".join(lines_that_run(source, without=docstrings)))

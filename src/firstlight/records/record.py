@@ -92,8 +92,8 @@ class Record:
 class Judged:
     """A record, whether it holds for the code of today, and what speaks against it.
 
-    It is ``fresh``, ``drifted`` (something around the timed code changed), ``stale`` (that code itself did), ``partial``
-    (an experiment is missing) or ``orphan`` (the example is gone).
+    It is ``fresh``, ``drifted`` (something around the timed code changed), ``stale`` (that code did), ``partial`` (an
+    experiment is missing) or ``orphan`` (the example is gone).
 
     Examples
     --------

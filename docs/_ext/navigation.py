@@ -11,7 +11,7 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.course import Course, course_of, minutes
+from _ext.course import Course, course_of
 from _ext.outputs import recorded_figure
 from _ext.records import project_root, read_again, records_of, relative_root
 from firstlight.records.runner import MEASURED, block_keys, split
@@ -31,7 +31,7 @@ ENDS = """
 
    .. rst-class:: fl-facts
 
-   {place} · read first: {needs} · {recorded} · `run it yourself <#run-it-yourself>`__
+   {place} · {minutes} minutes · read first: {needs} · {recorded} · `run it yourself <#run-it-yourself>`__
 
 {finding}
 
@@ -124,6 +124,7 @@ def add_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
         found = "" if page.level == COURSE else finding(app.env, name)
         source[0] += ENDS.format(
             place=place(name, course),
+            minutes=page.minutes,
             needs=links(page.needs, course) or "nothing",
             recorded=recorded(app.env, name),
             finding=indented("\n".join([found, *[".. first-light::"] * (name == LIVE)])),
@@ -184,10 +185,10 @@ class ShortCourse(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Write a numbered list in reStructuredText, which a page in Markdown reads, too."""
         course = course_of(self.env)
-        pages = {name: minutes(self.env, name) for name in short_course(course)}
-        total = sum(int(took.split()[0]) for took in pages.values() if took)
+        pages = {name: course.pages[name] for name in short_course(course)}
+        total = sum(page.minutes for page in pages.values())
         lines = [
-            f"#. :doc:`/tutorials/{name}` ({took})\n\n   {course.pages[name].line}" for name, took in pages.items()
+            f"#. :doc:`/tutorials/{name}` ({page.minutes} minutes)\n\n   {page.line}" for name, page in pages.items()
         ]
         hours = f"about {total / 60:.1g} hours of reading" if total >= 60 else f"{total} minutes of reading"
         listed = indented("\n".join(lines))
@@ -233,6 +234,5 @@ class Chapter(SphinxDirective):
         drawn = (made.parent / "images/thumb").glob(f"sphx_glr_{made.stem}_thumb.*")
         kept = Path(self.env.srcdir, "figures", f"{made.stem}.webp")  # of data that a build may not be able to fetch
         picture = kept if kept.is_file() else max(drawn)
-        note = " · ".join(filter(None, [minutes(self.env, name), page.level]))
         shown = f"/{picture.relative_to(self.env.srcdir).as_posix()}"
-        return CARD.format(picture=shown, name=name, line=page.line, note=note)
+        return CARD.format(picture=shown, name=name, line=page.line, note=f"{page.minutes} minutes · {page.level}")

@@ -13,10 +13,11 @@ import sys
 import tokenize
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from projects import FOLDERS, ROOT
+
 HELD = Path(__file__).with_suffix(".json")
-SOURCES = ["src", "*/src", "docs/_ext", "docs/web"]
-TESTS = ["tests", "*/tests"]
+SOURCES = [*(folder / "src" for folder in FOLDERS.values()), ROOT / "docs/_ext", ROOT / "docs/web"]
+TESTS = [folder / "tests" for folder in FOLDERS.values()]
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -37,15 +38,14 @@ def in_javascript(text: str) -> int:
     return sum(bool(line) and not line.startswith(("//", "/*", "*")) for line in lines)
 
 
-def lines_in(patterns: list[str]) -> dict[str, int]:
+def lines_in(folders: list[Path]) -> dict[str, int]:
     """Count the lines of each folder, print them, and print their sum."""
     count = {".py": in_python, ".js": in_javascript, ".wgsl": in_javascript}
     lines = {
         folder.relative_to(ROOT).as_posix(): sum(
             count[file.suffix](file.read_text(encoding="utf-8")) for file in folder.rglob("*") if file.suffix in count
         )
-        for pattern in patterns
-        for folder in sorted(ROOT.glob(pattern))
+        for folder in folders
     }
     for name, number in [*lines.items(), ("together", sum(lines.values()))]:
         print(f"{number:7,}  {name}")

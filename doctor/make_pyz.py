@@ -7,20 +7,20 @@ import zipfile
 from pathlib import Path
 
 SOURCE = Path(__file__).parent / "src"
-NAME = "gpu-doctor.pyz"
+NAME = "firstlight-doctor.pyz"
 MAIN = """import sys
 if sys.version_info < (3, 8):
     sys.stderr.write("The doctor needs Python 3.8 or newer; this one is " + sys.version.split()[0] + ".\\n"
                      "Run it with a newer one.\\n")
     sys.exit(2)
-from gpu_doctor.cli import main
+from firstlight_doctor.cli import main
 sys.exit(main())
 """
 
 
 def build(folder: Path) -> Path:
     """Write the file into a folder; the same sources give the same bytes."""
-    parts = [path for path in (SOURCE / "gpu_doctor").rglob("*") if path.suffix in (".py", ".json")]
+    parts = [path for path in (SOURCE / "firstlight_doctor").rglob("*") if path.suffix in (".py", ".json")]
     file = folder / NAME
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         contents = {

@@ -59,7 +59,7 @@ def main() -> None:
         for old, new in zip(old_blocks, new_blocks, strict=True):
             renamed = renamed.replace(old, new)  # sixteen hexadecimal digits, which stand for nothing else
         for name, old in old_digests.items():
-            renamed = renamed.replace(f'"{name}": "{old}"', f'"{name}": "{new_digests[name]}"')
+            renamed = renamed.replace(f'"{name}": "{old}"', f'"{name}": "{new_digests.get(name, old)}"')
         if renamed != text:
             path.write_text(renamed, "utf-8", newline="\n")
             changed += 1

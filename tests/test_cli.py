@@ -122,18 +122,18 @@ def test_devices_points_to_the_doctor_where_pytorch_is_broken(tmp_path, code):
     assert done.stderr.count("\n") == 1
 
 
-def test_doctor_is_gpu_doctor_with_its_own_options(tmp_path, capsys):
+def test_doctor_is_firstlight_doctor_with_its_own_options(tmp_path, capsys):
     facts = tmp_path / "facts.json"
     card = '{"vendor": "nvidia", "driver": "nvidia"}'
     facts.write_text(f'{{"gpus": [{card}], "torch": {{"version": "2.13.0", "imported": true}}}}')
     assert main(["doctor", "--facts", str(facts)]) == 1
-    assert "$ firstlight doctor --json" in capsys.readouterr().out  # as it was called, not gpu-doctor
+    assert "$ firstlight doctor --json" in capsys.readouterr().out  # as it was called, not firstlight-doctor
     assert main(["doctor", "--facts", str(tmp_path / "none.json")]) == 2
     assert capsys.readouterr().err.startswith("firstlight doctor: ")
 
 
-def test_without_gpu_doctor_one_line_says_where_it_is(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "gpu_doctor.cli", None)
+def test_without_firstlight_doctor_one_line_says_where_it_is(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "firstlight_doctor.cli", None)
     assert main(["doctor", "--json"]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

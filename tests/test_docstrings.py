@@ -34,7 +34,7 @@ NOT_RUN = {
 
 
 # The doctor's facts are those of this machine, with the real PyTorch in a process of its own.
-SLOW = {"gpu_doctor.facts": pytest.mark.slow}
+SLOW = {"firstlight_doctor.facts": pytest.mark.slow}
 
 
 def test_each_project_has_examples():

@@ -13,10 +13,10 @@ BELOW = {
     "firstlight.records": {"firstlight.timing", "firstlight.devices", "firstlight.display"},
     "firstlight.timing": {"firstlight.devices", "firstlight.display"},
     "firstlight.imaging": {"firstlight.devices", "firstlight.display", "firstlight.kernels"},
-    "firstlight.kernels": {"firstlight.display"},
+    "firstlight.kernels": set(),
     "firstlight.devices": set(),
     "firstlight.display": set(),
-    "gpu_doctor": set(),
+    "firstlight_doctor": set(),
 }
 
 

@@ -14,12 +14,12 @@ from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
-import gpu_doctor as doctor
+import firstlight_doctor as doctor
 from _ext.folds import folded
-from gpu_doctor import Case, case, cases, errors, examine
-from gpu_doctor.errors import TABLE
-from gpu_doctor.report import title_of
-from gpu_doctor.rules import QUESTIONS, RULES, UNEXPLAINED, Rule
+from firstlight_doctor import Case, case, cases, errors, examine
+from firstlight_doctor.errors import TABLE
+from firstlight_doctor.report import title_of
+from firstlight_doctor.rules import QUESTIONS, RULES, UNEXPLAINED, Rule
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

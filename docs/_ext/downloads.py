@@ -19,11 +19,11 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxRole
 
 import firstlight
-import gpu_doctor
+import firstlight_doctor
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import benches_in
 from _ext.records import judge_records, project_root, relative_root
-from firstlight.lessons.puzzles.attempts import worksheet
+from firstlight.kernels.puzzles.attempts import worksheet
 from firstlight.records.runner import SAVING
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 ROOT = Path(firstlight.__file__).parents[2]
 WHEEL = f"firstlight-{firstlight.__version__}-py3-none-any.whl"
 ZIP = "first-light.zip"
-DOCTOR = f"gpu_doctor-{gpu_doctor.__version__}-py3-none-any.whl"
-PYZ = "gpu-doctor.pyz"
+DOCTOR = f"firstlight_doctor-{firstlight_doctor.__version__}-py3-none-any.whl"
+PYZ = "firstlight-doctor.pyz"
 RECORD = "maintaining/record.ipynb"
 PUZZLES, KERNELS = "3_kernels/14_puzzles", "3_kernels/sixteen_kernels"
 
@@ -123,7 +123,7 @@ Where PyTorch finds no GPU that you have, the page "Install" of the site names i
 
 
 # What only some pages import, and what pip installs for it.
-EXTRAS = {"sklearn": "scikit-learn", "gpu_doctor": f"./{DOCTOR}"}
+EXTRAS = {"sklearn": "scikit-learn", "firstlight_doctor": f"./{DOCTOR}"}
 IMAGING = ("astropy", "finufft", "scipy")  # come with firstlight[imaging]
 
 
@@ -178,7 +178,7 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
         script=script,
         tried=TRY.format(given=given, script=script) if "\nprint(check(" in content else "",
         gaps=GAPS if name == PUZZLES else "",
-        doctor=f"\n- :offered:`{DOCTOR}`, the package ``gpu_doctor``;" if "gpu_doctor" in needed else "",
+        doctor=f"\n- :offered:`{DOCTOR}`, the package ``firstlight_doctor``;" if "firstlight_doctor" in needed else "",
         where="from this site" if app.config.html_baseurl else "from the file beside it",
         colab=COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD,
     )
@@ -233,7 +233,7 @@ def runnable(script: str, there: str) -> str:
     needed, sources = list(NEEDED), {"firstlight": WHEEL}
     needed.append("firstlight[imaging]" if is_imaging(script) else "firstlight")
     for package in extras(script).values():
-        name = "gpu-doctor" if package == f"./{DOCTOR}" else package
+        name = "firstlight-doctor" if package == f"./{DOCTOR}" else package
         needed.append(name)
         sources |= {name: DOCTOR} if name != package else {}
     files = "\n".join(f'# {name} = {{ path = "{there}{file}" }}' for name, file in sources.items())

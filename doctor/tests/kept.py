@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from gpu_doctor import Facts, case, diagnose
-from gpu_doctor.cases import patched
+from firstlight_doctor import Facts, case, diagnose
+from firstlight_doctor.cases import patched
 
 
 def like(name: str, *patches: dict[str, Any], **changes: Any) -> Facts:

@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import pytest
 
-from gpu_doctor import Facts, case, cases, diagnose, examine
-from gpu_doctor.rules import QUESTIONS, RULES, run_checks
-from gpu_doctor.rules.machine import CONDITIONS
-from gpu_doctor.rules.steps import COMMANDS
+from firstlight_doctor import Facts, case, cases, diagnose, examine
+from firstlight_doctor.rules import QUESTIONS, RULES, run_checks
+from firstlight_doctor.rules.machine import CONDITIONS
+from firstlight_doctor.rules.steps import COMMANDS
 
 HOSTILE = 'x"; $(reboot) `reboot`'
 OF_SETTING = ("unset",)  # which rules pass on that differ only in a name

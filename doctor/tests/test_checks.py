@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from kept import causes, like
 
-from gpu_doctor import Facts, case
-from gpu_doctor.rules import QUESTIONS, Check, run_checks
+from firstlight_doctor import Facts, case
+from firstlight_doctor.rules import QUESTIONS, Check, run_checks
 
 # Healthy machines, and the questions that are not asked of them; every other has to be answered with yes.
 HEALTHY = json.loads(Path(__file__).with_name("healthy_machines.json").read_text("utf-8"))

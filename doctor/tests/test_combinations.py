@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kept import causes, like, steps
 
-from gpu_doctor import Facts, Report, case, cases, examine
-from gpu_doctor.rules.libcuda import MEANS
+from firstlight_doctor import Facts, Report, case, cases, examine
+from firstlight_doctor.rules.libcuda import MEANS
 
 FOR_CPU = {"version": "2.13.0+cpu"} | dict.fromkeys(("cuda", "archs", "kind", "names", "kernel"))
 

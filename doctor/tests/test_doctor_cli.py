@@ -14,8 +14,8 @@ from runpy import run_path
 
 import pytest
 
-from gpu_doctor import case, report
-from gpu_doctor.cli import main
+from firstlight_doctor import case, report
+from firstlight_doctor.cli import main
 
 PACKAGE = Path(report.__file__).parents[1]
 
@@ -42,7 +42,9 @@ NOUVEAU = case("nouveau").facts.content()
 
 
 def doctor(*words: str, **env: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([sys.executable, "-m", "gpu_doctor", *words], capture_output=True, env={**os.environ, **env})
+    return subprocess.run(
+        [sys.executable, "-m", "firstlight_doctor", *words], capture_output=True, env={**os.environ, **env}
+    )
 
 
 def test_this_machine(tmp_path):
@@ -116,7 +118,7 @@ def test_wrong_usage(words, capsys):
     with pytest.raises(SystemExit) as stopped:
         main([*words])
     assert stopped.value.code == 2
-    assert "usage: gpu-doctor" in capsys.readouterr().err
+    assert "usage: firstlight-doctor" in capsys.readouterr().err
 
 
 EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\n\x08\u202eevil"
@@ -223,7 +225,7 @@ def test_another_python_is_examined_with_its_own_packages_alone(machine, tmp_pat
     python, root = another("3.10"), str(machine.nvidia().root)
     monkeypatch.chdir(tmp_path)
     Path("json.py").write_text("raise SystemExit('a file of the working folder')")
-    for run in ([sys.executable, "-m", "gpu_doctor"], [sys.executable, str(archive)]):
+    for run in ([sys.executable, "-m", "firstlight_doctor"], [sys.executable, str(archive)]):
         env = {**os.environ, "PYTHONSAFEPATH": "1"} if "-m" in run else os.environ
         done = subprocess.run([*run, "--json", "--root", root, "--python", python], capture_output=True, env=env)
         facts = json.loads(done.stdout)["facts"]
@@ -239,11 +241,11 @@ def test_what_is_no_python_is_a_usage_error(capfd, tmp_path):
 def test_one_file_names_itself_where_the_command_would_stand(archive, kept):
     odd = {"gpus": [{"vendor": "nvidia", "driver": "nvidia"}], "torch": {"version": "2.13.0", "imported": True}}
     done = subprocess.run([sys.executable, str(archive), "--facts", kept(odd)], capture_output=True, text=True)
-    assert "$ python3 gpu-doctor.pyz --json" in done.stdout
+    assert "$ python3 firstlight-doctor.pyz --json" in done.stdout
 
 
 def test_a_terminal_is_told_what_is_asked_until_it_is_answered(monkeypatch, capsys, machine):
-    monkeypatch.setattr("gpu_doctor.children.in_child", lambda *_: {})
+    monkeypatch.setattr("firstlight_doctor.children.in_child", lambda *_: {})
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     main(["--root", str(machine.nvidia().root)])
     said = capsys.readouterr().err
@@ -252,7 +254,7 @@ def test_a_terminal_is_told_what_is_asked_until_it_is_answered(monkeypatch, caps
 
 
 def test_a_python_that_drops_docstrings_is_refused_as_they_hold_the_texts(kept):
-    command = [sys.executable, "-OO", "-m", "gpu_doctor", "--facts", kept(NOUVEAU)]
+    command = [sys.executable, "-OO", "-m", "firstlight_doctor", "--facts", kept(NOUVEAU)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert "-OO" in done.stderr
@@ -260,7 +262,7 @@ def test_a_python_that_drops_docstrings_is_refused_as_they_hold_the_texts(kept):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
 def test_a_reader_that_has_enough_is_no_error(kept):
-    command = f"{sys.executable} -m gpu_doctor --json --facts {kept(NOUVEAU)} | true"
+    command = f"{sys.executable} -m firstlight_doctor --json --facts {kept(NOUVEAU)} | true"
     done = subprocess.run(["sh", "-c", command], capture_output=True)
     assert (done.stdout, done.stderr) == (b"", b"")
 
@@ -269,7 +271,7 @@ def test_a_reader_that_has_enough_is_no_error(kept):
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize("words", ["--error -", "--facts none.json"])
 def test_a_closed_stream_changes_no_status(kept, words, closed):
-    command = f"{sys.executable} -W error -m gpu_doctor --facts {kept(NOUVEAU)} {words}"
+    command = f"{sys.executable} -W error -m firstlight_doctor --facts {kept(NOUVEAU)} {words}"
     whole, done = (
         subprocess.run(["sh", "-c", f"{command} {end}"], capture_output=True, stdin=subprocess.DEVNULL)
         for end in ("", closed)
@@ -281,7 +283,7 @@ def test_a_closed_stream_changes_no_status(kept, words, closed):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_an_output_that_is_full_is_no_problem_of_the_machine(kept):
-    command = [sys.executable, "-m", "gpu_doctor", "--facts", kept(NOUVEAU)]
+    command = [sys.executable, "-m", "firstlight_doctor", "--facts", kept(NOUVEAU)]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -9,10 +9,10 @@ import pytest
 import tomllib
 from kept import like
 
-from gpu_doctor import errors, examine
-from gpu_doctor.cli import main
-from gpu_doctor.errors import TABLE, TAIL, causes_of, has, normalize
-from gpu_doctor.rules import RULES, ruled_out
+from firstlight_doctor import errors, examine
+from firstlight_doctor.cli import main
+from firstlight_doctor.errors import TABLE, TAIL, causes_of, has, normalize
+from firstlight_doctor.rules import RULES, ruled_out
 
 KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))
 TEXTS = [(code, text) for code, texts in KNOWN["error"].items() for text in texts]

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_doctor import Facts, collect, facts
-from gpu_doctor.schema import LONGEST
+from firstlight_doctor import Facts, collect, facts
+from firstlight_doctor.schema import LONGEST
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
@@ -273,7 +273,7 @@ def test_a_deleted_working_folder_no_home_and_no_user(tmp_path):
         "os.rmdir(os.getcwd())\n"
         "def nobody(uid): raise KeyError(uid)\n"
         "pwd.getpwuid = nobody\n"
-        "from gpu_doctor import collect\n"
+        "from firstlight_doctor import collect\n"
         f"print(collect({str(tmp_path)!r}).torch.error)"
     )
     for name in ("torch", "numba"):
@@ -289,7 +289,7 @@ def test_a_deleted_working_folder_no_home_and_no_user(tmp_path):
 
 
 def test_importing_the_doctor_loads_no_library():
-    program = "import sys, gpu_doctor; print({'torch', 'numba', 'numpy', 'ctypes', 'asyncio'} & {*sys.modules})"
+    program = "import sys, firstlight_doctor; print({'torch', 'numba', 'numpy', 'ctypes', 'asyncio'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gpu_doctor import Facts, case, cases
-from gpu_doctor.cli import main
+from firstlight_doctor import Facts, case, cases
+from firstlight_doctor.cli import main
 
 NAMES = [*cases()]
 COMMAND = " $ touch owned; $(touch owned) `touch owned` && {owned} %(owned)s \\ ' \"\n    $ touch owned"

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from gpu_doctor import collect, facts
+from firstlight_doctor import collect, facts
 
 
 @pytest.mark.parametrize(

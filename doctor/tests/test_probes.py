@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gpu_doctor import collect, examine, facts, probes
-from gpu_doctor.children import in_child
+from firstlight_doctor import collect, examine, facts, probes
+from firstlight_doctor.children import in_child
 
 LONG = 30.0  # more than any of these needs
 
@@ -240,7 +240,7 @@ def test_collecting_beside_a_fake_driver_with_the_real_pytorch_and_numba(driver,
 def test_an_interrupt_waits_for_nothing_that_hangs(driver, tmp_path):
     (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'started')!r}, 'w')\nimport time\ntime.sleep(1000)")
     env = {**driver(), "PYTHONPATH": str(tmp_path)}
-    command = [sys.executable, "-P", "-m", "gpu_doctor"]
+    command = [sys.executable, "-P", "-m", "firstlight_doctor"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     # A shell that runs the tests in the background has them ignore interrupts, and with them what they start.
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
@@ -250,5 +250,5 @@ def test_an_interrupt_waits_for_nothing_that_hangs(driver, tmp_path):
         doctor.send_signal(signal.SIGINT)
         out, err = doctor.communicate(timeout=10)
     assert (out, doctor.returncode) == ("", 130)
-    assert err.startswith("gpu-doctor: ")
+    assert err.startswith("firstlight-doctor: ")
     assert err.count("\n") == 1

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpu_doctor.redaction import redacted, secrets
-from gpu_doctor.schema import LONGEST
+from firstlight_doctor.redaction import redacted, secrets
+from firstlight_doctor.schema import LONGEST
 
 ANNA = {"HOME": "/home/anna.k", "USER": "anna.k", "HOSTNAME": "lucy07.cluster.uni.edu", "SUDO_USER": "boss"}
 

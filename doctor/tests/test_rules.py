@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from kept import causes, like, steps
 
-from gpu_doctor import Facts, case, cases, diagnose, examine
-from gpu_doctor.cases import patched
-from gpu_doctor.rules import RULES
+from firstlight_doctor import Facts, case, cases, diagnose, examine
+from firstlight_doctor.cases import patched
+from firstlight_doctor.rules import RULES
 
 LOOKS = {rule.code: rule.look for rule in RULES}
 

@@ -198,8 +198,8 @@ except (AssertionError, RuntimeError) as error:
 #
 # .. code-block:: bash
 #
-#     scp gpu-doctor.pyz USER@ADDRESS:  # copies it into your home folder there
-#     python3 gpu-doctor.pyz
+#     scp firstlight-doctor.pyz USER@ADDRESS:  # copies it into your home folder there
+#     python3 firstlight-doctor.pyz
 #
 # It prints a check mark for yes, a cross for no, and a dot if a question doesn't apply
 # or wasn't reached. Then come the cause and the commands that mend it. (If you use
@@ -209,9 +209,9 @@ except (AssertionError, RuntimeError) as error:
 
 # folded: What it prints about your colleague's laptop
 # The doctor can also judge a computer that isn't there, from a file of facts about it.
-# On your own computer, print(gpu_doctor.examine().text()) prints its report.
+# On your own computer, print(firstlight_doctor.examine().text()) prints its report.
 
-from gpu_doctor import case, examine
+from firstlight_doctor import case, examine
 
 report = examine(case("cpu-wheel").facts).text(width=88)
 print(report.partition("\n  See ")[0])
@@ -225,7 +225,7 @@ print(report.partition("\n  See ")[0])
 
 # folded: What the doctor says of six broken computers
 
-from gpu_doctor.rules import QUESTIONS
+from firstlight_doctor.rules import QUESTIONS
 
 broken = {
     "A: Linux's own driver": "nouveau",

@@ -39,7 +39,7 @@ import numpy as np
 from numba import cuda, float32, int32
 
 from firstlight.kernels import trace  # without a GPU, it plays the kernels
-from firstlight.lessons.puzzles import PUZZLES, attempt, tally
+from firstlight.kernels.puzzles import PUZZLES, attempt, tally
 
 
 @attempt("map")

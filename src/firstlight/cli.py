@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.set_defaults(run=run)
         return command
 
-    add(doctor).add_argument("words", nargs="*", help="see gpu-doctor --help")
+    add(doctor).add_argument("words", nargs="*", help="see firstlight-doctor --help")
     add(devices)
     command = add(record)
     command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
@@ -122,15 +122,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Run gpu-doctor, which finds out why there is no GPU and says what to do."""
+    """Run firstlight-doctor, which finds out why there is no GPU and says what to do."""
     try:
-        from gpu_doctor.cli import main as gpu_doctor
+        from firstlight_doctor.cli import main as firstlight_doctor
     except ImportError:
         raise ValueError(
-            'gpu-doctor is not installed. The page "Why is my GPU not available?" of the site offers it; '
+            'firstlight-doctor is not installed. The page "Why is my GPU not available?" of the site offers it; '
             "in a clone: python -m pip install ./doctor"
         ) from None
-    return gpu_doctor(arguments.words, prog="firstlight doctor")
+    return firstlight_doctor(arguments.words, prog="firstlight doctor")
 
 
 def devices(_: argparse.Namespace) -> int:

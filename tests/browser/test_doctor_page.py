@@ -6,8 +6,8 @@ from typing import Any
 
 from conftest import SITE
 
-from gpu_doctor.errors import TABLE, causes_of
-from gpu_doctor.rules import QUESTIONS
+from firstlight_doctor.errors import TABLE, causes_of
+from firstlight_doctor.rules import QUESTIONS
 
 PAGE = SITE / "doctor.html"
 BOARD = ".fl-paste"

@@ -137,7 +137,7 @@ def test_the_doctor_needs_no_more_than_its_download(browser, address, tmp_path):
     page = browser.new_page()
     page.goto(f"{address}/doctor.html")
     with page.expect_download() as download:
-        page.get_by_role("link", name="gpu-doctor.pyz").click()
+        page.get_by_role("link", name="firstlight-doctor.pyz").click()
     file = tmp_path / download.value.suggested_filename
     download.value.save_as(file)
     page.close()

@@ -5,8 +5,8 @@ import re
 
 from pages import EXAMPLES
 
-from firstlight.lessons.puzzles import PUZZLES, attempt, tally
-from firstlight.lessons.puzzles.attempts import GAP, YOURS, worksheet
+from firstlight.kernels.puzzles import PUZZLES, attempt, tally
+from firstlight.kernels.puzzles.attempts import GAP, YOURS, worksheet
 
 PAGE = "3_kernels/14_puzzles.py"
 

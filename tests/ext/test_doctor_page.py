@@ -6,9 +6,9 @@ from html import unescape
 import pytest
 
 from _ext.doctor import steps
-from gpu_doctor import case, cases, examine
-from gpu_doctor.errors import TABLE
-from gpu_doctor.rules import QUESTIONS, RULES
+from firstlight_doctor import case, cases, examine
+from firstlight_doctor.errors import TABLE
+from firstlight_doctor.rules import QUESTIONS, RULES
 
 PAGE = """
 Why

@@ -12,7 +12,7 @@ from IPython.core.inputtransformer2 import TransformerManager
 from packaging.specifiers import SpecifierSet
 
 from _ext.downloads import DOCTOR, KERNELS, PUZZLES, PYZ, RECORD, ROOT, WHEEL, ZIP
-from firstlight.lessons.puzzles.attempts import worksheet
+from firstlight.kernels.puzzles.attempts import worksheet
 from firstlight.records.record import code_digest
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
@@ -23,7 +23,7 @@ FILES = {
     "examples/1_part/GALLERY_HEADER.rst": "Part\n----\n",
     "examples/1_part/01_add.py": PLAIN,
     f"examples/1_part/{ODD}.py": PLAIN,
-    "examples/1_part/03_ask.py": PLAIN.replace("print(1)", "from gpu_doctor import case"),
+    "examples/1_part/03_ask.py": PLAIN.replace("print(1)", "from firstlight_doctor import case"),
     "examples/1_part/04_image.py": PLAIN.replace(
         "print(1)",
         "from firstlight.imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()\ncheck = str\n\n"
@@ -159,12 +159,12 @@ def test_the_line_that_runs_a_script_can_be_pasted(site):
 def test_a_page_that_imports_the_doctor_brings_it_along(site):
     assert lines_for_uv(site, PAGES[2])[0] == ["uv", "run", "03_ask.py"]
     asked, files = inline(offered(site)[f"{PAGES[2]}.py"])
-    assert {"firstlight", "gpu-doctor"} <= set(asked)
-    assert files == {"firstlight": WHEEL, "gpu-doctor": DOCTOR}
+    assert {"firstlight", "firstlight-doctor"} <= set(asked)
+    assert files == {"firstlight": WHEEL, "firstlight-doctor": DOCTOR}
     notebook = first_code(offered(site)[f"{PAGES[2]}.ipynb"].read_text())
     assert f'%pip install "./{WHEEL}" "./{DOCTOR}"' in notebook
-    assert "gpu_doctor" in notebook.partition("%pip")[0]
-    assert "gpu_doctor" not in first_code(offered(site)[f"{PAGES[0]}.ipynb"].read_text())
+    assert "firstlight_doctor" in notebook.partition("%pip")[0]
+    assert "firstlight_doctor" not in first_code(offered(site)[f"{PAGES[0]}.ipynb"].read_text())
 
 
 def test_a_page_on_imaging_brings_the_extra_along(site):

@@ -1,4 +1,4 @@
-/* Paste an error: the causes that it speaks for, the likeliest first, as gpu_doctor.errors finds them, from the
+/* Paste an error: the causes that it speaks for, the likeliest first, as firstlight_doctor.errors finds them, from the
    same table. Everything happens in this browser; what is pasted is only ever compared, and never shown. */
 "use strict";
 
@@ -11,7 +11,7 @@
   let loading, src = new URL("doctor-causes.js", document.currentScript.src).href;
   const loaded = (onload, onerror) => document.head.append(made("script", { src, onload, onerror }));
 
-  // As gpu_doctor.errors does, name by name.
+  // As firstlight_doctor.errors does, name by name.
   function reader({ causes, lists, stop_words, tail, gap, weights, min_idf, min_share, min_own_letters, min_lead, word_edge, ...patterns }) {
     const [escapes, decoration, word] = ["ansi_escape", "decoration", "word"].map((name) => new RegExp(patterns[name], "g"));
     const normalize = (text) => text.slice(-tail).replace(escapes, "").normalize("NFKC").replace(decoration, " ").toLowerCase();

@@ -8,6 +8,7 @@ A kernel is a function under ``@cuda.jit``. What runs it depends on what you wan
   and keeps no record: ours plays warps, shuffles and barriers (``intrinsics``) and records each access (``arrays``).
   ``tracing`` finds races, bank conflicts and traffic in the record, ``findings`` words them, ``drawing`` draws.
 - ``ptx.compile(kernel, signature)`` runs nothing: NVIDIA's compiler translates it for any GPU, without one (``ptx``).
+- ``puzzles`` are sixteen kernels to write, each judged by what its trace shows.
 
 Importing this package alone imports nothing else.
 """

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from firstlight.display import COLOURS
 from firstlight.kernels.arrays import LOAD, ArrayInfo
 from firstlight.kernels.findings import Dim3
+from firstlight.kernels.tables import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

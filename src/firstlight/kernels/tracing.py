@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstlight.display import Table
 from firstlight.kernels.arguments import host_array, mirrors_of, on_a_gpu
 from firstlight.kernels.arithmetic import typed
 from firstlight.kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo
@@ -39,6 +38,7 @@ from firstlight.kernels.findings import (
     element_name,
 )
 from firstlight.kernels.intrinsics import TracedCuda, instrument
+from firstlight.kernels.tables import table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -314,7 +314,7 @@ class Trace:
             counts = (f"{len(rows):,}", f"{requests:,}", sectors)
             cells.append((str(source.line), KINDS[rows["kind"][0]], array.space, array.name, *counts, source.text))
         launch = f"{self.name}[{_size_text(self.blocks)}, {_size_text(self.threads)}]"
-        lines = [str(Table(launch, _HEAD, tuple(cells)))]
+        lines = [table(launch, _HEAD, tuple(cells))]
         for title in ("out_of_bounds", "races", "divergent_barriers", "uninitialized", "bank_conflicts"):
             found = getattr(self, title)
             lines.append(f"{title.replace('_', ' ')}: {'none' if not found else ''}".rstrip())

@@ -31,7 +31,7 @@ def part_digests(source: str) -> dict[str, str]:
     Examples
     --------
     >>> list(part_digests("from firstlight.kernels import cuda"))
-    ['display', 'kernels']
+    ['kernels']
     """
     found: dict[str, str] = {}
     waiting = _imports(source)

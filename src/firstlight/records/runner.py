@@ -26,7 +26,7 @@ save_figures(__file__)
 """
 MARK = "# ?%%"  # begins a block of text
 # Where our own names stand is not what runs: a module of ours may move without hiding what was recorded.
-OURS = re.compile(r"^(\s*)from (?:firstlight|gpu_doctor)[\w.]* import ", re.MULTILINE)
+OURS = re.compile(r"^(\s*)from firstlight[\w.]* import ", re.MULTILINE)
 MEASURED = "# measured figure"  # a line of a block that draws what was measured
 
 

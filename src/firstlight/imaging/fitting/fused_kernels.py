@@ -24,7 +24,7 @@ import numpy as np
 cuda: Any
 try:
     from firstlight.kernels import cuda  # before Numba, which decides once whether its CUDA is a simulator
-except RuntimeError:  # as it has decided, on a computer without a GPU
+except (ImportError, RuntimeError):  # they are not installed, or Numba has decided, on a computer without a GPU
     cuda = None
 numba: Any = importlib.import_module("numba")  # its type stubs lack some of what it has
 

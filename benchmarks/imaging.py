@@ -36,17 +36,17 @@ import torch
 
 from firstlight.devices import best_device, card
 from firstlight.display import show_table
-from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.data.datasets import GriddedDataset
-from firstlight.imaging.data.gridding import DataAverager
-from firstlight.imaging.fitting.exact import ExactLikelihood
-from firstlight.imaging.fitting.fused_step import FusedStep
-from firstlight.imaging.fitting.objective import Objective
-from firstlight.imaging.fitting.optimizers import Adam
-from firstlight.imaging.fourier.nufft import visibilities
-from firstlight.imaging.model.gridded_net import GriddedNet
-from firstlight.imaging.model.losses import TV_image, entropy, sparsity
 from firstlight.timing.measurement import measure
+from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.data.datasets import GriddedDataset
+from firstlight_imaging.data.gridding import DataAverager
+from firstlight_imaging.fitting.exact import ExactLikelihood
+from firstlight_imaging.fitting.fused_step import FusedStep
+from firstlight_imaging.fitting.objective import Objective
+from firstlight_imaging.fitting.optimizers import Adam
+from firstlight_imaging.fourier.nufft import visibilities
+from firstlight_imaging.model.gridded_net import GriddedNet
+from firstlight_imaging.model.losses import TV_image, entropy, sparsity
 
 PEERS = Path("build/peers")
 PEER = "MPoL==0.3.1"

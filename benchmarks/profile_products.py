@@ -51,7 +51,7 @@ def launch_all() -> None:
     import numpy as np
     import torch
 
-    from firstlight.kernels import cuda
+    from firstlight_kernels import cuda
 
     page: dict[str, Any] = {"__name__": "page"}
     for block in split(PAGE.read_text(encoding="utf-8")):

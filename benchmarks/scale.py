@@ -29,8 +29,8 @@ import numpy as np
 import torch
 
 from firstlight.display import show_table
-from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
-from firstlight.imaging.model.losses import TV_image, entropy, sparsity
+from firstlight_imaging import ExactLikelihood, GridCoords, GriddedNet, fit
+from firstlight_imaging.model.losses import TV_image, entropy, sparsity
 
 FIELD = 5.4  # arcsec
 NOISE = 0.03  # Jy

@@ -22,10 +22,10 @@ import torch
 from torch import nn
 
 from firstlight.display import quantity
-from firstlight.kernels import cuda, ptx, trace
 from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.measurement import measure
 from firstlight.timing.specs import spec
+from firstlight_kernels import cuda, ptx, trace
 
 IMAGING = "The GPU tutorial of MPoL"
 NOTEBOOK = "A lesson of AI-Core"
@@ -247,7 +247,7 @@ def toolkit() -> tuple[str, str]:
 
 @claim(IMAGING, "`model.train()` sets the training mode.", "The model's output in both modes", TRAINING)
 def training_mode() -> tuple[str, str]:
-    from firstlight.imaging import GridCoords, GriddedNet
+    from firstlight_imaging import GridCoords, GriddedNet
 
     model = GriddedNet(GridCoords(cell_size=0.03, npix=20))
     same = torch.equal(model.train()(), model.eval()())
@@ -260,7 +260,7 @@ def training_mode() -> tuple[str, str]:
 
 @claim(IMAGING, "You have now trained a neural network.", "Count layers that take data as input", "/where_from")
 def network() -> tuple[str, str]:
-    from firstlight.imaging import GridCoords, GriddedNet
+    from firstlight_imaging import GridCoords, GriddedNet
 
     model = GriddedNet(GridCoords(cell_size=0.03, npix=180))
     sizes = [tuple(parameter.shape) for parameter in model.parameters()]
@@ -273,7 +273,7 @@ def network() -> tuple[str, str]:
 
 @claim(IMAGING, "`nll_gridded` is a negative log-likelihood.", "Pure noise of known size against it", IMAGE)
 def likelihood() -> tuple[str, str]:
-    from firstlight.imaging.model.losses import nll
+    from firstlight_imaging.model.losses import nll
 
     noise = np.random.default_rng(1).normal(0, 0.5, (2, 100_001))
     got = nll(torch.zeros(100_001), torch.from_numpy(noise[0] + 1j * noise[1]), torch.full((100_001,), 4.0)).item()

@@ -27,9 +27,9 @@ REFERENCE = [
 ]
 NOT_RUN = {
     "firstlight.lessons.hd142527.download": "needs a network",
-    "firstlight.kernels.ptx.compile": "needs NVIDIA's compiler",
-    "firstlight.kernels.ptx.CompileError": "needs NVIDIA's compiler",
-    "firstlight.kernels.ptx.NoCompilerError": "needs a machine without NVIDIA's compiler",
+    "firstlight_kernels.ptx.compile": "needs NVIDIA's compiler",
+    "firstlight_kernels.ptx.CompileError": "needs NVIDIA's compiler",
+    "firstlight_kernels.ptx.NoCompilerError": "needs a machine without NVIDIA's compiler",
 }
 
 

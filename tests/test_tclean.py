@@ -8,10 +8,10 @@ import pytest
 from astropy.io import fits
 
 from firstlight.cli import main
-from firstlight.imaging import read_visibilities
-from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.products.fits_images import read_mask, write_image
-from firstlight.imaging.products.report import _SUFFIXES
+from firstlight_imaging import read_visibilities
+from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.products.fits_images import read_mask, write_image
+from firstlight_imaging.products.report import _SUFFIXES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tclean.md").read_text(encoding="utf-8")
 MASK, NPZ, _ = re.findall(r"^```python\n(.+?)^```$", PAGE, re.MULTILINE | re.DOTALL)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from firstlight.imaging import coordinates
-from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.data import gridding
-from firstlight.imaging.fourier import visibilities
-from firstlight.imaging.model import gridded_net as precomposed
-from firstlight.imaging.model import losses
-from firstlight.imaging.simulate.skies import Point
-from firstlight.imaging.units import ARCSEC
+from firstlight_imaging import coordinates
+from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.data import gridding
+from firstlight_imaging.fourier import visibilities
+from firstlight_imaging.model import gridded_net as precomposed
+from firstlight_imaging.model import losses
+from firstlight_imaging.simulate.skies import Point
+from firstlight_imaging.units import ARCSEC
 
 DOCS = Path(__file__).parent.parent / "docs"
 VOCABULARY, SCOPE = (DOCS / name for name in ("vocabulary.md", "scope.md"))
@@ -48,7 +48,7 @@ def dataset() -> Any:
 def here(name: str) -> Any:
     """Import what the page calls by this name."""
     of_data = name.partition("GriddedDataset.")[2]
-    return getattr(dataset(), of_data) if of_data else resolve_name(f"firstlight.imaging.{name}")
+    return getattr(dataset(), of_data) if of_data else resolve_name(f"firstlight_imaging.{name}")
 
 
 def test_every_name_of_ours_on_the_page_is_there() -> None:

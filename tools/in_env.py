@@ -115,14 +115,14 @@ def install():  # type: () -> None
         "--quiet",
         *pins,
         "--editable",
-        ".[imaging]",
+        ".[torch,kernels,imaging,doctor]",
         *(part for folder in folders()[1:] for part in ("--editable", folder)),
         "--group",
         "dev",
     )
     fetch_from_npm(python)
     # Compiles the kernels of a fit, so that no reader waits for it.
-    run(python, "-m", "firstlight.imaging.fitting.fit_loop")
+    run(python, "-m", "firstlight_imaging.fitting.fit_loop")
     STAMP.write_text(fingerprint(), encoding="utf-8")
 
 

@@ -4,10 +4,10 @@ Run with a Python that has casatasks and casadata (pip install casatasks casadat
 
     python benchmarks/casa/make_set.py
 
-It writes tests/imaging/casa.tar.xz: a set of ten antennas, two executions, two windows of 4 and 2 channels, and
+It writes imaging/tests/casa.tar.xz: a set of ten antennas, two executions, two windows of 4 and 2 channels, and
 two fields, whose phase centres are ICRS and J2000; what exportuvfits and casa_export.py make of its field ``disk``, and
 what exportuvfits makes of it once it has a WEIGHT_SPECTRUM. The data are of two points, as in
-tests/imaging/data/test_ms.py, with noise as large as the weights say.
+imaging/tests/data/test_ms.py, with noise as large as the weights say.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from casatools import componentlist, measures, simulator, table
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORT = ROOT / "docs/_snippets/casa_export.py"
-ARCHIVE = ROOT / "tests/imaging/casa.tar.xz"
+ARCHIVE = ROOT / "imaging/tests/casa.tar.xz"
 FIELDS = {"disk": ("ICRS", "246.5deg", "-24.5deg"), "quasar": ("J2000", "277.5deg", "+12.25deg")}
 SKY = [(0.5, 1.0, 0.3), (0.1, -0.4, 0.9)]  # Jy, arcsec to the east and north, from each field's centre
 ANTENNAS = [(0, 0), (110, 40), (-70, 190), (250, -160), (-310, 90), (60, 420), (-180, -390), (470, 230), (-520, -60)]

@@ -18,8 +18,8 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from imaging import PEER, fetch_peers
 
-from firstlight.imaging import Beam, DirtyImager, ExactLikelihood, GridCoords, Ring, convolve
-from firstlight.imaging.simulate.skies import sky_image, sky_visibilities
+from firstlight_imaging import Beam, DirtyImager, ExactLikelihood, GridCoords, Ring, convolve
+from firstlight_imaging.simulate.skies import sky_image, sky_visibilities
 
 RATE, AT_ONCE, MOST, SETTLED = 0.1, 100, 6000, 1e-5  # a loss that falls by less in a hundred steps is settled
 

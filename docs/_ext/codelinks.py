@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-PACKAGES = ("firstlight", "firstlight.imaging", "firstlight.kernels", "firstlight.timing")
+PACKAGES = ("firstlight", "firstlight_imaging", "firstlight_kernels", "firstlight.timing")
 
 
 def note_imported_names(_app: Sphinx, env: BuildEnvironment) -> None:

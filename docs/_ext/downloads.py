@@ -23,8 +23,8 @@ import firstlight_doctor
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import benches_in
 from _ext.records import judge_records, project_root, relative_root
-from firstlight.kernels.puzzles.attempts import worksheet
 from firstlight.records.runner import SAVING
+from firstlight_kernels.puzzles.attempts import worksheet
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -124,7 +124,7 @@ Where PyTorch finds no GPU that you have, the page "Install" of the site names i
 
 # What only some pages import, and what pip installs for it.
 EXTRAS = {"sklearn": "scikit-learn", "firstlight_doctor": f"./{DOCTOR}"}
-IMAGING = ("astropy", "finufft", "scipy")  # come with firstlight[imaging]
+IMAGING = ("astropy", "finufft", "scipy")  # come with firstlight-imaging
 
 
 def extras(script: str) -> dict[str, str]:
@@ -133,8 +133,8 @@ def extras(script: str) -> dict[str, str]:
 
 
 def is_imaging(script: str) -> bool:
-    """Return whether a page imports ``firstlight.imaging``."""
-    return "from firstlight.imaging" in script
+    """Return whether a page imports ``firstlight_imaging``."""
+    return "from firstlight_imaging" in script
 
 
 class OfferedRole(SphinxRole):
@@ -231,7 +231,7 @@ def runnable(script: str, there: str) -> str:
     The worksheet never uses PyTorch itself: the build without CUDA, the smallest, is enough for the package.
     """
     needed, sources = list(NEEDED), {"firstlight": WHEEL}
-    needed.append("firstlight[imaging]" if is_imaging(script) else "firstlight")
+    needed.append("firstlight-imaging" if is_imaging(script) else "firstlight")
     for package in extras(script).values():
         name = "firstlight-doctor" if package == f"./{DOCTOR}" else package
         needed.append(name)
@@ -264,7 +264,7 @@ def installing(notebook: str, there: str) -> str:
     first: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
     wheel, modules = f"{there}{WHEEL}", ["firstlight", *needed]
     if is_imaging(notebook):
-        wheel = f"firstlight[imaging] @ {wheel}" if "://" in there else f"{wheel}[imaging]"
+        wheel = f"firstlight-imaging @ {wheel}" if "://" in there else f"{wheel}[imaging]"
         modules += IMAGING
     packages = [f'"{wheel}"', *(f'"{package}"'.replace("./", there) for package in needed.values())]
     files = [package.partition("[")[0].strip('"') for package in packages if package.startswith('"./')]

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from firstlight.imaging import DataAverager, FourierCube, GridCoords
-from firstlight.imaging.coordinates import packed_to_sky
-from firstlight.imaging.model import losses
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
+from firstlight_imaging import DataAverager, FourierCube, GridCoords
+from firstlight_imaging.coordinates import packed_to_sky
+from firstlight_imaging.model import losses
+from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight_imaging.simulate.skies import protoplanetary_disk, sky_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firstlight.imaging import GriddedDataset
+    from firstlight_imaging import GriddedDataset
 
 # The field is twice as wide as what is shown, that of 4_imaging/01: averages in small cells are off by less.
 COORDS = GridCoords(cell_size=2 * 5.4 / 256, npix=256)

@@ -10,10 +10,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
-from firstlight.imaging import GridCoords
-from firstlight.imaging.data.gridding import Gridder
-from firstlight.imaging.model import losses
-from firstlight.imaging.model.gridded_net import SimpleNet
+from firstlight_imaging import GridCoords
+from firstlight_imaging.data.gridding import Gridder
+from firstlight_imaging.model import losses
+from firstlight_imaging.model.gridded_net import SimpleNet
 
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 print("device:", device)
@@ -24,7 +24,7 @@ if len(sys.argv) > 1:
     u, v = (1e3 * cube[name][channel] for name in ("uu", "vv"))  # they are in kλ
     weight, re, im = (cube[name][channel] for name in ("weight", "data_re", "data_im"))
 else:
-    from firstlight.imaging import simulate
+    from firstlight_imaging import simulate
 
     sky = [simulate.Ring(0.25, radius=0.6, width=0.2)]  # Jy and arcsec
     track, channels = simulate.uv_track(n_times=8), simulate.channels(230e9, 5e8, 1)

@@ -183,7 +183,7 @@ def whole_array(cups, keep, gain, steps):
 
 # folded: The same on a GPU, as a kernel with a thread for each cup
 
-from firstlight.kernels import blocks_for, cuda, simulated
+from firstlight_kernels import blocks_for, cuda, simulated
 
 
 @cuda.jit

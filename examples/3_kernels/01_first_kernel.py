@@ -49,7 +49,7 @@ kernels run on it, and without one they run all the same, slowly.
 import numpy as np
 from numba import cuda
 
-from firstlight.kernels import simulated, trace  # without a GPU, it runs the kernels
+from firstlight_kernels import simulated, trace  # without a GPU, it runs the kernels
 
 
 @cuda.jit
@@ -255,7 +255,7 @@ for launch in (1, 2, 3):
 # folded: Ours, launched twice, on awkward sizes, against float64
 
 
-from firstlight.kernels import blocks_for  # rounds up, as you did above
+from firstlight_kernels import blocks_for  # rounds up, as you did above
 
 
 def worst_error(kernel, n, launches, threads=32):

@@ -32,7 +32,7 @@ the timing.
 import numpy as np
 from numba import cuda
 
-from firstlight.kernels import simulated, trace  # without a GPU, it runs the kernels
+from firstlight_kernels import simulated, trace  # without a GPU, it runs the kernels
 
 # %%
 # Begin with the row. If each thread took one number, or one column, many threads would
@@ -208,7 +208,7 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.kernels import blocks_for
+from firstlight_kernels import blocks_for
 
 device = best_device()
 launch = cu_mv_product[blocks_for(rows, 128), 128]

@@ -30,7 +30,7 @@ are timed; without one, they run in a :term:`simulator`, which has no times.
 
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, cuda, simulated, trace
 
 NINTH = np.float32(1 / 9)
 

@@ -54,7 +54,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from firstlight.display import show_table
-from firstlight.kernels import cuda, simulated, trace
+from firstlight_kernels import cuda, simulated, trace
 
 fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 for block in range(98):

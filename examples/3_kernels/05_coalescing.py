@@ -24,7 +24,7 @@ layout of data that made a kernel slow.
 
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, cuda, simulated, trace
 from firstlight.lessons.lanes import Lanes
 
 

@@ -27,7 +27,7 @@ can't.
 
 import numpy as np
 
-from firstlight.kernels import cuda, simulated, trace
+from firstlight_kernels import cuda, simulated, trace
 
 
 @cuda.jit

@@ -74,7 +74,7 @@ what one of them has fetched.
 
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, cuda, simulated, trace
 from firstlight.timing.specs import spec
 
 multiply_adds = 4096**3 / 32  # of whole warps, with 64 operations each
@@ -178,7 +178,7 @@ def column_along_x(a, b, c):
 
 import re
 
-from firstlight.kernels import ptx
+from firstlight_kernels import ptx
 
 
 def per_multiply_add(kernel):

@@ -31,7 +31,7 @@ import math
 
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, cuda, simulated, trace
 
 
 @cuda.reduce

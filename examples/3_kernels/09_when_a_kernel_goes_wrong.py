@@ -29,7 +29,7 @@ If you are in a hurry, go to :ref:`the table of symptoms <symptoms>`.
 
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, trace  # in your file: numba's cuda
+from firstlight_kernels import blocks_for, cuda, trace  # in your file: numba's cuda
 
 T = 64  # threads in a block
 
@@ -224,7 +224,7 @@ print("The cures are right, and without a problem.")
 # figure
 import matplotlib.pyplot as plt
 
-from firstlight.kernels.tracing import STORE
+from firstlight_kernels.tracing import STORE
 
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True, layout="constrained")
 for ax, kernel in zip(axes, (shared_differences, cured_shared), strict=True):

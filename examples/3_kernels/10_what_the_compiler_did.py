@@ -28,7 +28,7 @@ a Mac you see what it made elsewhere.
 
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
+from firstlight_kernels import blocks_for, cuda, ptx, simulated, trace
 
 
 @cuda.jit

@@ -39,7 +39,7 @@ The experiment runs on your CPU. With an NVIDIA GPU, you see the same thing ther
 import numba
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
+from firstlight_kernels import blocks_for, cuda, ptx, simulated, trace
 
 
 def link(after, order):  # a line is 8 numbers of 8 bytes

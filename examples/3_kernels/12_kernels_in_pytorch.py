@@ -37,7 +37,7 @@ import torch
 from numba import cuda, njit, prange
 
 from firstlight import Bench, best_device
-from firstlight.kernels import blocks_for, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 
 
 def chain(model, data, weight):

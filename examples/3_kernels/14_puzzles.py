@@ -38,8 +38,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from numba import cuda, float32, int32
 
-from firstlight.kernels import trace  # without a GPU, it plays the kernels
-from firstlight.kernels.puzzles import PUZZLES, attempt, tally
+from firstlight_kernels import trace  # without a GPU, it plays the kernels
+from firstlight_kernels.puzzles import PUZZLES, attempt, tally
 
 
 @attempt("map")
@@ -159,7 +159,7 @@ plt.show()
 from functools import partial
 
 from firstlight import Bench
-from firstlight.kernels import simulated
+from firstlight_kernels import simulated
 
 many = 2**22 + 1 if simulated() else 2**26 + 1
 tau = np.random.default_rng(seed=1).random(many, dtype=np.float32)

@@ -30,13 +30,13 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.imaging import DirtyImager, ExactLikelihood, GridCoords, GriddedNet
-from firstlight.imaging import fit, fit_beam, plot_image
-from firstlight.imaging.data.gridding import Gridder
-from firstlight.imaging.model import losses
-from firstlight.imaging.simulate import Ring, observe, protoplanetary_disk, sky_image
-from firstlight.imaging.simulate import uv_track, with_noise
-from firstlight.imaging.units import ARCSEC
+from firstlight_imaging import DirtyImager, ExactLikelihood, GridCoords, GriddedNet
+from firstlight_imaging import fit, fit_beam, plot_image
+from firstlight_imaging.data.gridding import Gridder
+from firstlight_imaging.model import losses
+from firstlight_imaging.simulate import Ring, observe, protoplanetary_disk, sky_image
+from firstlight_imaging.simulate import uv_track, with_noise
+from firstlight_imaging.units import ARCSEC
 
 disk = protoplanetary_disk(flux=0.25, size=1.7)
 quiet = observe(disk, uv_track())
@@ -115,7 +115,7 @@ print(f"narrowest stripes: {1 / (np.hypot(uu, vv).max() * ARCSEC):.3f} arcsec")
 #
 # __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
-from firstlight.imaging.model.gridded_net import SimpleNet
+from firstlight_imaging.model.gridded_net import SimpleNet
 
 device = best_device()
 npix = 180
@@ -370,7 +370,7 @@ print(f"{found.iterations} iterations: {found.status}")
 # noise: an rms of 1, or a little less, since every fit takes up some of the noise, and
 # a largest value of about 4, because the map has some 1,500 independent places.
 
-from firstlight.imaging.fitting.quality import residual_image
+from firstlight_imaging.fitting.quality import residual_image
 
 strengths = {1e-2: "too strong", 1.2e-3: "good", 5e-4: "weak", 0: "none"}
 fits = {strength: first_light(data, strength) for strength in strengths}

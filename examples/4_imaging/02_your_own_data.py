@@ -47,8 +47,8 @@ from pathlib import Path
 
 import numpy as np
 
-from firstlight.imaging.simulate import Ring, alma_antennas, channels, observe
-from firstlight.imaging.simulate import uv_track, with_noise
+from firstlight_imaging.simulate import Ring, alma_antennas, channels, observe
+from firstlight_imaging.simulate import uv_track, with_noise
 from firstlight.lessons import hd142527
 
 
@@ -80,7 +80,7 @@ except (ImportError, OSError):
 
 # %%
 
-from firstlight.imaging import check_weights, image, read_visibilities, scale_weights
+from firstlight_imaging import check_weights, image, read_visibilities, scale_weights
 
 began = time.perf_counter()
 seen = read_visibilities(hd142, windows=[0]) if hd142 else simulated()
@@ -100,8 +100,8 @@ print(f"their weights were {1 / weights.totals[0].factor:.1f} times too large")
 
 from astropy.io import fits
 
-from firstlight.imaging import Beam
-from firstlight.imaging.products.report import write_products
+from firstlight_imaging import Beam
+from firstlight_imaging.products.report import write_products
 
 write_products(found, seen, Path(folder.name), "hd142")  # what the command writes
 files = [Path(folder.name, f"hd142.{kind}.fits") for kind in ("restored", "residual")]
@@ -128,7 +128,7 @@ if hd142:
 
 import matplotlib.pyplot as plt
 
-from firstlight.imaging import plot_image
+from firstlight_imaging import plot_image
 
 most = max(pixels.max() for (pixels, _), _ in maps.values())
 size = (3.7 * len(maps), 6.4)
@@ -244,7 +244,7 @@ say(found.quality)
 
 # folded code: The same report on all four images, in short
 
-from firstlight.imaging.fitting import assess_model
+from firstlight_imaging.fitting import assess_model
 
 reports = {"firstlight image, own mask": found.quality}
 for key, mask in masks.items() if hd142 else ():
@@ -278,7 +278,7 @@ for who, one in reports.items():
 #
 # So let's do that. In a terminal it's one word more, ``--self-calibrate``.
 
-from firstlight.imaging.calibration import self_calibrate
+from firstlight_imaging.calibration import self_calibrate
 
 cured = self_calibrate(seen, field=8, cell_size=0.1)
 say(cured)
@@ -320,7 +320,7 @@ def only(hand):
 
 # folded code: Solve with XX, correct YY
 
-from firstlight.imaging.calibration import apply_gains
+from firstlight_imaging.calibration import apply_gains
 
 # The first image's mask for all, so that they differ in phases only
 how = {"field": 8, "cell_size": 0.1, "mask": lambda *_: found.mask}

@@ -34,7 +34,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from astropy.utils.data import download_file
 
-from firstlight.imaging import image, read_visibilities
+from firstlight_imaging import image, read_visibilities
 
 
 def download(address, sha256):
@@ -129,7 +129,7 @@ for _ in range(3):
 # is 120 microarcseconds (µas) wide. Seen from here, a coin on the moon is a tenth of
 # that.
 
-from firstlight.imaging.calibration import closure_image
+from firstlight_imaging.calibration import closure_image
 
 micro = 1e-6  # arcsec
 if m87_file:
@@ -231,8 +231,8 @@ plt.show()
 #
 # __ https://github.com/rfranceschi/diskchef
 
-from firstlight.imaging import check_weights, scale_weights
-from firstlight.imaging.calibration import self_calibrate
+from firstlight_imaging import check_weights, scale_weights
+from firstlight_imaging.calibration import self_calibrate
 
 disk_file = download(
     "https://raw.githubusercontent.com/rfranceschi/diskchef/"

@@ -72,7 +72,7 @@ for east in (0.0, 0.45, 0.9, 1.34, 1.79):
 import matplotlib.pyplot as plt
 
 from firstlight.display import BLUE, GREEN, GREY, ORANGE
-from firstlight.imaging import GridCoords, Point, Ring, plot_image
+from firstlight_imaging import GridCoords, Point, Ring, plot_image
 
 npix = 180
 grid = GridCoords(cell_size=0.03, npix=npix)
@@ -144,7 +144,7 @@ plt.show()
 # cells. Guess how many of them get at least one measurement.
 
 # figure
-from firstlight.imaging.simulate import observe, uv_track, with_noise
+from firstlight_imaging.simulate import observe, uv_track, with_noise
 
 filled, look = {}, {"figsize": (7.2, 3.4), "layout": "constrained"}
 fig, axes = plt.subplots(1, 3, sharex=True, sharey=True, **look)
@@ -199,7 +199,7 @@ plt.show()
 # folded: The observation: a ring in a glow, and 54,180 rows
 from dataclasses import replace
 
-from firstlight.imaging.data import shift_phase_centre
+from firstlight_imaging.data import shift_phase_centre
 
 place = {"east": 0.5, "north": -0.3}
 ring, glow = Ring(flux=0.25, radius=0.8, width=0.12), Ring(flux=0.5, radius=0, width=8)
@@ -287,7 +287,7 @@ print(f"the widest fringe: {fringe:.1f} arcsec; 0.6 of it: {0.6 * fringe:.1f} ar
 # cloud, and multiply it by stripes of just that fringe. **Will the telescope notice?**
 
 # folded: A cloud, a short observation, and the largest hole between its tracks
-from firstlight.imaging.simulate import alma_antennas
+from firstlight_imaging.simulate import alma_antennas
 
 cloud = Ring(flux=0.25, radius=0, width=0.5, inclination=40, position_angle=60)
 few = uv_track(alma_antennas()[::4], hour_angles=(-0.5, 0.5), n_times=20)

@@ -25,14 +25,14 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.imaging import DirtyImager, GridCoords, Point, fit_beam, plot_image
-from firstlight.imaging.coordinates import packed_to_sky
-from firstlight.imaging.units import ARCSEC
-from firstlight.imaging.fourier import adjoint, image_by_gridding
-from firstlight.imaging.fourier.nufft import find_cufinufft
-from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
-from firstlight.imaging.simulate import uv_track, with_noise
-from firstlight.kernels import blocks_for, cuda, simulated
+from firstlight_imaging import DirtyImager, GridCoords, Point, fit_beam, plot_image
+from firstlight_imaging.coordinates import packed_to_sky
+from firstlight_imaging.units import ARCSEC
+from firstlight_imaging.fourier import adjoint, image_by_gridding
+from firstlight_imaging.fourier.nufft import find_cufinufft
+from firstlight_imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight_imaging.simulate import uv_track, with_noise
+from firstlight_kernels import blocks_for, cuda, simulated
 
 npix, flops = 180, {"direct": 4 * 180**2, "NUFFT, 6 digits": 4 * 7**2, "gridding": 2}
 device = best_device()

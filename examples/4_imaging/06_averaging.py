@@ -36,13 +36,13 @@ import torch
 from torch.nn.functional import softplus
 
 from firstlight import best_device
-from firstlight.imaging import DataAverager, ExactLikelihood, FourierCube, GridCoords
-from firstlight.imaging import GriddedNet, fit, plot_image
-from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.fitting.quality import residual_image
-from firstlight.imaging.model import losses
-from firstlight.imaging.simulate import Ring, observe, protoplanetary_disk, sky_image
-from firstlight.imaging.simulate import sky_visibilities, uv_track, with_noise
+from firstlight_imaging import DataAverager, ExactLikelihood, FourierCube, GridCoords
+from firstlight_imaging import GriddedNet, fit, plot_image
+from firstlight_imaging.coordinates import sky_to_packed
+from firstlight_imaging.fitting.quality import residual_image
+from firstlight_imaging.model import losses
+from firstlight_imaging.simulate import Ring, observe, protoplanetary_disk, sky_image
+from firstlight_imaging.simulate import sky_visibilities, uv_track, with_noise
 
 device = best_device()
 disk = protoplanetary_disk(flux=0.25, size=1.7)

@@ -23,13 +23,13 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.imaging import DataAverager, ExactLikelihood, FourierCube, GridCoords
-from firstlight.imaging import GriddedNet, fit, plot_image, split_cells
-from firstlight.imaging.model import losses
-from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
-from firstlight.imaging.simulate import uv_track, with_noise
-from firstlight.imaging.units import ARCSEC
+from firstlight_imaging import DataAverager, ExactLikelihood, FourierCube, GridCoords
+from firstlight_imaging import GriddedNet, fit, plot_image, split_cells
+from firstlight_imaging.model import losses
+from firstlight_imaging.coordinates import sky_to_packed
+from firstlight_imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight_imaging.simulate import uv_track, with_noise
+from firstlight_imaging.units import ARCSEC
 
 npix, fits, steps, calls = 48, 54, 200, 100
 
@@ -152,7 +152,7 @@ plt.show()
 # random, or whole patches of it, like the fields of a :term:`dartboard`. The second is
 # harder, because a single cell can be guessed from its neighbours. We do both.
 
-from firstlight.imaging.fitting import split_dartboard, stack, stack_folds
+from firstlight_imaging.fitting import split_dartboard, stack, stack_folds
 
 cells = stack_folds(averages, k, seed=1)
 darts = stack_folds(averages, k, seed=1, split=split_dartboard)

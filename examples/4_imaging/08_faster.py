@@ -32,12 +32,12 @@ import torch
 from torch.nn.functional import conv2d, softplus
 
 from firstlight import Bench, best_device
-from firstlight.imaging import DataAverager, GridCoords, GriddedNet
-from firstlight.imaging.coordinates import packed_to_sky, sky_to_packed
-from firstlight.imaging.fitting import Adam, FusedStep, Objective, has_fused_step
-from firstlight.imaging.model import losses
-from firstlight.imaging.simulate import observe, protoplanetary_disk, uv_track
-from firstlight.imaging.simulate import with_noise
+from firstlight_imaging import DataAverager, GridCoords, GriddedNet
+from firstlight_imaging.coordinates import packed_to_sky, sky_to_packed
+from firstlight_imaging.fitting import Adam, FusedStep, Objective, has_fused_step
+from firstlight_imaging.model import losses
+from firstlight_imaging.simulate import observe, protoplanetary_disk, uv_track
+from firstlight_imaging.simulate import with_noise
 from firstlight.timing.specs import spec
 
 side = 512

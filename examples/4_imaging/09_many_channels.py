@@ -29,13 +29,13 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.display import BLUE, ORANGE
-from firstlight.imaging import DirtyImager, ExactLikelihood, GridCoords, GriddedNet
-from firstlight.imaging import convolve, fit, fit_beam, plot_image
-from firstlight.imaging.fitting import Adam, FusedStep, Objective
-from firstlight.imaging.fourier import visibilities
-from firstlight.imaging.model import losses
-from firstlight.imaging.simulate import channels, observe, uv_track, with_noise
-from firstlight.imaging.units import LIGHT_SPEED
+from firstlight_imaging import DirtyImager, ExactLikelihood, GridCoords, GriddedNet
+from firstlight_imaging import convolve, fit, fit_beam, plot_image
+from firstlight_imaging.fitting import Adam, FusedStep, Objective
+from firstlight_imaging.fourier import visibilities
+from firstlight_imaging.model import losses
+from firstlight_imaging.simulate import channels, observe, uv_track, with_noise
+from firstlight_imaging.units import LIGHT_SPEED
 from firstlight.timing.specs import spec
 
 # %%

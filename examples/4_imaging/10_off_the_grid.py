@@ -28,11 +28,11 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.display import BLUE, ORANGE
-from firstlight.imaging import ExactLikelihood, GridCoords, plot_image
-from firstlight.imaging.fourier import visibilities
-from firstlight.imaging.fourier.nufft import find_cufinufft
-from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
-from firstlight.imaging.simulate import uv_track
+from firstlight_imaging import ExactLikelihood, GridCoords, plot_image
+from firstlight_imaging.fourier import visibilities
+from firstlight_imaging.fourier.nufft import find_cufinufft
+from firstlight_imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight_imaging.simulate import uv_track
 
 device = best_device()
 on_gpu = device.type == "cuda" and find_cufinufft() is not None

@@ -135,7 +135,7 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.display import BLUE, GREY, ORANGE
-from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet
+from firstlight_imaging import ExactLikelihood, GridCoords, GriddedNet
 from firstlight.timing.specs import spec
 
 grid = GridCoords(cell_size=0.04, npix=96)  # as in the program

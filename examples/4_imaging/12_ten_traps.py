@@ -27,14 +27,14 @@ import numpy as np
 import torch
 from torch.nn.functional import softplus
 
-from firstlight.imaging import DataAverager, DirtyImager, ExactLikelihood, GriddedNet
-from firstlight.imaging import Point, Ring, check_image_grid, check_weights, convolve
-from firstlight.imaging import fit, fit_beam, read_npz, scale_weights, suggest_grid
-from firstlight.imaging.model import losses
-from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.simulate import alma_antennas, channels, observe
-from firstlight.imaging.simulate import protoplanetary_disk, sky_image, sky_visibilities
-from firstlight.imaging.simulate import uv_track, with_noise
+from firstlight_imaging import DataAverager, DirtyImager, ExactLikelihood, GriddedNet
+from firstlight_imaging import Point, Ring, check_image_grid, check_weights, convolve
+from firstlight_imaging import fit, fit_beam, read_npz, scale_weights, suggest_grid
+from firstlight_imaging.model import losses
+from firstlight_imaging.coordinates import sky_to_packed
+from firstlight_imaging.simulate import alma_antennas, channels, observe
+from firstlight_imaging.simulate import protoplanetary_disk, sky_image, sky_visibilities
+from firstlight_imaging.simulate import uv_track, with_noise
 
 sky = protoplanetary_disk(0.18, size=1.2, east=0.4, north=-0.5)
 sky = [*sky, Ring(0.02, radius=0, width=0.15, east=-1.3, north=1.6)]
@@ -172,7 +172,7 @@ print(f"longest baseline {length.max() * 299_792_458 / frequency:,.0f} m")
 
 import matplotlib.pyplot as plt
 
-from firstlight.imaging import plot_image
+from firstlight_imaging import plot_image
 
 truth, flux = truth_on(right.coords), sum(part.flux for part in sky)
 fits = {"A": over, "B": stuck, "C": right, "D": wide, "E": mirrored}
@@ -411,7 +411,7 @@ say(limit_of("time", integration=seconds))
 # is as wide as the field, they change within a cell, so the averages are wrong, and
 # even the *true* sky doesn't fit them (:doc:`/tutorials/4_imaging/06_averaging`):
 
-from firstlight.imaging import FourierCube
+from firstlight_imaging import FourierCube
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")

@@ -31,10 +31,10 @@ import torch
 from torch.nn.functional import softplus
 
 from firstlight import best_device
-from firstlight.imaging import Beam, DirtyImager, ExactLikelihood, GridCoords
-from firstlight.imaging import GriddedNet, Ring, convolve, fit, plot_image
-from firstlight.imaging.model import losses
-from firstlight.imaging.simulate import sky_image, sky_visibilities
+from firstlight_imaging import Beam, DirtyImager, ExactLikelihood, GridCoords
+from firstlight_imaging import GriddedNet, Ring, convolve, fit, plot_image
+from firstlight_imaging.model import losses
+from firstlight_imaging.simulate import sky_image, sky_visibilities
 
 
 def recorded(name):

@@ -25,9 +25,9 @@ import textwrap
 
 import numpy as np
 
-from firstlight.imaging import image
-from firstlight.imaging.simulate import Ring, alma_antennas, observe
-from firstlight.imaging.simulate import protoplanetary_disk, uv_track, with_noise
+from firstlight_imaging import image
+from firstlight_imaging.simulate import Ring, alma_antennas, observe
+from firstlight_imaging.simulate import protoplanetary_disk, uv_track, with_noise
 
 sky = protoplanetary_disk(0.25, size=0.7, east=0.4, north=-0.5)
 sky = [*sky, Ring(0.04, radius=0, width=0.08, east=-1.3, north=1.2)]
@@ -56,9 +56,9 @@ from functools import partial
 
 import torch
 
-from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit
-from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.model import losses
+from firstlight_imaging import ExactLikelihood, GriddedNet, GridCoords, fit
+from firstlight_imaging.coordinates import sky_to_packed
+from firstlight_imaging.model import losses
 
 u, v, data, weight = (getattr(seen, name)[0] for name in ("uu", "vv", "data", "weight"))
 coords, beam = found.coords, found.beam
@@ -116,7 +116,7 @@ print(f"predicted {found.flux + extra:.2f} Jy, found {wide_flux:.2f} Jy")
 
 import matplotlib.pyplot as plt
 
-from firstlight.imaging import plot_image
+from firstlight_imaging import plot_image
 
 fig, axes = plt.subplots(1, 2, figsize=(7.4, 3.6), layout="constrained")
 faint = {"stretch": "linear", "unit": None, "vmin": 0, "vmax": 5 * unit}
@@ -231,7 +231,7 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 
 from dataclasses import replace
 
-from firstlight.imaging.fitting.auto_image import model_visibilities
+from firstlight_imaging.fitting.auto_image import model_visibilities
 
 clean = replace(seen, data=model_visibilities(found.model, seen, coords))
 again = [image(with_noise(clean, sigma, seed=s), draws=0).flux for s in range(10, 14)]

@@ -43,10 +43,10 @@ import torch
 import torch.distributed as dist
 
 from firstlight import best_device
-from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
-from firstlight.imaging.model.losses import TV_image, sparsity
-from firstlight.imaging.simulate import channels, observe, protoplanetary_disk, uv_track
-from firstlight.imaging.simulate import with_noise
+from firstlight_imaging import ExactLikelihood, GridCoords, GriddedNet, fit
+from firstlight_imaging.model.losses import TV_image, sparsity
+from firstlight_imaging.simulate import channels, observe, protoplanetary_disk, uv_track
+from firstlight_imaging.simulate import with_noise
 
 
 def writable(name):

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from conftest import SITE
 
-from firstlight.kernels import cuda, trace
 from firstlight.lessons.lanes import Access, Lanes, Request
+from firstlight_kernels import cuda, trace
 
 PAGE = SITE / "tutorials/3_kernels/05_coalescing.html"
 BOARD = ".fl-lanes"

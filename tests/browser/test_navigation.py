@@ -29,9 +29,9 @@ def test_the_keyboard_alone_leads_from_a_question_to_the_next_page(page: Any) ->
 def test_a_reader_goes_from_code_to_the_reference(page: Any) -> None:
     page.goto((SITE / "tutorials/4_imaging/01_first_light.html").as_uri())
     page.locator("a.fl-ref:visible", has_text="GriddedNet").first.click()
-    assert page.url.endswith("/api/imaging.html#firstlight.imaging.model.gridded_net.GriddedNet")
+    assert page.url.endswith("/api/imaging.html#firstlight_imaging.model.gridded_net.GriddedNet")
     header = page.locator(".bd-header").bounding_box()
-    place = page.locator('[id="firstlight.imaging.model.gridded_net.GriddedNet"]').bounding_box()
+    place = page.locator('[id="firstlight_imaging.model.gridded_net.GriddedNet"]').bounding_box()
     assert header["y"] + header["height"] <= place["y"] + 1 < page.viewport_size["height"]
 
 

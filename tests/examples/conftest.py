@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pages import EXAMPLES, running
 
-from firstlight.kernels import ptx
 from firstlight.records.package_parts import part_digests
 from firstlight.records.runner import digest
+from firstlight_kernels import ptx
 
 ROOT = Path(__file__).parents[2]
 HELPERS = Path(__file__).with_name("pages.py"), Path(__file__).parents[1] / "variants.py"

@@ -8,7 +8,7 @@ from pages import doubles_and_spills, judged
 from samples import recorded
 from variants import edited
 
-from firstlight.kernels import cuda, trace
+from firstlight_kernels import cuda, trace
 
 PAGE = "3_kernels/11_bytes_in_flight.py"
 

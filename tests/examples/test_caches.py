@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pages import doubles_and_spills, judged
 
-from firstlight.kernels import trace
+from firstlight_kernels import trace
 
 PAGE = "3_kernels/06_caches.py"
 

@@ -5,7 +5,7 @@ import pytest
 from pages import assert_check_tells, doubles_and_spills
 from variants import edited
 
-from firstlight.kernels import cuda, trace
+from firstlight_kernels import cuda, trace
 
 PAGE = "3_kernels/05_coalescing.py"
 

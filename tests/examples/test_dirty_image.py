@@ -5,8 +5,8 @@ import pytest
 import torch
 from pages import judged
 
-from firstlight.imaging.units import ARCSEC
-from firstlight.kernels import blocks_for, cuda
+from firstlight_imaging.units import ARCSEC
+from firstlight_kernels import blocks_for, cuda
 
 PAGE = "4_imaging/05_dirty_image.py"
 

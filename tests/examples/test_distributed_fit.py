@@ -14,7 +14,7 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from firstlight.imaging.simulate import observation as simulation
+from firstlight_imaging.simulate import observation as simulation
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "4_imaging" / "distributed_fit.py"
 SMALL = ["--npix=64", "--channels=3", "--iterations=40"]
@@ -109,7 +109,7 @@ def test_it_takes_as_many_channels_as_the_page_starts_it_with(script, monkeypatc
     few = simulation.uv_track(simulation.alma_antennas()[:5], n_times=2)
     monkeypatch.setattr(simulation, "uv_track", lambda **_: few)
     begin = mock.Mock(side_effect=InterruptedError)
-    monkeypatch.setattr("firstlight.imaging.ExactLikelihood", begin)
+    monkeypatch.setattr("firstlight_imaging.ExactLikelihood", begin)
     page = SCRIPT.with_name("11_more_than_one_gpu.py").read_text(encoding="utf-8")
     most = max(map(int, re.findall(r"--channels (\d+)", page)))
     assert most >= 100

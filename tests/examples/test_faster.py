@@ -7,8 +7,8 @@ import pytest
 import torch
 from pages import judged
 
-from firstlight.imaging import GriddedNet
-from firstlight.imaging.model import losses
+from firstlight_imaging import GriddedNet
+from firstlight_imaging.model import losses
 
 PAGE = "4_imaging/08_faster.py"
 

@@ -7,7 +7,7 @@ from new_python import printed_by
 from pages import EXAMPLES, judged
 from variants import compiled
 
-from firstlight.kernels import cuda
+from firstlight_kernels import cuda
 
 PAGE = "3_kernels/01_first_kernel.py"
 
@@ -74,7 +74,7 @@ def test_the_code_runs_without_the_package_as_the_page_says():
     code = "import numpy as np\nfrom numba import cuda\n" + "\n".join(
         cell for cell in re.split(r"\n# %%", text) if "def add(" in cell or "copy_to_host()  # copy the sums" in cell
     )
-    code = code.replace("from firstlight.kernels import", "# ").replace("if simulated()", "if True")
+    code = code.replace("from firstlight_kernels import", "# ").replace("if simulated()", "if True")
     said = printed_by(f"{code}\nassert blocks == 6", {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"})
     assert "same as NumPy: True" in said
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pages import doubles_and_spills, judged
 
-from firstlight.kernels import blocks_for, cuda, trace
+from firstlight_kernels import blocks_for, cuda, trace
 
 PAGE = "3_kernels/03_grids.py"
 

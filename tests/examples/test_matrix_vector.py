@@ -8,8 +8,8 @@ import variants
 from pages import doubles_and_spills, judged
 from samples import medians, recorded
 
-from firstlight.kernels import cuda, trace
 from firstlight.timing.specs import spec
+from firstlight_kernels import cuda, trace
 
 PAGE = "3_kernels/02_matrix_vector.py"
 

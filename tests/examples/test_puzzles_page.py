@@ -5,8 +5,8 @@ import re
 
 from pages import EXAMPLES
 
-from firstlight.kernels.puzzles import PUZZLES, attempt, tally
-from firstlight.kernels.puzzles.attempts import GAP, YOURS, worksheet
+from firstlight_kernels.puzzles import PUZZLES, attempt, tally
+from firstlight_kernels.puzzles.attempts import GAP, YOURS, worksheet
 
 PAGE = "3_kernels/14_puzzles.py"
 

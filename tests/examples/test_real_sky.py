@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pages import judged
 
-from firstlight.imaging import GridCoords
+from firstlight_imaging import GridCoords
 
 PAGE = "4_imaging/03_real_sky.py"
 

@@ -6,8 +6,8 @@ import variants
 from pages import doubles_and_spills, judged
 from samples import medians
 
-from firstlight.kernels import cuda, trace
 from firstlight.timing.specs import spec
+from firstlight_kernels import cuda, trace
 
 PAGE = "3_kernels/08_reductions.py"
 

@@ -8,8 +8,8 @@ import pytest
 from pages import doubles_and_spills, judged
 from samples import recorded
 
-from firstlight.kernels import cuda, trace
 from firstlight.timing.specs import spec
+from firstlight_kernels import cuda, trace
 
 PAGE = "3_kernels/07_shared_memory.py"
 MATRICES = ", ".join(["float32[:, ::1]"] * 3)  # types of a kernel's arguments

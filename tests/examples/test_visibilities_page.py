@@ -8,7 +8,7 @@ import pytest
 import torch
 from pages import judged
 
-from firstlight.imaging.fourier.nufft import visibilities
+from firstlight_imaging.fourier.nufft import visibilities
 
 PAGE = "4_imaging/04_visibilities.py"
 ARCSEC = math.pi / 180 / 3600

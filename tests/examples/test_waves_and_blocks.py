@@ -7,7 +7,7 @@ import pytest
 from pages import doubles_and_spills, judged
 from variants import edited
 
-from firstlight.kernels import cuda, simulated, trace
+from firstlight_kernels import cuda, simulated, trace
 
 PAGE = "3_kernels/04_waves_and_blocks.py"
 

@@ -10,7 +10,7 @@ from new_python import printed_by
 from pages import EXAMPLES, judged, running
 from samples import H100, medians, recorded
 
-from firstlight.kernels import cuda, ptx
+from firstlight_kernels import cuda, ptx
 
 PAGE = "3_kernels/10_what_the_compiler_did.py"
 RECORDS = EXAMPLES.parent / "records"

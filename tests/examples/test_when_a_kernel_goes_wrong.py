@@ -13,7 +13,7 @@ import variants
 from pages import EXAMPLES, doubles_and_spills, judged
 from samples import recorded
 
-from firstlight.kernels import cuda, simulated, trace
+from firstlight_kernels import cuda, simulated, trace
 
 PAGE = "3_kernels/09_when_a_kernel_goes_wrong.py"
 T = 64

@@ -12,8 +12,8 @@ from IPython.core.inputtransformer2 import TransformerManager
 from packaging.specifiers import SpecifierSet
 
 from _ext.downloads import DOCTOR, KERNELS, PUZZLES, PYZ, RECORD, ROOT, WHEEL, ZIP
-from firstlight.kernels.puzzles.attempts import worksheet
 from firstlight.records.record import code_digest
+from firstlight_kernels.puzzles.attempts import worksheet
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
 ODD = "02_größer&'odd'"
@@ -26,7 +26,7 @@ FILES = {
     "examples/1_part/03_ask.py": PLAIN.replace("print(1)", "from firstlight_doctor import case"),
     "examples/1_part/04_image.py": PLAIN.replace(
         "print(1)",
-        "from firstlight.imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()\ncheck = str\n\n"
+        "from firstlight_imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()\ncheck = str\n\n"
         "# %%\n# Try.\nprint(check(1))",
     ),
     "examples/3_kernels/GALLERY_HEADER.rst": "Kernels\n-------\n",
@@ -170,7 +170,7 @@ def test_a_page_that_imports_the_doctor_brings_it_along(site):
 def test_a_page_on_imaging_brings_the_extra_along(site):
     run, *_, given = lines_for_uv(site, PAGES[3])
     assert run == ["uv", "run", "04_image.py"]
-    assert "firstlight[imaging]" in inline(offered(site)[f"{PAGES[3]}.py"])[0]
+    assert "firstlight-imaging" in inline(offered(site)[f"{PAGES[3]}.py"])[0]
     asked, _ = inline(offered(site)[f"{PAGES[3]}.py"])
     assert given[-3:] == ["firstlight", "try", "04_image.py"]
     assert f"./{WHEEL}[imaging]" in given
@@ -187,7 +187,7 @@ def test_where_the_address_is_known_notebooks_fetch_the_wheel_and_a_page_that_is
     notebook = offered(site)["1_part/01_add.ipynb"].read_text(encoding="utf-8")
     assert f'"https://site.example/docs/downloads/{WHEEL}"' in first_code(notebook)
     imaging = first_code(offered(site)[f"{PAGES[3]}.ipynb"].read_text(encoding="utf-8"))
-    assert f'"firstlight[imaging] @ https://site.example/docs/downloads/{WHEEL}"' in imaging
+    assert f'"firstlight-imaging @ https://site.example/docs/downloads/{WHEEL}"' in imaging
     assert "from this site" in site.read("html/tutorials/1_part/01_add.html")
     assert f"1_part/{ODD}.py" not in offered(site)
 

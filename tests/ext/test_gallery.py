@@ -13,7 +13,7 @@ def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
     ours = shutil.ignore_patterns("__pycache__", "imaging")
     copy = shutil.copytree(package_parts.PACKAGES[""], tmp_path / "src/firstlight", ignore=ours)
     monkeypatch.setitem(package_parts.PACKAGES, "", copy)
-    for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight.kernels import cuda\n"}.items():
+    for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight_kernels import cuda\n"}.items():
         script = tmp_path / "examples/1_x" / f"{name}.py"
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(f'"""Title"""\n{code}')
@@ -59,12 +59,12 @@ def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
 
 def test_a_module_that_goes_runs_what_used_it(project) -> None:
     assert forgotten(project) == []
-    (project.root / "src/firstlight/kernels/driver.py").unlink()
+    (project.root / "kernels/src/firstlight_kernels/driver.py").unlink()
     assert forgotten(project) == ["02_kernel"]
 
 
 def test_another_import_runs_the_example(project) -> None:
     assert forgotten(project) == []
     script = project.root / "examples/1_x/01_plain.py"
-    script.write_text(script.read_text() + "from firstlight.kernels import cuda\n")
+    script.write_text(script.read_text() + "from firstlight_kernels import cuda\n")
     assert forgotten(project) == ["01_plain"]

@@ -8,8 +8,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from firstlight.kernels import cuda, trace
 from firstlight.lessons.lanes import _HEAD, _MAX_REQUESTS, Lanes, _runs
+from firstlight_kernels import cuda, trace
 
 
 @cuda.jit

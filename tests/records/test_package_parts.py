@@ -11,7 +11,7 @@ PACKAGE = {
     "timing/bench.py": "from firstlight.devices import card\n",
     "kernels/cuda.py": "count = 1\n",
     "imaging/grid.py": '"""Grids."""\n\nCELLS = 4\n',
-    "imaging/fitting/step.py": "def step():\n    from firstlight.kernels.cuda import count\n",
+    "imaging/fitting/step.py": "def step():\n    from firstlight_kernels.cuda import count\n",
 }
 
 
@@ -30,9 +30,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("source", "expected"),
     [
         ("from firstlight import Bench\n", ["devices", "timing"]),
-        ("from firstlight.imaging import anything\n", ["imaging", "kernels"]),
-        ("import os, sys\nimport firstlight.kernels.cuda\n", ["kernels"]),
-        ("def later():\n    from firstlight.imaging.grid import CELLS\n", ["imaging", "kernels"]),
+        ("from firstlight_imaging import anything\n", ["imaging", "kernels"]),
+        ("import os, sys\nimport firstlight_kernels.cuda\n", ["kernels"]),
+        ("def later():\n    from firstlight_imaging.grid import CELLS\n", ["imaging", "kernels"]),
         ("import firstlight_other.kernels\nfrom firstlightly.kernels import cuda\n", []),
         ("from firstlight.nowhere import nothing\n", []),
     ],
@@ -50,7 +50,7 @@ def test_parts_are_found_through_others(source: str, expected: list[str]) -> Non
     ],
 )
 def test_only_what_runs_counts(package: Path, text: str, same: bool) -> None:
-    before = part_digests("from firstlight.imaging import CELLS\n")["imaging"]
+    before = part_digests("from firstlight_imaging import CELLS\n")["imaging"]
     (package / "imaging/grid.py").write_bytes(text.encode())
     package_parts._digest.cache_clear()
-    assert (part_digests("from firstlight.imaging import CELLS\n")["imaging"] == before) == same
+    assert (part_digests("from firstlight_imaging import CELLS\n")["imaging"] == before) == same

@@ -169,11 +169,11 @@ def test_a_year_drifts() -> None:
 
 
 def test_code_that_changed_drifts(monkeypatch: pytest.MonkeyPatch) -> None:
-    source = SOURCE + "from firstlight.imaging import GridCoords\n"
+    source = SOURCE + "from firstlight_imaging import GridCoords\n"
     record = record_of(source=source)
     assert state(record, source) == "fresh"
     monkeypatch.setitem(record.facts, "code_imaging", "0123456789abcdef")
-    assert judge_record(record, source) == ("drifted", ["firstlight.imaging has changed"])
+    assert judge_record(record, source) == ("drifted", ["firstlight_imaging has changed"])
     assert state(record, source.replace("-1", "-2")) == "stale"  # which is worse
 
 

@@ -233,7 +233,7 @@ def test_a_failure_is_told_with_the_examples_own_file_and_line(example, source, 
 
 
 def test_our_modules_may_move_and_others_not():
-    page = '"""Page."""\n\nfrom firstlight.kernels import cuda\nfrom torch import add\n'
-    assert block_keys(page) == block_keys(page.replace("firstlight.kernels", "firstlight_kernels"))
+    page = '"""Page."""\n\nfrom firstlight_kernels import cuda\nfrom torch import add\n'
+    assert block_keys(page) == block_keys(page.replace("firstlight_kernels", "firstlight_kernels"))
     assert block_keys(page) != block_keys(page.replace("cuda", "trace"))
     assert block_keys(page) != block_keys(page.replace("torch", "numpy"))

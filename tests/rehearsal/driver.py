@@ -35,7 +35,7 @@ def install(card: Card, queue: Queue) -> None:
     sizes = ctypes.c_size_t(card.memory), ctypes.c_size_t(card.shared)
     library = build("libcuda.so.1", "libcuda.c")  # whoever asks for this name later finds it loaded
     library.stand_in(card.name.encode(), card.count, *card.capability, card.multiprocessors, *sizes)
-    from firstlight.kernels import cuda, simulated
+    from firstlight_kernels import cuda, simulated
 
     if simulated():
         raise RuntimeError("Numba was imported, with its simulator, before the rehearsal's driver was there")

@@ -10,8 +10,8 @@ import pytest
 from cuda.core._utils.cuda_utils import CUDAError
 from driver import AtOnce
 
-from firstlight.imaging.fitting.fused_kernels import CPU_KERNELS, cuda_kernels
-from firstlight.kernels import cuda, ptx
+from firstlight_imaging.fitting.fused_kernels import CPU_KERNELS, cuda_kernels
+from firstlight_kernels import cuda, ptx
 
 GIB = 1 << 30
 

@@ -15,14 +15,14 @@ from cards import CARDS
 
 from firstlight import best_device
 from firstlight.devices import all_devices, card
-from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
-from firstlight.imaging.data.gridding import DataAverager
-from firstlight.imaging.fitting.fused_step import FusedStep
-from firstlight.imaging.fitting.objective import Objective
-from firstlight.imaging.fitting.optimizers import Adam
-from firstlight.imaging.fourier.nufft import visibilities
-from firstlight.imaging.model.losses import TV_image, entropy, sparsity
 from firstlight.timing import measure
+from firstlight_imaging import ExactLikelihood, GridCoords, GriddedNet, fit
+from firstlight_imaging.data.gridding import DataAverager
+from firstlight_imaging.fitting.fused_step import FusedStep
+from firstlight_imaging.fitting.objective import Objective
+from firstlight_imaging.fitting.optimizers import Adam
+from firstlight_imaging.fourier.nufft import visibilities
+from firstlight_imaging.model.losses import TV_image, entropy, sparsity
 
 PLAYED = CARDS[os.environ["REHEARSAL_CARD"]]
 LOSSES = {"tv": (1e-3, TV_image), "s": (1e-3, sparsity), "e": (1e-3, partial(entropy, prior=0.02))}

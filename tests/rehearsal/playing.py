@@ -1,4 +1,4 @@
-"""What a kernel's launch would do, done by Python: as `firstlight.kernels.trace` does it, without notes.
+"""What a kernel's launch would do, done by Python: as `firstlight_kernels.trace` does it, without notes.
 
 A thread outside of an array is an error, where a card would read or write what lies there. Numba counts negative
 indices from the end; so does this.
@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from firstlight.kernels.backend import looked_up_names
-from firstlight.kernels.executor import Executor, Thread, indices
-from firstlight.kernels.findings import Dim3
-from firstlight.kernels.intrinsics import BLOCK_VOTES, SHUFFLES, VOTES, TracedCuda, instrument
+from firstlight_kernels.backend import looked_up_names
+from firstlight_kernels.executor import Executor, Thread, indices
+from firstlight_kernels.findings import Dim3
+from firstlight_kernels.intrinsics import BLOCK_VOTES, SHUFFLES, VOTES, TracedCuda, instrument
 
 LIMIT = int(os.environ.get("REHEARSAL_THREADS", 100_000))  # threads of a launch
 FEW = 2_000  # threads of a pass over pixels, of which no more are played
@@ -118,7 +118,7 @@ def on_processor() -> dict[Any, Any]:
 
     It sums up in the first thread's place, and leaves the zeros in those of the others.
     """
-    fused = sys.modules.get("firstlight.imaging.fitting.fused_kernels")
+    fused = sys.modules.get("firstlight_imaging.fitting.fused_kernels")
     return {each.py_func.__code__: each for each in fused.CPU_KERNELS.values()} if fused else {}
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 from astropy.utils.data import download_file  # type: ignore[import-untyped]
-
-from firstlight.imaging._types import Real
+from numpy.typing import NDArray
 
 _SET = (
     "https://raw.githubusercontent.com/miguelcarcamov/gpuvmem/b860b9406fcf11c91b34d06f0b18008b36cb0f11"
@@ -53,7 +52,7 @@ def download(folder: Path) -> Path:
     return ms
 
 
-def by_tclean() -> tuple[dict[str, Any], dict[str, Real]]:
+def by_tclean() -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
     """Return what tclean was told and gave of window 0, in three runs, and maps.
 
     These are its models in Jy/pixel, and of the run with a mask drawn by hand also the restored ``map`` and what is

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstlight.display import COLOURS, GREY, Table, Widget
-from firstlight.kernels.arrays import LOAD
-from firstlight.kernels.drawing import stack_panels
-from firstlight.kernels.executor import WARP
-from firstlight.kernels.tracing import CACHE_LINE, SECTOR, WORD, Trace, group_rows
 from firstlight.lessons.svg import STATUS_REGION, board, choice, controls, drawing, hatch, label, slider
+from firstlight_kernels.arrays import LOAD
+from firstlight_kernels.drawing import stack_panels
+from firstlight_kernels.executor import WARP
+from firstlight_kernels.tracing import CACHE_LINE, SECTOR, WORD, Trace, group_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,7 +73,7 @@ class Access:
     def levels(self, count: int | None = None) -> dict[str, int]:
         """Return what three levels of memory have to move for the first requests, or for all.
 
-        The assumptions are those of :class:`~firstlight.kernels.tracing.Traffic`: a block asks the L2 cache once for
+        The assumptions are those of :class:`~firstlight_kernels.tracing.Traffic`: a block asks the L2 cache once for
         a sector that it reads, and each time for one that it writes; memory moves each sector once.
         """
         wavefronts, l2_sectors, seen, useful = 0, 0, set[tuple[int, int]](), set[int]()
@@ -113,7 +113,7 @@ class Lanes(Widget):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight.kernels import cuda, trace
+    >>> from firstlight_kernels import cuda, trace
     >>> @cuda.jit
     ... def every_other(x, out):
     ...     i = cuda.grid(1)

@@ -270,7 +270,7 @@ def _drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
     """Yield what has changed around the code since a record was taken."""
     for name, found in part_digests(source).items():
         if name in TIMED and record.facts.get(f"code_{name}") != found:
-            yield f"firstlight.{name} has changed"
+            yield f"firstlight_{name} has changed"
     for name, version in installed().items():
         then = record.facts.get(f"lib_{name.replace('-', '_')}")
         if then and _minor(str(then)) != _minor(version):

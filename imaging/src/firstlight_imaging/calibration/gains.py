@@ -1,0 +1,324 @@
+"""Antenna gains against a model of the sky, solved in closed form, and no more of them than the data bear.
+
+A visibility is V = g₁ ḡ₂ M, where M is that of the model. In an interval, all that V tells of the gains are the sums of
+``w V M̄`` and ``w |M|²`` over each baseline, so each step of StefCal (Salvini & Wijnholds 2014) is one product of small
+matrices. Intervals are lengthened until the model is seen well enough by most antennas. What is left of a solution is
+as much of it as is not noise: how far the gains of an antenna scatter, beyond their own errors, says how much that is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import chi2
+
+from firstlight_imaging._types import Complex, Ints, Mask, Real
+from firstlight_imaging.data.visibilities import Visibilities
+
+_ITERATIONS = 60
+_MIN_SIGNAL = {False: 5.0, True: 15.0}  # of the model over noise, per antenna, for phases and for amplitudes
+_MIN_SOLVED = 3.0  # the same, for an antenna to be solved at all
+_MIN_ANTENNAS = {False: 3, True: 4}  # of which phases close, and amplitudes
+_WEAKEST = 0.25  # of the antennas may have less signal than that
+_CHANCE = 1e-4  # that noise alone scatters so much, for an antenna's gains to be right
+
+
+@dataclass(frozen=True, eq=False)
+class Gains:
+    """Gains of antennas in intervals of time.
+
+    Attributes
+    ----------
+    values, error
+        (ninterval, nantenna): the gains, 1 where none was solved; and of what was solved, before noise was taken out of
+        it, the σ of the phase in radians, which is also that of the relative amplitude; infinite where nothing was.
+    start, execution
+        When each interval begins, in seconds as in `Visibilities`, and in which execution.
+    antennas
+        Their numbers.
+    reference
+        The antenna whose phase is 0.
+    parameters
+        How many numbers they are that noise is in, too: so much less is chi² of what they calibrate.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> clean = observe([Point(1.0)], uv_track(n_times=5))
+    >>> gains = solve_gains(with_noise(clean, 0.1, seed=1), clean.data)
+    >>> gains.values.shape, float(gains.phase_scatter.max())  # nothing is wrong with them
+    ((5, 43), 0.0)
+    """
+
+    values: Complex
+    error: Real
+    start: Real
+    execution: Ints
+    antennas: Ints
+    reference: int
+    parameters: float = 0.0
+
+    @property
+    def phase_scatter(self) -> Real:
+        """Of each antenna, the rms of its phases about the mean of all antennas, in degrees; NaN if never solved."""
+        return np.degrees(_rms_over_time(_centred_phases(self.values, self.error), self.error))
+
+    @property
+    def amplitude_scatter(self) -> Real:
+        """Of each antenna, the rms of its log amplitude, about the relative error of its gain; NaN if never solved."""
+        return _rms_over_time(np.log(np.abs(self.values)), self.error)
+
+    @property
+    def intervals(self) -> tuple[float, float]:
+        """The median and the longest distance between intervals of an execution, in seconds; NaN for a single one."""
+        steps = np.diff(self.start)[np.diff(self.execution) == 0]
+        return (float(np.median(steps)), float(steps.max())) if steps.size else (math.nan, math.nan)
+
+
+def solve_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False, every: float | None = None) -> Gains:
+    """Return the gains with which a model of the sky fits what was observed, one for all channels.
+
+    Parameters
+    ----------
+    vis
+        What was observed, with its antennas and times.
+    model
+        The visibilities of the model, (nchan, nvis).
+    amplitude
+        Whether amplitudes are solved as well as phases. Their mean is 1, so the flux is kept.
+    every
+        The least length of an interval in seconds; by default one integration. Where the signal is too weak for that,
+        intervals are longer.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> clean = observe([Point(1.0)], uv_track(n_times=5))
+    >>> turned = replace(clean, data=clean.data * np.where(clean.antennas[:, 0] == 0, 1j, 1))  # antenna 0 by 90 degrees
+    >>> gains = solve_gains(with_noise(turned, 0.1, seed=1), clean.data)
+    >>> round(float(gains.phase_scatter[0])), gains.values.shape
+    (88, (5, 43))
+    """
+    if not vis.antennas.any():
+        raise ValueError("the data do not say which antennas saw them, so gains cannot be solved")
+    baselines = _Baselines(vis, model)
+    solved = baselines.solve(amplitude, every, 1.0)
+    # Where residuals are louder than the weights say, solutions are worse, and need longer intervals.
+    noise = baselines.noise(baselines.residuals(solved.values, _interval_of(baselines, solved)))
+    return baselines.solve(amplitude, every, noise) if noise > 1 else solved
+
+
+def apply_gains(vis: Visibilities, gains: Gains) -> Visibilities:
+    """Return visibilities calibrated: divided by the gains of their two antennas, their weights to match.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> clean = observe([Point(1.0)], uv_track(n_times=5))
+    >>> turned = replace(clean, data=clean.data * np.where(clean.antennas[:, 0] == 0, 1j, 1))
+    >>> bool(abs(apply_gains(turned, solve_gains(turned, clean.data)).data - 1).max() < 0.05)
+    True
+    """
+    interval = _interval_of(vis, gains)
+    first, second = np.searchsorted(gains.antennas, vis.antennas).T
+    factor = gains.values[interval, first] * gains.values[interval, second].conj()
+    return replace(vis, data=vis.data / factor, weight=vis.weight * np.abs(factor) ** 2)
+
+
+def describe_gains(gains: Gains, *, amplitude: bool = False) -> str:
+    """Return a sentence on how far the phases are off, or the amplitudes, and of which antennas most.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> clean = observe([Point(1.0)], uv_track(n_times=5))
+    >>> describe_gains(solve_gains(clean, clean.data))
+    'phases of 43 of 43 antennas, solved ..., agree with this image'
+    """
+    what, scatter = ("amplitudes", 100 * gains.amplitude_scatter) if amplitude else ("phases", gains.phase_scatter)
+    unit, solved = " %" if amplitude else "°", np.isfinite(scatter)
+    if not solved.any():
+        return f"the signal is too weak to solve {what} of any antenna"
+    every = gains.intervals[0]
+    times = f"every {every:.3g} s" if every > 0 else "once"
+    head = f"{what} of {solved.sum()} of {len(solved)} antennas, solved {times}, "
+    if not scatter[solved].any():
+        return f"{head}agree with this image"
+    most = np.argsort(np.where(solved, scatter, -1))[::-1][:3]
+    named = ", ".join(f"{gains.antennas[k]} by {scatter[k]:.3g}{unit}" for k in most)
+    return f"{head}are off by {np.median(scatter[solved]):.3g}{unit} (median; most of all antenna {named})"
+
+
+def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False, parameters: float = 0.0) -> float:
+    """Return the reduced chi² that is left of a model by the best gains of each interval: what no gain explains.
+
+    As closure quantities, it does not care how wrong the gains are. ``parameters`` are those of phases that the data
+    were calibrated with before.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> clean = observe([Point(1.0)], uv_track(n_times=5))
+    >>> noisy = with_noise(replace(clean, data=clean.data * np.where(clean.antennas[:, 0] == 0, 1j, 1)), 0.1, seed=1)
+    >>> abs(chi2_of_gains(noisy, clean.data) - 1) < 0.1
+    True
+    """
+    baselines, noise, residuals, power = _Baselines(vis, model), 1.0, np.zeros(0), np.zeros(0)
+    for _ in range(2):
+        start, _, interval = baselines.intervals(_MIN_SIGNAL[amplitude] * noise, None)
+        cross, power = baselines.matrices(interval, len(start))
+        residuals = baselines.residuals(_stefcal(cross, power, amplitude), interval)
+        noise = baselines.noise(residuals)
+    solved = power.any(axis=2).sum(axis=1)
+    phases = max(parameters, float((solved - 1).clip(0).sum()))  # the gains fit some of the noise, too
+    free = 2 * baselines.count.sum() - phases - amplitude * solved.sum()
+    return float(residuals.sum() / max(1, free))
+
+
+class _Baselines:
+    """The sums over channels of w V M̄, w |M|² and w |V|² of each visibility, and where in time and array it is."""
+
+    def __init__(self, vis: Visibilities, model: Complex) -> None:
+        self.antennas, numbers = np.unique(vis.antennas, return_inverse=True)
+        first, second = numbers.reshape(-1, 2).T
+        keep = (first != second) & vis.weight.any(axis=0)
+        weight, data, model = vis.weight[:, keep], np.where(vis.flagged, 0, vis.data)[:, keep], model[:, keep]
+        self.cross = (weight * data * model.conj()).sum(0)
+        self.power, self.total = ((weight * np.abs(part) ** 2).sum(0) for part in (model, data))
+        self.count = (weight > 0).sum(0)
+        self.time, self.execution = vis.time[keep], vis.execution[keep]
+        self.first, self.second = first[keep], second[keep]
+
+    def solve(self, amplitude: bool, every: float | None, noise: float) -> Gains:
+        """Return the gains, where the noise is as many times as loud as the weights say."""
+        start, execution, interval = self.intervals(_MIN_SIGNAL[amplitude] * noise, every)
+        cross, power = self.matrices(interval, len(start))
+        values = _stefcal(cross, power, amplitude)
+        signal = np.einsum("kpq,kq->kp", power, np.abs(values) ** 2)
+        error = noise / np.sqrt(np.where(signal > 0, signal, np.nan))
+        # An antenna with its own amplitude is seen as well as its gain is large.
+        error = np.where(error < 1 / _MIN_SOLVED, error, np.inf)
+        error[np.isfinite(error).sum(axis=1) < _MIN_ANTENNAS[amplitude]] = np.inf
+        values, parameters = _without_noise(np.where(np.isfinite(error), values, 1), error)
+        reference = int(np.isfinite(error).sum(0).argmax())
+        turn = np.where(np.isfinite(error[:, reference]), values[:, reference], 1)
+        values = np.where(np.isfinite(error), values * (np.abs(turn) / turn)[:, None], 1)
+        return Gains(values, error, start, execution, self.antennas, int(self.antennas[reference]), parameters)
+
+    def noise(self, residuals: Real) -> float:
+        """Return the noise of residuals, in units of what the weights say, from their median; 1 or more."""
+        return math.sqrt(max(1.0, float(np.median(residuals / chi2.median(2 * self.count)))))
+
+    def residuals(self, gains: Complex, interval: Ints) -> Real:
+        """Return Σ w |V - g₁ ḡ₂ M|² over the channels of each visibility."""
+        factor = gains[interval, self.first] * gains[interval, self.second].conj()
+        return np.asarray(self.total - 2 * (self.cross * np.conj(factor)).real + self.power * np.abs(factor) ** 2)
+
+    def intervals(self, signal: float, every: float | None) -> tuple[Real, Ints, Ints]:
+        """Return starts and executions of intervals with enough signal, and the interval of each visibility."""
+        slots, slot = np.unique(np.column_stack([self.execution, self.time]), axis=0, return_inverse=True)
+        slot, power = slot.ravel(), np.zeros((len(slots), len(self.antennas)))
+        for antenna in (self.first, self.second):
+            np.add.at(power, (slot, antenna), self.power)
+        firsts, total = [0], power[0].copy()
+        for k in range(1, len(slots)):
+            same = slots[k, 0] == slots[k - 1, 0]
+            present = total[total > 0]
+            enough = present.size and np.quantile(present, _WEAKEST) >= signal**2
+            if not same or (enough and slots[k, 1] - slots[firsts[-1], 1] >= (every or 0) * (1 - 1e-6)):
+                firsts.append(k)
+                total = power[k].copy()
+            else:
+                total += power[k]
+        interval = np.searchsorted(firsts, slot, side="right") - 1
+        return slots[firsts, 1], slots[firsts, 0].astype(int), interval
+
+    def matrices(self, interval: Ints, n: int) -> tuple[Complex, Real]:
+        """Return the sums over each interval as matrices of antenna by antenna."""
+        shape = n, len(self.antennas), len(self.antennas)
+        cross, power = np.zeros(shape, complex), np.zeros(shape)
+        np.add.at(cross, (interval, self.first, self.second), self.cross)
+        np.add.at(cross, (interval, self.second, self.first), self.cross.conj())
+        np.add.at(power, (interval, self.first, self.second), self.power)
+        np.add.at(power, (interval, self.second, self.first), self.power)
+        return cross, power
+
+
+def _stefcal(cross: Complex, power: Real, amplitude: bool) -> Complex:
+    """Return the gains of each interval, phases alone or with amplitudes."""
+    gains = _phase(np.linalg.eigh(cross)[1][:, :, -1])  # of a point source it is the solution, whatever the phases
+    for step in range(_ITERATIONS):
+        fitted = np.einsum("kpq,kq->kp", cross, gains)
+        scale = np.einsum("kpq,kq->kp", power, np.abs(gains) ** 2) if amplitude else np.abs(fitted)
+        fitted = fitted / np.where(scale > 0, scale, 1)
+        fitted = np.where(np.abs(fitted) < np.finfo(float).tiny, 1, fitted)  # of an antenna that saw nothing
+        gains = _phase(gains + fitted) if not amplitude else (gains + fitted) / 2 if step % 2 else fitted
+    return gains
+
+
+def _without_noise(values: Complex, error: Real) -> tuple[Complex, float]:
+    """Return gains about their mean, with as much of each antenna's phases and amplitudes as is not noise.
+
+    And how many numbers they are: of a solution of which half is kept, half of one.
+    """
+    phase = _centred_phases(values, error)
+    kept = _kept(phase, error)
+    log_amplitude = np.log(np.abs(values))
+    solved = np.isfinite(error)
+    parameters = float((kept.sum(axis=1) * (1 - 1 / solved.sum(axis=1).clip(1))).sum())  # their mean phase is not one
+    phase = phase * kept
+    if solved.any() and log_amplitude.any():
+        log_amplitude -= log_amplitude[solved].mean()
+        kept = _kept(log_amplitude, error)
+        log_amplitude, parameters = log_amplitude * kept, parameters + float(kept.sum())
+        log_amplitude -= log_amplitude[solved].mean()
+    return np.asarray(np.exp(log_amplitude + 1j * phase)), parameters
+
+
+def _kept(values: Real, error: Real) -> Real:
+    """Return how much of values is no noise, antenna by antenna; 0 where they scatter no more than noise does."""
+    weight = 1 / error**2
+    count = np.isfinite(error).sum(axis=0)
+    squares = (weight * values**2).sum(axis=0)
+    wrong, excess = chi2.sf(squares, count) < _CHANCE, squares - count
+    variance = np.where(wrong, excess / np.where(weight.any(axis=0), weight.sum(axis=0), 1), 0)
+    return np.asarray(variance * weight / (1 + variance * weight))
+
+
+def _centred_phases(values: Complex, error: Real) -> Real:
+    """Return the phases of gains relative to the mean of the antennas that are solved, 0 for others."""
+    solved: Mask = np.isfinite(error)
+    units = np.where(solved, _phase(values), 0)
+    mean = (units / error**2).sum(axis=1, keepdims=True)
+    return np.where(solved, np.angle(units * np.where(mean == 0, 1, mean).conj()), 0)
+
+
+def _phase(values: Complex) -> Complex:
+    """Return numbers of modulus 1; of 0, 1."""
+    size = np.abs(values)
+    nothing = size < np.finfo(float).tiny  # or so little that its quotients are not finite
+    return np.asarray(np.where(nothing, 1, values) / np.where(nothing, 1, size), complex)
+
+
+def _rms_over_time(values: Real, error: Real) -> Real:
+    """Return the rms of each antenna's solutions, NaN without one."""
+    solved = np.isfinite(error)
+    count = solved.sum(axis=0)
+    return np.asarray(np.sqrt(np.where(solved, values**2, 0).sum(axis=0) / np.where(count, count, np.nan)))
+
+
+def _interval_of(vis: Visibilities | _Baselines, gains: Gains) -> Ints:
+    """Return the interval of each visibility."""
+    late = np.lexsort((gains.start, gains.execution))
+    keys = np.column_stack([gains.execution, gains.start])[late]
+    stacked = np.concatenate([keys, np.column_stack([vis.execution, vis.time])])
+    rank = np.unique(stacked, axis=0, return_inverse=True)[1].ravel()
+    at = np.searchsorted(rank[: len(keys)], rank[len(keys) :], side="right") - 1
+    return np.asarray(late[np.maximum(at, 0)])

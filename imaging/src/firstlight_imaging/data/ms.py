@@ -1,0 +1,223 @@
+"""Read a measurement set, CASA's folder of tables, with python-casacore."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import erfa
+import numpy as np
+
+from firstlight_imaging._types import Complex, Ints, Mask, Real
+from firstlight_imaging.data.uvfits import total_intensity
+from firstlight_imaging.data.visibilities import Visibilities, readable
+from firstlight_imaging.units import LIGHT_SPEED
+
+Field: TypeAlias = int | str | None
+Windows: TypeAlias = Sequence[int] | None
+
+_PARALLEL_HANDS = (1, 5, 8, 9, 12)  # CASA's codes of I; RR and LL; XX and YY
+_J2000 = 2451545.0  # a Julian date
+_TICKS = 1000  # a second: by times in these, rows of several windows are matched
+
+
+@dataclass(frozen=True, eq=False)
+class _Window:
+    """The rows of one field in one spectral window, each with a key: time in ticks, antennas, and which of those alike.
+
+    ``part`` says where its channels are among those of all windows.
+    """
+
+    part: slice
+    frequency: Real
+    keys: Ints
+    uv: Real
+    observation: Ints
+    data: Complex
+    weight: Real
+
+
+def read_ms(
+    path: str | Path, *, field: Field = None, column: str | None = None, windows: Windows = None
+) -> Visibilities:
+    """Return the total intensity of one field, all of its spectral windows beside each other.
+
+    Needs python-casacore (``pip install python-casacore``). Both parallel hands are averaged as by `read_uvfits`; what
+    is NaN or has no positive weight, is flagged. Where a window lacks a row that another has, its channels are flagged
+    there.
+
+    Parameters
+    ----------
+    path
+        Of the set, a folder.
+    field
+        Its number or its name; it may be left out where there are visibilities of one field only.
+    column
+        Of the data; without it ``CORRECTED_DATA`` where the set has that, and ``DATA`` elsewhere.
+    windows
+        The numbers of the spectral windows to read; without them, all.
+
+    Returns
+    -------
+    Visibilities
+        ``window`` counts those that were read from 0, and ``execution`` the observations; ``phase_centre`` is None
+        where its frame is neither ICRS nor J2000. The weights are those of ``WEIGHT_SPECTRUM``, or of ``WEIGHT``.
+
+    Examples
+    --------
+    >>> read_ms("no_such.ms", field="HD 163296")
+    Traceback (most recent call last):
+    ValueError: no_such.ms is no measurement set, a folder that holds tables such as FIELD: is its name right?
+    """
+    path = Path(path)
+    if not (path / "FIELD").is_dir():
+        raise ValueError(f"{path} is no measurement set, a folder that holds tables such as FIELD: is its name right?")
+    with readable(path):
+        return _visibilities(path, field, column, windows)
+
+
+def _visibilities(path: Path, field: Field, column: str | None, windows: Windows) -> Visibilities:
+    """Return what a set holds of a field."""
+    number, selected = _select_windows(path, field, column, windows)
+    keys, indices = np.unique(np.concatenate([one.keys for one in selected]), axis=0, return_inverse=True)
+    ends = np.cumsum([len(one.keys) for one in selected])[:-1]
+    frequency = np.concatenate([one.frequency for one in selected])
+    window = np.repeat(np.arange(len(selected)), [len(one.frequency) for one in selected])
+    shape = len(frequency), len(keys)
+    uv, observation = np.zeros((len(keys), 2)), np.zeros(len(keys), int)
+    data, weight = np.zeros(shape, complex), np.zeros(shape)
+    for at in np.split(indices.ravel(), ends):
+        one = selected.pop(0)  # and no longer in memory after that
+        uv[at], observation[at] = one.uv, one.observation
+        data[one.part, at], weight[one.part, at] = one.data, one.weight
+    if not weight.any():
+        raise ValueError(f"it is flagged throughout: no weight of field {number} is above zero")
+    with _open_table(path / "OBSERVATION") as observations, _open_table(path / "FIELD") as fields:
+        telescope = str(observations.getcell("TELESCOPE_NAME", int(observation[0])))
+        target = str(fields.getcell("NAME", number))
+    return Visibilities(
+        uu=np.outer(frequency / LIGHT_SPEED, uv[:, 0]),
+        vv=np.outer(frequency / LIGHT_SPEED, uv[:, 1]),
+        data=data,
+        weight=weight,
+        frequency=frequency,
+        window=window,
+        antennas=keys[:, 1:3],
+        time=(keys[:, 0] - keys[0, 0]) / _TICKS,
+        execution=np.unique(observation, return_inverse=True)[1].ravel(),
+        phase_centre=_phase_centre(path, number),
+        telescope=telescope,
+        target=target,
+        start=float(keys[0, 0] / _TICKS),
+    )
+
+
+def _open_table(path: Path) -> Any:
+    """Return a table to be used in a ``with``, or raise an error that says what is missing.
+
+    Casacore caches open tables by their paths: one left open stands for whatever is at its path later.
+    """
+    try:
+        from casacore.tables import table
+    except ImportError as error:
+        raise ImportError(
+            "a measurement set needs python-casacore, which is not installed: pip install python-casacore. Without it, "
+            "CASA's exportuvfits or our casa_export.py write what read_uvfits and read_npz read"
+        ) from error
+    return table(str(path), ack=False)
+
+
+def _select_windows(path: Path, field: Field, column: str | None, windows: Windows) -> tuple[int, list[_Window]]:
+    """Return the number of the field, and its rows with total intensity, by window."""
+    found: list[_Window] = []
+    with (
+        _open_table(path) as whole,
+        _open_table(path / "DATA_DESCRIPTION") as description,
+        _open_table(path / "SPECTRAL_WINDOW") as spectral,
+        _open_table(path / "POLARIZATION") as polarization,
+    ):
+        number, column = _field_number(path, np.unique(whole.getcol("FIELD_ID")), field), _data_column(whole, column)
+        if strange := sorted(set(windows or ()) - set(range(spectral.nrows()))):
+            raise ValueError(f"it has no spectral windows {strange}: it has 0 to {spectral.nrows() - 1}")
+        numbers = (description.getcol(f"{name}_ID") for name in ("SPECTRAL_WINDOW", "POLARIZATION"))
+        for ddid, (window, kind) in enumerate(zip(*numbers, strict=True)):
+            hands = np.isin(polarization.getcell("CORR_TYPE", kind), _PARALLEL_HANDS)
+            with whole.query(f"FIELD_ID=={number} && DATA_DESC_ID=={ddid} && ANTENNA1!=ANTENNA2") as rows:
+                if rows.nrows() and hands.any() and (windows is None or window in windows):
+                    frequency = np.asarray(spectral.getcell("CHAN_FREQ", window), float)
+                    first = found[-1].part.stop if found else 0
+                    part = slice(first, first + len(frequency))
+                    found.append(_window(part, frequency, rows, *_total_intensity(rows, column, hands)))
+    if not found:
+        chosen = "" if windows is None else f" in the spectral windows {list(windows)}"
+        raise ValueError(f"it has no baselines of field {number}{chosen} with I, XX or YY, or RR or LL")
+    return number, found
+
+
+def _field_number(path: Path, observed: Ints, field: Field) -> int:
+    """Return the number of the field that is asked for, of those that were observed."""
+    with _open_table(path / "FIELD") as fields:
+        names = fields.getcol("NAME")
+    matching = [int(number) for number in observed if field is None or field in (number, names[number])]
+    if len(matching) != 1:
+        held = ", ".join(f"{number} ({names[number]})" for number in observed)
+        what = f"{len(observed)} fields" if field is None else f"{len(matching) or 'no'} field {field!r}"
+        raise ValueError(f"it has {what}; give the number of one (field=, or --of): {held}")
+    return matching[0]
+
+
+def _window(part: slice, frequency: Real, rows: Any, data: Complex, weight: Real) -> _Window:
+    """Return the rows of a window; of several that have a baseline and a time in common, those that are not flagged."""
+    ticks = np.rint(rows.getcol("TIME") * _TICKS).astype(int)
+    keys = np.stack([ticks, rows.getcol("ANTENNA1"), rows.getcol("ANTENNA2")], axis=1)
+    flagged = np.asarray(~weight.any(axis=0))
+    order = np.lexsort((flagged, *keys.T[::-1]))
+    new = np.insert((np.diff(keys[order], axis=0) != 0).any(axis=1), 0, True)
+    number = np.arange(len(order))
+    nth = number - np.maximum.accumulate(np.where(new, number, 0))  # among those alike
+    counts = (nth == 0) | ~flagged[order]
+    order, nth = order[counts], nth[counts]
+    data, weight = data[:, order], weight[:, order]
+    twice = (nth[1:] > 0) & (data[:, 1:] == data[:, :-1]).all(axis=0)
+    if twice.any():
+        raise ValueError(f"it holds {twice.sum()} rows twice, which would count twice: split off one of each")
+    # A set has u, v from the second antenna to the first, and phases of the sign of exp(+2πi(ul + vm)).
+    uv, observation = -rows.getcol("UVW")[order, :2], rows.getcol("OBSERVATION_ID")[order]
+    return _Window(part, frequency, np.column_stack([keys[order], nth]), uv, observation, data, weight)
+
+
+def _data_column(whole: Any, column: str | None) -> str:
+    """Return the name of the column to read; raise an error if the set lacks it."""
+    names = whole.colnames()
+    column = column or ("CORRECTED_DATA" if "CORRECTED_DATA" in names else "DATA")
+    if column not in names:
+        held = ", ".join(name for name in names if name.endswith("DATA"))
+        raise ValueError(f"it has no column {column}; it has {held or 'none with data'}")
+    return column
+
+
+def _total_intensity(rows: Any, column: str, hands: Mask) -> tuple[Complex, Real]:
+    """Return the mean of the parallel hands and its weight, (channel, row)."""
+    each = "WEIGHT_SPECTRUM" in rows.colnames() and rows.iscelldefined("WEIGHT_SPECTRUM", 0)
+    weight = rows.getcol("WEIGHT_SPECTRUM")[..., hands] if each else rows.getcol("WEIGHT")[:, None, hands]
+    data = rows.getcol(column)[..., hands]
+    good = ~rows.getcol("FLAG")[..., hands] & ~rows.getcol("FLAG_ROW")[:, None, None]
+    good &= np.isfinite(data) & (weight > 0) & np.isfinite(weight)
+    return total_intensity(np.where(good, data, 0).astype(complex).T, np.where(good, weight, 0).astype(float).T)
+
+
+def _phase_centre(path: Path, field: int) -> tuple[float, float] | None:
+    """Return right ascension and declination in ICRS; casacore's J2000 is that date's mean equator, and not FK5."""
+    with _open_table(path / "FIELD") as fields:
+        direction = np.reshape(fields.getcell("PHASE_DIR", field), (-1, 2))[0]
+        info = fields.getcolkeywords("PHASE_DIR")["MEASINFO"]
+        frame = fields.getcell(info["VarRefCol"], field) if "VarRefCol" in info else info["Ref"]
+    if isinstance(frame, int):  # a code, of each field
+        frame = dict(zip(info["TabRefCodes"], info["TabRefTypes"], strict=True)).get(frame)
+    if frame not in ("ICRS", "J2000"):
+        return None
+    if frame == "J2000":
+        direction = erfa.c2s(erfa.bp06(_J2000, 0.0)[0].T @ erfa.s2c(*direction))
+    return float(np.degrees(direction[0]) % 360), float(np.degrees(direction[1]))

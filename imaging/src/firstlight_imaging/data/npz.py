@@ -1,0 +1,161 @@
+"""Visibilities in NumPy's npz files: those of MPoL, and those that our CASA script exports.
+
+A file holds ``uu`` and ``vv``, ``weight``, and ``data`` or ``data_re`` and ``data_im``, each of shape (nchan, nvis) or
+(nvis,). It may hold ``frequencies`` and, where weights of 0 are meant, ``flag``; and what our script keeps of CASA's
+sets: ``antennas``, ``time`` and ``execution`` of each visibility, ``start``, ``phase_centre``, ``telescope``
+and ``target``. Or it holds what frank reads: ``u``, ``v``, ``V`` and ``weights``.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from firstlight_imaging._types import Real
+from firstlight_imaging.data.gridding import check_no_hermitian_pairs
+from firstlight_imaging.data.visibilities import Visibilities, check_is_file, check_visibilities, readable
+from firstlight_imaging.units import LIGHT_SPEED
+
+Unit = Literal["lambda", "kilolambda", "metres"]
+_Arrays = dict[str, NDArray[Any]]
+
+_KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", "telescope", "target")
+_KINDS = {"data": ("complex numbers", "c"), "flag": ("yes or no", "bfiu")} | dict.fromkeys(_KEYS[-2:], ("text", "SU"))
+_METADATA = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
+_SHORTEST = 100.0  # wavelengths: antennas stand no closer, but for metre waves
+_OF_FRANK = {"u": "uu", "v": "vv", "V": "data", "weights": "weight"}
+_LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
+
+
+def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool | None = None) -> Visibilities:
+    """Return the visibilities of a file; antennas, times and executions are 0 where it knows none.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    unit
+        Of ``uu`` and ``vv``: ``"lambda"``, ``"kilolambda"`` or ``"metres"``, for which the file needs ``frequencies``.
+        Without it, files with ``data_re`` and ``data_im`` are taken to be in kilo-lambda and others in lambda. They are
+        refused where the baselines that result are unlikely, or where those in parts may be in lambda as well.
+    conjugate
+        For data of the other sign, exp(+2πi(ul + vm)), as CASA has them: if the image comes out turned by 180 degrees,
+        this is why. Without it, only frank's files are taken to be of this sign.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> u, data, ones = np.array([1e5, 3e5]), np.array([1, 0.5j]), np.ones(2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/sky.npz", uu=u, vv=0 * u, data=data, weight=ones)
+    ...     read_npz(f"{folder}/sky.npz").data
+    array([[1.+0.j , 0.+0.5j]])
+    """
+    path = Path(path)
+    check_is_file(path)
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not an .npz file, or a truncated one")
+    with readable(path), path.open("rb") as file, np.load(file) as held:
+        if of_frank := _OF_FRANK.keys() <= set(held.files):
+            arrays = {key: np.asarray(held[name]) for name, key in _OF_FRANK.items()}
+        else:
+            arrays = {key: np.asarray(held[key]) for key in (*_KEYS, *_METADATA) if key in held.files}
+        return from_arrays(arrays, unit, of_frank if conjugate is None else conjugate, held.files)
+
+
+def from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list[str]) -> Visibilities:
+    """Return arrays as visibilities, with one shape, unit and sign; ``held`` is all that the file has."""
+    in_parts = "data" not in arrays
+    needed = ["uu", "vv", "weight", *(["data_re", "data_im"] if in_parts else ["data"])]
+    if absent := [key for key in needed if key not in arrays]:
+        raise ValueError(f"it lacks {', '.join(absent)}; it holds {', '.join(held) or 'no arrays'}")
+    for key, values in arrays.items():
+        what, kinds = _KINDS.get(key, ("real numbers", "fiu"))
+        if values.dtype.kind not in kinds:
+            raise ValueError(f"{key} must be {what}; got {values.dtype}")
+    data = np.asarray(arrays["data_re"] + 1j * arrays["data_im"] if in_parts else arrays["data"], complex)
+    if data.ndim not in (1, 2) or not data.size:
+        raise ValueError(f"the data must be (nchan, nvis) or (nvis,), and some; got {data.shape}")
+    data = np.atleast_2d(data)
+    nchan, nvis = data.shape
+    cubes = {"flag": np.zeros(data.shape, bool)} | arrays
+    u, v, weight, flag = (_per_channel(key, cubes[key], data.shape) for key in ("uu", "vv", "weight", "flag"))
+    if undeclared := int(((weight == 0) & ~flag).sum()):
+        raise ValueError(f"{undeclared} weights are 0, and no array flag says that this is meant")
+    frequency = _frequencies(arrays.get("frequencies"), nchan)
+    kilo = unit == "kilolambda" or (unit is None and in_parts and _in_kilolambda(np.hypot(u, v)))
+    scale = frequency[:, None] / LIGHT_SPEED if unit == "metres" else 1000 if kilo else 1
+    if not np.isfinite(scale).all():
+        raise ValueError("baselines in metres need an array frequencies, in Hz; it has none")
+    known = {"antennas": np.zeros((nvis, 2), int), "time": np.zeros(nvis), "execution": np.zeros(nvis, int)}
+    vis = Visibilities(
+        uu=scale * u,
+        vv=scale * v,
+        data=np.where(flag, 0, data.conj() if conjugate else data),
+        weight=np.where(flag, 0, weight),
+        frequency=frequency,
+        window=np.zeros(nchan, int),
+        telescope=str(arrays.get("telescope", "")),
+        target=str(arrays.get("target", "")),
+        **known | _metadata(arrays),
+    )
+    check_visibilities(vis)
+    if flag.all():
+        raise ValueError("it is flagged throughout: no weight is above zero")
+    check_no_hermitian_pairs(vis.uu, vis.vv, vis.data.real, vis.data.imag)
+    longest = float(vis.lengths.max())
+    if unit is None and not _LONGEST[0] <= longest <= _LONGEST[1]:
+        raise ValueError(
+            f"taken to be in {'kilo-lambda' if kilo else 'lambda'}, its longest baseline is of "
+            f"{longest:.3g} wavelengths. Say unit='lambda', unit='kilolambda' or unit='metres' (or --unit), as it is"
+        )
+    return vis
+
+
+def _in_kilolambda(lengths: Real) -> bool:
+    """Return whether baselines are in kilo-lambda, and not in lambda; raise an error where they may be in either."""
+    shortest, longest = float(lengths.min(where=lengths > 0, initial=np.inf)), float(lengths.max())
+    if shortest < _SHORTEST or longest < _LONGEST[0]:
+        return True
+    if 1000 * longest > _LONGEST[1]:
+        return False
+    raise ValueError(
+        f"its baselines are {shortest:.3g} to {longest:.3g} long, which may be wavelengths or thousands of them. Say "
+        "unit='lambda' or unit='kilolambda' (or --unit), as it is"
+    )
+
+
+def _metadata(arrays: _Arrays) -> dict[str, Any]:
+    """Return what else the file knows of the visibilities, which may be nothing."""
+    found: dict[str, Any] = {}
+    for key in _METADATA.keys() & arrays:
+        if not np.isfinite(arrays[key]).all():
+            raise ValueError(f"{key} must be finite numbers; got {arrays[key]}")
+        found[key] = arrays[key].astype(_METADATA[key])
+    if "start" in found:
+        found["start"] = float(found["start"])
+    if "phase_centre" in found:
+        ra, dec = map(float, found["phase_centre"])
+        found["phase_centre"] = ra, dec
+    return found
+
+
+def _per_channel(key: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return for every channel what stands in the file once."""
+    if values.shape not in (shape, shape[1:]):
+        raise ValueError(f"the arrays must be of one shape; got data {shape}, {key} {values.shape}")
+    return np.broadcast_to(values, shape).astype(bool if key == "flag" else float)
+
+
+def _frequencies(values: NDArray[Any] | None, nchan: int) -> Real:
+    """Return the frequencies in Hz; some files have GHz, which no radio telescope observes as Hz."""
+    if values is None:
+        return np.full(nchan, np.nan)
+    values = np.atleast_1d(np.asarray(values, float))
+    if values.shape != (nchan,) or not np.isfinite(values).all():
+        raise ValueError(f"frequencies must be {nchan} positive numbers, one for each channel; got {values}")
+    return values * 1e9 if values.max() < 1e5 else values

@@ -1,0 +1,311 @@
+"""Visibilities and all that is known of them: join, flag, shift, select and check them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firstlight_imaging._types import Complex, Ints, Mask, Real
+from firstlight_imaging.coordinates import phase_factor
+from firstlight_imaging.units import ARCSEC
+
+_CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
+_PER_CHANNEL = ("frequency", "window")
+_PER_ROW = ("antennas", "time", "execution")
+_SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
+_LONGEST_ERROR = 300  # characters of another library's error
+_MJD_ZERO, _MAX_START = np.datetime64("1858-11-17T00:00:00"), 1e5 * 86400  # the year 2132, in seconds
+_MAX_SIGNAL = 1e15  # times its noise: no receiver is as linear, and float32 has room for its square
+
+
+@dataclass(frozen=True, eq=False)
+class Visibilities:
+    """Visibilities of one source, and all that is known of them.
+
+    Attributes
+    ----------
+    uu, vv
+        In wavelengths, of shape (nchan, nvis).
+    data
+        In Jy, of shape (nchan, nvis).
+    weight
+        One over the variance of the real part, which is also that of the imaginary part; 0 where flagged.
+    frequency, window
+        Of each channel: in Hz, NaN where it is not known; and the number of its spectral window.
+    antennas, time, execution
+        Of each visibility: the two antennas; seconds from ``start`` or, of a simulation, from transit; and the number
+        of the execution. All are 0 where they are not known.
+    phase_centre
+        Right ascension, from 0 to 360, and declination in degrees, ICRS; None where they are not known.
+    telescope, target
+        The name of the telescope, and that of the source; empty where they are not known.
+    start
+        When time was 0: seconds of UTC since MJD 0; None where it is not known.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import channels, observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=2), channels(230e9, 1e9, 3))
+    >>> vis.data.shape, vis.frequency / 1e9, bool(vis.flagged.any())
+    ((3, 1806), array([229., 230., 231.]), False)
+    """
+
+    uu: Real
+    vv: Real
+    data: Complex
+    weight: Real
+    frequency: Real
+    window: Ints
+    antennas: Ints
+    time: Real
+    execution: Ints
+    phase_centre: tuple[float, float] | None = None
+    telescope: str = ""
+    start: float | None = None
+    target: str = ""
+
+    def __post_init__(self) -> None:
+        nchan, nvis = len(self.frequency), len(self.time)
+        per_part = {"window": (nchan,), "antennas": (nvis, 2), "execution": (nvis,)}
+        for name, expected in (dict.fromkeys(_CUBES, (nchan, nvis)) | per_part).items():
+            if (shape := getattr(self, name).shape) != expected:
+                raise ValueError(f"{name} is {shape}; {nchan} frequencies and {nvis} times need {expected}")
+        if (np.isinf(self.frequency) | (self.frequency <= 0)).any():
+            raise ValueError(f"frequencies must be positive numbers of Hz, or NaN; got {self.frequency}")
+        if self.phase_centre is not None:
+            ra, dec = self.phase_centre
+            if not (math.isfinite(ra) and -90 <= dec <= 90):
+                raise ValueError(f"the phase centre must be in degrees, from -90 to 90 in declination; got {ra}, {dec}")
+            object.__setattr__(self, "phase_centre", (ra % 360 % 360, dec))  # -1e-20 % 360 is 360
+
+    @property
+    def flagged(self) -> Mask:
+        """Where the weight is 0, (nchan, nvis)."""
+        return np.asarray(self.weight == 0)
+
+    @property
+    def lengths(self) -> Real:
+        """The lengths of the baselines in wavelengths, (nchan, nvis)."""
+        return np.hypot(self.uu, self.vv)
+
+    @property
+    def mean_frequency(self) -> float:
+        """The mean of the channels by their weights, in Hz, which an image of all of them has."""
+        return float(np.average(self.frequency, weights=self.weight.sum(axis=1)))
+
+    def utc(self, time: float = 0.0) -> str:
+        """Return the UTC so many seconds after ``start``, as 2017-04-05T00:46:15; nothing where it is not known."""
+        if self.start is None or not 0 <= self.start < _MAX_START:
+            return ""
+        return str(_MJD_ZERO + np.timedelta64(round(self.start + time), "s"))
+
+    @property
+    def title(self) -> str:
+        """What is known of source, telescope, date and frequency, for above a picture."""
+        parts = self.target, self.telescope, self.utc()[:10], f"{self.mean_frequency / 1e9:.4g} GHz"
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def band(self) -> float:
+        """The width of a channel about `mean_frequency` that holds all channels, in Hz; 1 for a single one."""
+        steps = np.diff(np.unique(self.frequency))
+        return float(2 * np.abs(self.frequency - self.mean_frequency).max() + steps.min()) if steps.size else 1.0
+
+
+def flag(vis: Visibilities, mask: Mask) -> Visibilities:
+    """Return visibilities whose weights are 0 where a mask is true; data are kept.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=2))
+    >>> int(flag(vis, (vis.antennas == 7).any(axis=1)).flagged.sum())  # 42 baselines of antenna 7, twice
+    84
+    """
+    return replace(vis, weight=np.where(mask, 0.0, vis.weight))
+
+
+def shift_phase_centre(vis: Visibilities, east: float, north: float) -> Visibilities:
+    """Return visibilities of the sky moved so that what is ``east`` and ``north`` of the centre, in arcsec, lies in it.
+
+    The offsets are direction cosines (in units of an arcsecond), as all offsets in images here are: at an angle θ they
+    are smaller than it by the part θ²/6, 4e-9 at 30 arcsec. Only phases turn. The baselines stay projected as the old
+    centre saw them, so the sky slides and is not seen anew: near its new centre it is foreshortened by the part θ²/2,
+    and its north is turned by θ tan(declination), for θ to the east, from the north that is there. The w-term stays
+    as large as it was. A ``phase_centre`` that is known moves along.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> vis = observe([Point(2.0, east=0.5, north=-0.3)], uv_track(n_times=1))
+    >>> bool(np.allclose(shift_phase_centre(vis, 0.5, -0.3).data, 2.0))
+    True
+    """
+    if not math.hypot(east, north) * ARCSEC < 1:
+        raise ValueError(f"east and north must be finite numbers of arcsec, in the sky; got {east!r} and {north!r}")
+    centre = None if vis.phase_centre is None else _shifted(vis.phase_centre, east * ARCSEC, north * ARCSEC)
+    return replace(
+        vis, data=vis.data * phase_factor(vis.uu * ARCSEC, vis.vv * ARCSEC, -east, -north), phase_centre=centre
+    )
+
+
+def _shifted(centre: tuple[float, float], east: float, north: float) -> tuple[float, float]:
+    """Return right ascension and declination, in degrees, of what is at direction cosines from a centre.
+
+    Examples
+    --------
+    >>> _shifted((350.0, 0.0), east=0.5, north=0.0)
+    (20.0, 0.0)
+    """
+    toward = math.sqrt(1 - east**2 - north**2)
+    declination = math.radians(centre[1])
+    across = toward * math.cos(declination) - north * math.sin(declination)
+    up = toward * math.sin(declination) + north * math.cos(declination)
+    right_ascension = (centre[0] + math.degrees(math.atan2(east, across))) % 360
+    return round(right_ascension, 12), round(math.degrees(math.atan2(up, math.hypot(east, across))), 12)
+
+
+def select_channels(vis: Visibilities, channels: slice) -> Visibilities:
+    """Return the visibilities of some channels, counted from 0.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import channels, observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=1), channels(230e9, 1e9, 9))
+    >>> select_channels(vis, slice(4, 5)).frequency / 1e9
+    array([230.])
+    """
+    kept = {name: getattr(vis, name)[channels] for name in (*_CUBES, *_PER_CHANNEL)}
+    if not len(kept["frequency"]):
+        last = len(vis.frequency) - 1
+        raise ValueError(f"there are channels 0 to {last}; none of them is in {channels.start}:{channels.stop}")
+    return replace(vis, **kept)
+
+
+def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float = math.inf) -> Visibilities:
+    """Return the visibilities whose baselines are within a range of lengths, in wavelengths, in every channel.
+
+    What is out of range is gone, not flagged, so that the rest fits a grid that would not hold it.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> vis = observe([Point(2.0)], uv_track(n_times=1))
+    >>> len(vis.time), len(select_baselines(vis, longest=1e5).time)
+    (903, 48)
+    """
+    lengths = vis.lengths
+    keep = ((lengths >= shortest) & (lengths <= longest)).all(axis=0)
+    if not keep.any():
+        held = f"they are {lengths.min():.4g} to {lengths.max():.4g} wavelengths" if lengths.size else "there are none"
+        raise ValueError(f"no baseline is from {shortest=:.4g} to {longest=:.4g} in every channel; {held}")
+    selected = {name: getattr(vis, name)[:, keep] for name in _CUBES}
+    return replace(vis, **selected, **{name: getattr(vis, name)[keep] for name in _PER_ROW})
+
+
+def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
+    """Return visibilities of the same channels one after another, their executions numbered.
+
+    Of starts, telescopes and targets that differ, none is kept: each one's times count from its own start.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=2))
+    >>> both = join_executions([vis, vis])
+    >>> both.data.shape, sorted(set(both.execution.tolist()))
+    ((1, 3612), [0, 1])
+    """
+    return _join(parts, _PER_CHANNEL, _PER_ROW, "execution")
+
+
+def join_windows(parts: Sequence[Visibilities]) -> Visibilities:
+    """Return spectral windows that were observed at the same time beside each other, numbered.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import channels, observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> track = uv_track(n_times=2)
+    >>> low, high = (observe([Point(1.0)], track, channels(centre, 1e9, 2)) for centre in (230e9, 245e9))
+    >>> join_windows([low, high]).window
+    array([0, 0, 1, 1])
+    """
+    return _join(parts, (*_PER_ROW, "start"), _PER_CHANNEL, "window")
+
+
+def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[str], label: str) -> Visibilities:
+    """Return parts joined that differ in ``others`` alone, a label counted on from one to the next."""
+    if not parts:
+        raise ValueError("there is nothing to join: give at least one set of visibilities")
+    for name in shared:
+        for i, part in enumerate(parts[1:], 1):
+            if not np.array_equal(getattr(parts[0], name), getattr(part, name)):
+                raise ValueError(f"visibilities 0 and {i} differ in {name}, which they must share to be joined")
+    axis = 1 if label == "execution" else 0
+    joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in _CUBES}
+    joined |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
+    highest = np.cumsum([0] + [getattr(part, label).max(initial=-1) + 1 for part in parts[:-1]])
+    joined[label] = np.concatenate([getattr(part, label) + n for part, n in zip(parts, highest, strict=True)])
+    centres = [part.phase_centre for part in parts if part.phase_centre]
+    if len(centres) > 1 and np.ptp(centres, axis=0).max() > _SAME_CENTRE:
+        raise ValueError(f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another")
+    kept: dict[str, Any] = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
+    for name, unknown in (("telescope", ""), ("target", ""), ("start", None)):
+        kept[name] = getattr(parts[0], name) if len({getattr(part, name) for part in parts}) == 1 else unknown
+    return replace(parts[0], **kept)
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Raise one error, of one line that names the path, whatever NumPy, zipfile, astropy or casacore raise inside."""
+    try:
+        yield
+    except (ImportError, FileNotFoundError):
+        raise
+    except Exception as error:  # for a damaged file, each library raises what it likes
+        said = " ".join(str(error).split())[:_LONGEST_ERROR]
+        if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
+            raise ValueError(f"{path} cannot be used: {said}") from error
+        raise ValueError(
+            f"{path} is damaged, or not copied completely ({type(error).__name__}: {said}). Copy or export it again"
+        ) from error
+
+
+def check_is_file(path: Path) -> None:
+    """Raise an error that names what reads a folder, or a file that is not there or is none, such as a pipe."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, and a file is expected; read_ms reads a measurement set")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {path}: is its name right, and the folder ({Path.cwd()})?")
+    if not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device, not a file: write what comes out of it into one first")
+
+
+def check_visibilities(vis: Visibilities) -> None:
+    """Raise an error if there are none, or some that count are not finite."""
+    if not vis.data.size:
+        raise ValueError("there are no visibilities: the observation is empty")
+    if not (np.isfinite(vis.weight) & (vis.weight >= 0)).all():
+        raise ValueError("weights must be finite and not negative; a flagged visibility has the weight 0")
+    if not (np.isfinite(vis.uu).all() and np.isfinite(vis.vv).all()):
+        raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
+    unknown = ~np.isfinite(vis.data) & ~vis.flagged
+    if unknown.any():
+        raise ValueError(f"{unknown.sum()} visibilities are NaN or infinite: flag(vis, ~np.isfinite(vis.data)) helps")
+    with np.errstate(over="ignore", invalid="ignore"):
+        loudest = np.nanmax(np.abs(vis.data) * np.sqrt(vis.weight))
+    if loudest > _MAX_SIGNAL:
+        raise ValueError(f"a visibility is {loudest:.3g} times its noise: are data in Jy, and weights in 1/Jy²?")

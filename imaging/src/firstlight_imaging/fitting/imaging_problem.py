@@ -1,0 +1,155 @@
+"""Visibilities on a grid, in units of their noise: their likelihood, fits of it, and what a fit leaves over."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from firstlight_imaging._types import Complex, Mask, Real
+from firstlight_imaging.coordinates import GridCoords, packed_to_sky, phase_factor, sky_to_packed
+from firstlight_imaging.data.visibilities import Visibilities
+from firstlight_imaging.fitting.exact import ExactLikelihood
+from firstlight_imaging.fitting.fit_loop import fit
+from firstlight_imaging.fourier.beams import Beam, fit_beam
+from firstlight_imaging.fourier.dirty import DirtyImager
+from firstlight_imaging.fourier.nufft import visibilities
+from firstlight_imaging.model.cubes import DEFAULT_BASE, smooth_columns, smooth_rows
+from firstlight_imaging.model.gridded_net import GriddedNet
+from firstlight_imaging.model.losses import TV_image
+from firstlight_imaging.units import ARCSEC
+
+_MAX_LBFGS = 500
+_MASKED_PARAMETER = -1e4  # its softplus is 0, and its gradient too
+_GPU_PIXELS = 512  # of the width of an image; a GPU spends the time of a smaller one on launches
+
+
+@dataclass(frozen=True, eq=False)
+class WhitenedVisibilities:
+    """The visibilities of all channels in one row, scaled so that the noise of a beam is 1 Jy/arcsec² bright."""
+
+    u: Real
+    v: Real
+    data: Complex
+    weight: Real
+
+    @property
+    def noise(self) -> float:
+        """The noise of an image with natural weights, in units of flux per beam."""
+        return math.sqrt(1 / float(self.weight.sum()))
+
+    def in_units_of(self, noise: float) -> WhitenedVisibilities:
+        """Return them scaled so that the noise is 1 where it was as much."""
+        return replace(self, data=self.data / noise)
+
+    def phase_shifted(self, east: float, north: float) -> WhitenedVisibilities:
+        """Return them with the phase centre moved there."""
+        return replace(self, data=self.data * phase_factor(self.u * ARCSEC, self.v * ARCSEC, -east, -north))
+
+    def noise_realizations(self, n: int, seed: int) -> Complex:
+        """Return n draws of the noise that the weights state."""
+        parts = np.random.default_rng(seed).normal(size=(2, n, len(self.weight))) / np.sqrt(self.weight)
+        return np.asarray(parts[0] + 1j * parts[1])
+
+
+class ImagingProblem:
+    """Whitened visibilities and a grid: their exact likelihood, fits, and residual images in units of the noise."""
+
+    def __init__(self, vis: WhitenedVisibilities, coords: GridCoords, device: torch.device | str) -> None:
+        self.vis, self.coords, self.device = vis, coords, device if coords.npix >= _GPU_PIXELS else "cpu"
+        self.likelihood = self.likelihood_of(vis.data)
+        # A GriddedNet smooths its pixels with a Hann window. Divided by its transform, no point source is that wide.
+        u, v = (math.pi * coords.cell_size * ARCSEC * axis for axis in (vis.u, vis.v))
+        self.inverse_hann = 1 / (np.cos(u) * np.cos(v)) ** 2
+        self.gradient_noise = coords.cell_size**2 / vis.noise  # σ of the dirty residual of the likelihood
+
+    def likelihood_of(self, data: Complex, factor: Real | None = None) -> ExactLikelihood:
+        """Return the likelihood of other data of the same baselines, one set or several."""
+        u, v, weight, coords = self.vis.u, self.vis.v, self.vis.weight, self.coords
+        grid = coords.cell_size, coords.npix
+        return ExactLikelihood(u, v, data, weight, *grid, factor=factor, device=self.device)
+
+    def initial_parameters(self, mask: Mask, nchan: int) -> Tensor:
+        """Return parameters of images that are faint in the mask, and zero outside it."""
+        inside = sky_to_packed(torch.as_tensor(mask)[None]).to(self.device)
+        return torch.where(inside, DEFAULT_BASE, _MASKED_PARAMETER).repeat(nchan, 1, 1)
+
+    def fit(self, likelihood: ExactLikelihood, parameters: Tensor, tv_strength: float, what: str) -> Tensor:
+        """Return the fitted parameters; masked ones stay as they are. A terminal shows what is fitted."""
+        model = GriddedNet(self.coords, nchan := len(parameters), parameters)
+        strength = tv_strength * self.gradient_noise / len(self.vis.u)
+        fit(
+            model,
+            likelihood,
+            losses={"tv": (strength, partial(TV_image, epsilon=1e-2))},
+            optimizer="lbfgs",
+            lambdas="exact",
+            max_iter=_MAX_LBFGS,
+            tolerance=0.02 / len(self.vis.u),  # of the reduced chi²: 0.04 of chi² itself, far less than noise does
+            check_every=10,
+            separate=nchan > 1,
+            progress=what,
+        )
+        return model.bcube.base_cube.detach()
+
+    def best_fit_scale(self, image: Tensor, data: Complex) -> Tensor:
+        """Return the factor by which each image fits its data best."""
+        likelihood = self.likelihood if len(data) == 1 else self.likelihood_of(data)
+        convolved = likelihood.normal_operator(image)
+        squares = (image * convolved).sum((1, 2), keepdim=True)
+        dirty = likelihood.dirty + likelihood.normal_operator(likelihood.reference)
+        return torch.where(squares > 0, (image * dirty).sum((1, 2), keepdim=True) / squares, 1.0)
+
+    def residual_image(self, image: Tensor) -> Real:
+        """Return the dirty image of the residual visibilities, with natural weights, in σ."""
+        likelihood = self.likelihood
+        residual = likelihood.dirty - likelihood.normal_operator(image - likelihood.reference)
+        return np.asarray(residual[0].cpu().double().numpy()) / self.gradient_noise
+
+
+def whiten(
+    vis: Visibilities, coords: GridCoords, device: torch.device | str
+) -> tuple[ImagingProblem, Beam, Visibilities, float]:
+    """Return the imaging problem of all channels, the natural beam, and visibilities in its unit, in Jy/arcsec²."""
+    unflagged = ~vis.flagged
+    u, v, data, weight = (getattr(vis, name)[unflagged] for name in ("uu", "vv", "data", "weight"))
+    psf = DirtyImager(coords, u, v, weight, data.real, data.imag).get_dirty_beam("natural")[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
+        beam = fit_beam(psf, coords.cell_size)
+    unit = float(weight.sum()) ** -0.5 / beam.area
+    problem = ImagingProblem(WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device)
+    return problem, beam, replace(vis, data=vis.data / unit, weight=vis.weight * unit**2), unit
+
+
+def model_visibilities(model: Real, vis: Visibilities, coords: GridCoords) -> Complex:
+    """Return what an interferometer would see of an image in sky order, (nchan, nvis).
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=1))
+    >>> star = np.zeros((8, 8))
+    >>> star[4, 3] = 1 / 0.01**2  # 1 Jy in the middle
+    >>> bool(np.allclose(model_visibilities(star, vis, GridCoords(0.01, 8)), vis.data))
+    True
+    """
+    seen = visibilities(torch.from_numpy(model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
+    return np.asarray(seen[0].numpy().reshape(vis.data.shape))
+
+
+def softplus_pixels(parameters: Tensor) -> Tensor:
+    """Return the pixels of a `GriddedNet`, before it smooths them, in sky order."""
+    return packed_to_sky(softplus(parameters))
+
+
+def hann_smooth(images: Tensor) -> Tensor:
+    """Return images smoothed as a `GriddedNet` does."""
+    return smooth_columns(smooth_rows(images))

@@ -1,0 +1,5 @@
+"""Models of the sky as torch modules, and the regularizers on them."""
+
+from firstlight_imaging._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,259 @@
+"""Write images to FITS files with sky coordinates, as CASA, CARTA and astropy read them."""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from astropy.coordinates import SkyCoord  # type: ignore[import-untyped]
+from astropy.io import fits  # type: ignore[import-untyped]
+from astropy.time import Time  # type: ignore[import-untyped]
+from astropy.wcs import WCS  # type: ignore[import-untyped]
+from scipy.ndimage import map_coordinates
+
+from firstlight_imaging._types import Mask, Real
+from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.data.visibilities import check_is_file, readable
+from firstlight_imaging.fourier.beams import Beam
+
+_MAX_STRAY = 1e-3  # of a channel's width, by which frequencies may differ from even steps
+_MAX_AWAY = 0.1  # arcsec: CASA's J2000 is 25 mas from the FK5 that it calls it in FITS files
+_MAX_START = 1e5 * 86400  # an MJD in the year 2132, in seconds
+_FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
+
+
+def write_image(
+    path: str | os.PathLike[str],
+    cube: npt.ArrayLike | torch.Tensor,
+    coords: GridCoords,
+    *,
+    unit: str,
+    frequencies: npt.ArrayLike,
+    ra: float | None = None,
+    dec: float | None = None,
+    beam: Beam | None = None,
+    frame: str = "TOPOCENT",
+    rest_frequency: float | None = None,
+    telescope: str = "",
+    target: str = "",
+    start: float | None = None,
+    width: float = 1.0,
+    overwrite: bool = False,
+) -> None:
+    """Write a cube to a FITS file with four axes, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    cube
+        In sky order, (nchan, npix, npix); float32 is kept, all else becomes float64.
+    coords
+        The grid.
+    unit
+        Of the cube: ``"Jy/arcsec^2"`` for a model, which the file holds in Jy/pixel; ``"Jy/pixel"``, likewise for what
+        CASA's ``startmodel`` takes after ``importfits``; or ``"Jy/beam"`` for an image that has a beam, dirty or
+        convolved.
+    frequencies
+        Of the channels, in Hz, at even steps.
+    ra, dec
+        Of the phase centre, in degrees (ICRS). Without them the axes are offsets from it, and no place on the sky.
+    beam
+        For Jy/beam, one for all channels: see `firstlight_imaging.fourier.beams.fit_beam`.
+    frame
+        In which the frequencies are those: ``"TOPOCENT"``, the observatory's, as a correlator has them; ``"LSRK"`` or
+        ``"BARYCENT"`` if they were corrected for the Earth's motion; or another of FITS's words.
+    rest_frequency
+        At which a program has the velocity zero, in Hz: that of a spectral line, or by default that of the middle of
+        the cube.
+    telescope, target, start
+        Which, what it looked at, and when its observation began: the UTC as a Modified Julian Date, in seconds. A time
+        that is negative, or after the year 2132, is left out.
+    width
+        Of a single channel, in Hz: CASA predicts visibilities only for frequencies that lie in it.
+    overwrite
+        Replace a file of this name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> coords = GridCoords(cell_size=0.5, npix=4)
+    >>> sky = np.zeros((1, 4, 4))
+    >>> sky[0, 2, 1] = 8  # Jy/arcsec²: 2 Jy in the pixel at the centre
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.fits")
+    ...     write_image(path, sky, coords, unit="Jy/arcsec^2", ra=83.8, dec=-5.4, frequencies=[230e9])
+    ...     float(fits.getdata(path)[0, 0, 2, 1]), fits.getheader(path)["BUNIT"]
+    (2.0, 'Jy/pixel')
+    """
+    values = cube.detach().cpu().numpy() if isinstance(cube, torch.Tensor) else np.asarray(cube)
+    if values.dtype.kind not in "fiu":
+        raise TypeError(f"the cube must be of real numbers; got {values.dtype}")
+    values = values.astype(np.float32 if values.dtype == np.float32 else np.float64, copy=False)
+    frequencies = np.asarray(frequencies, dtype=float)
+    _check_cube(values, coords, frequencies)
+    _check_unit(unit, beam)
+    if unit == "Jy/arcsec^2":
+        values = values * values.dtype.type(coords.cell_size**2)
+    wcs = _image_wcs(coords, ra, dec, frequencies, width)
+    if frame not in _FRAMES:
+        raise ValueError(f"frame must be one of {', '.join(_FRAMES)}; got {frame!r}")
+    rest = float(frequencies.mean()) if rest_frequency is None else float(rest_frequency)
+    if not (math.isfinite(rest) and rest > 0):
+        raise ValueError(f"rest_frequency must be a positive number of Hz; got {rest_frequency!r}")
+    wcs.wcs.specsys, wcs.wcs.restfrq = frame, rest
+    header = wcs.to_header()
+    for key, name in (("TELESCOP", telescope), ("OBJECT", target)):
+        if name:
+            header[key] = "".join(letter if " " <= letter <= "~" else "?" for letter in name)  # all FITS knows
+    if start is not None and 0 <= start < _MAX_START:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of leap seconds that nobody knows
+            header["DATE-OBS"] = Time(start / 86400, format="mjd").isot
+    header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
+    if beam:
+        header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
+    path = Path(path)
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; overwrite=True replaces it")
+    temporary = path.with_name(f".{os.getpid()}.{id(values)}.tmp")  # no longer than the name itself
+    try:
+        fits.PrimaryHDU(values[None], header).writeto(temporary)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -> Callable[[Real, Real], Mask]:
+    """Return the mask of a FITS file, such as CASA exports, for `image`: where its first plane is above one half.
+
+    Parameters
+    ----------
+    path
+        Of the file, whose pixels have a place on the sky.
+    phase_centre
+        Of the data, right ascension and declination in degrees (ICRS).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> ones, grid = np.ones((1, 8, 8)), GridCoords(cell_size=0.5, npix=8)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "mask.fits")
+    ...     write_image(path, ones, grid, unit="Jy/pixel", frequencies=[1e9], ra=10, dec=20)
+    ...     read_mask(path, (10, 20))(np.array([1.4, 2.6]), np.array([0.0, 0.0]))
+    array([ True, False])
+    """
+    plane, theirs, _ = _first_plane(path)
+    ours = _image_wcs(GridCoords(1.0, 2), *phase_centre, np.ones(1)).celestial
+
+    def mask(east: Real, north: Real) -> Mask:
+        column, row = theirs.world_to_pixel(ours.pixel_to_world(-np.asarray(east), 1 + np.asarray(north)))
+        return np.asarray(map_coordinates(plane, [row, column], order=0) > 0.5)
+
+    return mask
+
+
+def read_model(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -> tuple[Real, GridCoords]:
+    """Return the sky of a FITS file in Jy/pixel, such as a model of tclean's, in Jy/arcsec², and its grid.
+
+    Parameters
+    ----------
+    path
+        Of the file, whose reference pixel is the phase centre, as tclean makes it.
+    phase_centre
+        Of the data, right ascension and declination in degrees (ICRS).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> sky, grid = np.arange(64.0).reshape(8, 8), GridCoords(cell_size=0.5, npix=8)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.fits")
+    ...     write_image(path, sky[None], grid, unit="Jy/pixel", frequencies=[1e9], ra=10, dec=20)
+    ...     back, coords = read_model(path, (10, 20))
+    >>> coords.npix, np.allclose(back * 0.5**2, sky)
+    (8, True)
+    """
+    plane, theirs, unit = _first_plane(path)
+    if unit.lower().replace(" ", "") != "jy/pixel":
+        raise ValueError(f"{path} is in {unit or 'no unit'}; a model must be in Jy/pixel, as tclean's .model is")
+    wcs, centre = theirs.wcs, SkyCoord(*phase_centre, unit="deg")
+    row, column = np.nonzero(plane)
+    to_west, to_north = (np.round(at + 1 - zero).astype(int) for at, zero in zip((column, row), wcs.crpix, strict=True))
+    cell = 3600 * float(wcs.cdelt[1])
+    if not row.size or not np.allclose(3600 * theirs.pixel_scale_matrix / cell, np.diag([-1, 1]), atol=1e-3):
+        raise ValueError(f"{path} must have square pixels, east to the left and north up, and some that are not 0")
+    away = theirs.pixel_to_world(*(wcs.crpix - 1)).separation(centre).arcsec
+    if away > _MAX_AWAY or (wcs.crpix % 1).any():
+        raise ValueError(
+            f"the reference pixel of {path} is {away:.3g} arcsec from the phase centre of the data, or no whole pixel: "
+            "make the model without tclean's phasecenter"
+        )
+    half = max(1 - to_west.min(), to_west.max(), -to_north.min(), to_north.max() + 1, math.ceil(max(plane.shape) / 2))
+    npix = 2 * int(half)
+    sky = np.zeros((npix, npix))
+    sky[npix // 2 + to_north, npix // 2 - 1 + to_west] = plane[row, column] / cell**2
+    return sky, GridCoords(cell, npix)
+
+
+def _first_plane(path: str | os.PathLike[str]) -> tuple[Real, WCS, str]:
+    """Return the first plane of a FITS file, where its pixels are on the sky, and its unit."""
+    path = Path(path)
+    check_is_file(path)
+    with readable(path), path.open("rb") as file, fits.open(file, memmap=False) as hdus:
+        values, where, unit = hdus[0].data, WCS(hdus[0].header).celestial, str(hdus[0].header.get("BUNIT", ""))
+    if values is None or not where.has_celestial:
+        raise ValueError(f"{path} holds no image with a place on the sky: it must, as CASA's exportfits writes it")
+    return np.nan_to_num(np.reshape(values, (-1, *np.shape(values)[-2:]))[0]).astype(float), where, unit
+
+
+def _image_wcs(coords: GridCoords, ra: float | None, dec: float | None, frequencies: Real, width: float = 1.0) -> WCS:
+    """Return the coordinates of the pixels.
+
+    l and m are direction cosines: that is the SIN projection, without approximation. Columns count from 1, so that the
+    centre, column npix / 2 - 1 of the sky order, is pixel npix / 2, and row npix / 2 is pixel npix / 2 + 1.
+    """
+    on_sky = not (ra is None and dec is None)
+    if on_sky and not (ra is not None and 0 <= ra < 360 and dec is not None and -90 <= dec <= 90):
+        raise ValueError(f"ra must be from 0 to below 360 and dec from -90 to 90 degrees, or None; got {ra!r}, {dec!r}")
+    step = (frequencies[-1] - frequencies[0]) / (len(frequencies) - 1) if len(frequencies) > 1 else width
+    cell, half = coords.cell_size / 3600, coords.npix // 2
+    wcs = WCS(naxis=4)
+    wcs.wcs.ctype = ["RA---SIN", "DEC--SIN", "FREQ", "STOKES"] if on_sky else ["L", "M", "FREQ", "STOKES"]
+    wcs.wcs.crval = [ra or 0, dec or 0, frequencies[0], 1]
+    wcs.wcs.crpix = [half, half + 1, 1, 1]
+    wcs.wcs.cdelt = [-cell, cell, step, 1]
+    wcs.wcs.cunit = ["deg", "deg", "Hz", ""]
+    wcs.wcs.radesys = "ICRS" if on_sky else ""
+    return wcs
+
+
+def _check_cube(values: npt.NDArray[Any], coords: GridCoords, frequencies: Real) -> None:
+    """Raise an error if a cube does not fit its grid and its frequencies, or has holes."""
+    if frequencies.ndim != 1 or not len(frequencies) or not (np.isfinite(frequencies) & (frequencies > 0)).all():
+        raise ValueError(f"frequencies must be positive numbers of Hz, one for each channel; got {frequencies}")
+    expected = (len(frequencies), coords.npix, coords.npix)
+    if values.shape != expected:
+        raise ValueError(f"the cube must be (nchan, npix, npix) = {expected}, or image[None]; got {values.shape}")
+    even = np.linspace(frequencies[0], frequencies[-1], len(frequencies))
+    if len(frequencies) > 1 and not np.abs(frequencies - even).max() < _MAX_STRAY * abs(even[1] - even[0]):
+        raise ValueError("the frequencies are not at even steps, which is all that FITS has room for: write parts")
+    bad = int((~np.isfinite(values)).sum())
+    if bad:
+        raise ValueError(f"{bad} pixels of the cube are NaN or infinite: an image of those is of no use to others")
+
+
+def _check_unit(unit: str, beam: Beam | None) -> None:
+    """Raise an error for a beam without its unit, or the unit without its beam."""
+    if unit not in ("Jy/arcsec^2", "Jy/pixel", "Jy/beam"):
+        raise ValueError(f"unit must be Jy/arcsec^2, Jy/pixel or Jy/beam; got {unit!r}")
+    if (unit == "Jy/beam") != (beam is not None):
+        raise ValueError(f"Jy/beam, and no other unit, needs a beam=fit_beam(...); got {unit}, {beam}")

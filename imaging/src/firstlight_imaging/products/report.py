@@ -1,0 +1,270 @@
+"""Write what ``firstlight image`` makes: FITS files, a picture, and a report of how good the image is."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from scipy.optimize import minimize
+
+from firstlight_imaging._types import Complex, Real
+from firstlight_imaging.coordinates import GridCoords, phase_factor
+from firstlight_imaging.data.visibilities import Visibilities
+from firstlight_imaging.fitting.auto_image import Image
+from firstlight_imaging.fitting.image_grid import leave_out_intra_site
+from firstlight_imaging.fitting.imaging_problem import model_visibilities
+from firstlight_imaging.fitting.quality import rms
+from firstlight_imaging.fourier.beams import Beam, convolve, fit_beam
+from firstlight_imaging.fourier.dirty import DirtyImager
+from firstlight_imaging.products.fits_images import write_image
+from firstlight_imaging.products.plots import plot_image
+from firstlight_imaging.units import ARCSEC, LIGHT_SPEED, angular_unit
+
+_MAPS = ("image", "model", "error", "dirty", "residual", "restored", "pbcor")
+_SUFFIXES = (*(f"{kind}.fits" for kind in _MAPS), "gains.npz", "gains.png", "png", "txt")
+_CONTOURS = 5.0  # times the rms of a restored map, and twice as much each
+_PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
+_MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
+_MAX_POINT_BEAMS = 40  # that the mask of a point covers
+_MAX_POINT_SIGMA = 3  # that chi² is from 1 where a point explains all
+
+
+@contextmanager
+def whole_set(folder: Path, name: str, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a temporary folder for products; in the end all that it holds replaces the set of that name, or nothing.
+
+    Before, it raises an error where a file exists, another run is at work, or nothing can be written.
+    """
+    _check_free(folder, name, overwrite)
+    temporary, is_new = folder / f".{name}.tmp", not folder.exists()
+    if temporary.exists():
+        raise FileExistsError(
+            f"{temporary} exists: another run is making {name}. If none is, since one was killed, remove that folder"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+    except OSError as error:
+        raise OSError(f"nothing can be written into {folder}: {error}. Choose another folder (--out)") from error
+    try:
+        longest = temporary / f"{name}.{max(_SUFFIXES, key=len)}"
+        longest.touch()
+        longest.unlink()
+        yield temporary
+        _check_free(folder, name, overwrite)
+        _exchange(folder, name, temporary)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
+def _existing(folder: Path, name: str) -> list[Path]:
+    """Return those files of a set that exist."""
+    return [path for suffix in _SUFFIXES if os.path.lexists(path := folder / f"{name}.{suffix}")]
+
+
+def _check_free(folder: Path, name: str, overwrite: bool) -> None:
+    """Raise an error if something is where a file would be written."""
+    for path in _existing(folder, name):
+        if not overwrite or path.is_dir():
+            raise FileExistsError(f"{path} exists; choose another folder (--out), or replace all files (--overwrite)")
+
+
+def _exchange(folder: Path, name: str, temporary: Path) -> None:
+    """Move the files of a set out of a folder, and the new ones in; if that fails, all are back where they were."""
+    new, old = list(temporary.iterdir()), temporary / "old"
+    old.mkdir()
+    moves = [(path, old / path.name) for path in _existing(folder, name)]
+    moves += [(path, folder / path.name) for path in new]
+    try:
+        for path, target in moves:
+            path.replace(target)
+    except BaseException:
+        for path, target in reversed(moves):
+            if not os.path.lexists(path):
+                target.replace(path)
+        raise
+
+
+def write_products(
+    found: Image,
+    vis: Visibilities,
+    folder: Path,
+    name: str,
+    *,
+    dish: float | None = None,
+    robust: float = 0.5,
+    head: str = "",
+) -> list[Path]:
+    """Write an image, its model and error, residuals and restored image to FITS files, a picture, and a report.
+
+    Within `whole_set`, all of them are written, or none.
+
+    Parameters
+    ----------
+    found
+        What `image` made of the visibilities.
+    vis
+        The visibilities.
+    folder, name
+        Where: in a folder that exists, files called ``name.image.fits`` and so on, replaced if they exist.
+    dish
+        The diameter of the antennas in metres, for a restored map corrected for their primary beam, taken to be a
+        Gaussian, and the flux of an image corrected for it.
+    robust
+        Of Briggs' weights, for what is in Jy/beam: from -2 (sharp) to 2 (sensitive).
+    head
+        What the report begins with.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from firstlight_imaging import image
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.skies import Ring
+    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in write_products(image(seen, draws=2), seen, Path(folder), "disk")][:2]
+    ['disk.image.fits', 'disk.model.fits']
+    """
+    coords = found.coords
+    vis, _ = leave_out_intra_site(vis)  # as the image does: of so short baselines, the beam is wider than its field
+    dirty, psf = _briggs_image(vis, coords, robust)
+    with warnings.catch_warnings(record=True) as doubts:  # the report tells what a user of the command can do
+        warnings.simplefilter("always")
+        beam = fit_beam(psf, coords.cell_size)
+    left = vis.data - model_visibilities(found.model, vis, coords)
+    residual = _briggs_image(replace(vis, data=left), coords, robust)[0]
+    restored = convolve(found.model, coords, beam) + residual
+    maps: dict[str, tuple[Real, Beam | None]] = {
+        "image": (found.sky, None),
+        "model": (found.model, None),
+        "error": (found.error, None),
+        "dirty": (dirty, beam),
+        "residual": (residual, beam),
+        "restored": (restored, beam),
+    }
+    lines = [
+        _beam_text(beam, coords, robust, vis),
+        f"restored map: peak {restored.max():.3g} Jy/beam, rms of the residuals {rms(residual):.2g} Jy/beam",
+    ]
+    if doubts:
+        lines.append(
+            f"WARNING: the dirty beam is not like a Gaussian (off by {beam.misfit:.0%} of its peak), so Jy/beam are "
+            f"doubtful: try a --robust below {robust:g}, or take fluxes from {name}.image.fits"
+        )
+    if np.isnan(found.error).any():  # where calibration limits the image, noise tells nothing of its errors
+        del maps["error"]
+    if dish is not None:
+        maps["pbcor"] = _primary_beam_corrected(restored, coords, dish, vis), beam
+        corrected = float(_primary_beam_corrected(found.sky, coords, dish, vis).sum()) * coords.cell_size**2
+        lines.append(f"corrected for the primary beam of {dish:g} m: {corrected:.4g} Jy")
+    ra, dec = vis.phase_centre or (None, None)
+    written = [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
+    for path, (values, of) in zip(written, maps.values(), strict=False):
+        write_image(
+            path,
+            values[None],
+            coords,
+            unit="Jy/beam" if of else "Jy/arcsec^2",
+            frequencies=[vis.mean_frequency],
+            ra=ra,
+            dec=dec,
+            beam=of,
+            telescope=vis.telescope,
+            target=vis.target,
+            start=vis.start,
+            width=vis.band,
+            overwrite=True,
+        )
+    _figure(found, vis.title, dirty, restored, residual, beam).savefig(written[-2], dpi=150)
+    written[-1].write_text(head + "\n".join([*lines, str(found), ""]), encoding="utf-8")
+    return written
+
+
+def point_remark(found: Image, vis: Visibilities) -> list[str]:
+    """Return a line with the flux of a point, if that alone explains the data.
+
+    An image has it a little too bright: pixels cannot be negative, so those around it take up noise.
+    """
+    coords = found.coords
+    if found.mask.sum() * coords.cell_size**2 > _MAX_POINT_BEAMS * found.beam.area:
+        return []
+    u, v, data, weight = (getattr(vis, part)[~vis.flagged] for part in ("uu", "vv", "data", "weight"))
+
+    def moved(place: Real) -> Complex:
+        return np.asarray(data * phase_factor(u * ARCSEC, v * ARCSEC, *-place))
+
+    brightest = np.unravel_index(found.model.argmax(), found.model.shape)
+    start = [along[brightest] for along in coords.sky_coordinates()]
+    place = minimize(lambda place: -np.average(moved(place).real, weights=weight), start, method="Nelder-Mead").x
+    flux = np.average(moved(place).real, weights=weight)
+    chi2 = (np.abs(moved(place) - flux) ** 2 * weight).mean() / 2
+    if abs(chi2 - 1) * math.sqrt(len(data)) > _MAX_POINT_SIGMA:
+        return []
+    return [
+        f"note: a point of {flux:.4g} ± {weight.sum() ** -0.5:.2g} Jy alone fits the data (reduced chi² {chi2:.4f}). "
+        "If the source is one, that is its flux; an image has it a little too bright"
+    ]
+
+
+def _briggs_image(vis: Visibilities, coords: GridCoords, robust: float) -> tuple[Real, Real]:
+    """Return the dirty image and beam of all channels, with Briggs' weights."""
+    counts = ~vis.flagged
+    u, v, data, weight = (getattr(vis, part)[counts] for part in ("uu", "vv", "data", "weight"))
+    imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
+    image, psf = imager.get_dirty_image("briggs", robust, check_visibility_scatter=False)
+    return image[0], psf[0]
+
+
+def _primary_beam_corrected(sky: Real, coords: GridCoords, dish: float, vis: Visibilities) -> Real:
+    """Return an image over the primary beam, 0 where that is too faint."""
+    if not (math.isfinite(dish) and dish > 0):
+        raise ValueError(f"dish must be a positive number of metres; got {dish!r}")
+    width = _PRIMARY_BEAM * LIGHT_SPEED / vis.mean_frequency / dish / ARCSEC
+    beam = Beam(width, width, 0).at(*coords.sky_coordinates())
+    return np.where(beam > _MIN_PRIMARY_BEAM, sky / beam, 0.0)
+
+
+def _beam_text(beam: Beam, coords: GridCoords, robust: float, vis: Visibilities) -> str:
+    """Return the beam of what is in Jy/beam, and the frequency."""
+    count, unit = angular_unit(coords.npix * coords.cell_size)
+    return (
+        f"dirty and restored map: {vis.mean_frequency / 1e9:.5g} GHz, robust {robust:g}, beam "
+        f"{count * beam.major:.3g} × {count * beam.minor:.3g} {unit} at {beam.position_angle:.0f}°"
+    )
+
+
+def _figure(found: Image, title: str, dirty: Real, restored: Real, residual: Real, beam: Beam) -> Figure:
+    """Return a figure of the dirty image, the image, the residuals and the restored map, with contours."""
+    figure = Figure(figsize=(10, 8.6), layout="compressed")
+    coords, axes = found.coords, figure.subplots(2, 2).ravel()
+    width = coords.npix * coords.cell_size
+    count, unit = angular_unit(width)
+    plot_image(dirty, coords, ax=axes[0], stretch="linear", unit="Jy/beam", beam=beam)
+    bright = {"stretch": "sqrt", "unit": f"Jy/{unit}²", "scale_bar": float(f"{width / 6:.1g}")}
+    plot_image(found.sky / count**2, coords, ax=axes[1], **bright)  # type: ignore[arg-type]
+    most = max(5.0, float(np.abs(found.residual).max()))
+    look = {"stretch": "linear", "cmap": "PuOr", "vmin": -most, "vmax": most, "unit": "σ"}
+    plot_image(found.residual, coords, ax=axes[2], **look)  # type: ignore[arg-type]
+    plot_image(restored, coords, ax=axes[3], stretch="linear", unit="Jy/beam", beam=beam)
+    first = _CONTOURS * rms(residual)
+    levels = [-first, *(first * 2**step for step in range(12))]
+    axes[3].contour(restored, levels, extent=coords.img_ext, colors="whitesmoke", linewidths=0.7)  # negative: dashed
+    contours = f"restored map, contours from {_CONTOURS:g} times its rms"
+    for ax, name in zip(axes, ("dirty image", f"image: {found.flux_text}", "residual", contours), strict=True):
+        ax.set_title(name, fontsize="medium")
+        ax.locator_params(nbins=5)
+    figure.suptitle(title)
+    axes[1].set_ylabel(""), axes[3].set_ylabel("")
+    return figure

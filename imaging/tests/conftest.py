@@ -1,0 +1,23 @@
+import os
+
+import pytest
+import torch
+from hypothesis import settings
+
+os.environ["MPLBACKEND"] = "Agg"
+# The same examples at every run, and no clock: a test does not fail because its machine is busy.
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=15)
+settings.register_profile("all", derandomize=True, deadline=None, max_examples=100)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("quick" if config.option.markexpr == "not slow" else "all")
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    """One, as images as small as these are done sooner so; a test may set others."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield torch.set_num_threads
+    torch.set_num_threads(before)

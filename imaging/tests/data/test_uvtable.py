@@ -1,0 +1,88 @@
+import bz2
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from firstlight_imaging.data.npz import read_npz
+from firstlight_imaging.data.reading import read_visibilities
+from firstlight_imaging.data.uvtable import read_uvtable, write_uvtable
+from firstlight_imaging.simulate.skies import Point, sky_visibilities
+from firstlight_imaging.units import LIGHT_SPEED
+
+SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
+U, V = np.random.default_rng(2).normal(scale=2e5, size=(2, 9))
+OF_CASA = sky_visibilities(SKY, U, V).conj()
+COLUMNS = np.column_stack([U, V, OF_CASA.real, OF_CASA.imag, np.arange(1, 10)])
+
+
+def table(path: Path, head: str = "", columns: np.ndarray = COLUMNS, between: str = " ") -> Path:
+    np.savetxt(path, columns, header=head, delimiter=between, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("between", [" ", "\t", ", "])
+def test_a_source_is_where_casa_sees_it(tmp_path, between):
+    vis = read_visibilities(table(tmp_path / "sky.v2.txt", "u [lambda] v [lambda] Re Im w", between=between))
+    assert vis.data[0] == pytest.approx(sky_visibilities(SKY, U, V))
+    assert (vis.weight[0] == COLUMNS[:, 4]).all()
+    assert read_uvtable(tmp_path / "sky.v2.txt", conjugate=False).data[0] == pytest.approx(OF_CASA)
+
+
+@pytest.mark.parametrize(
+    ("head", "factor", "option"),
+    [
+        ("", 1, {}),
+        ("Columns:\tu[klambda]\tv[klambda]", 1e-3, {}),
+        ("u [kλ]", 1e-3, {}),
+        ("wavelength[m] = 0.0013\nColumns: u[m] v[m]", 0.0013, {}),
+        ("u [Mλ]", 1e-3, {"unit": "kilolambda"}),  # whoever says a unit knows better than the head
+    ],
+)
+def test_baselines_come_in_the_unit_of_the_head(tmp_path, head, factor, option):
+    vis = read_visibilities(table(tmp_path / "a.dat", head, COLUMNS * [factor, factor, 1, 1, 1]), **option)
+    assert vis.uu[0] == pytest.approx(U)
+    if "wavelength" in head:
+        assert vis.frequency == pytest.approx(LIGHT_SPEED / 0.0013)
+
+
+def test_a_table_may_be_packed_and_a_weight_of_zero_is_a_flag(tmp_path):
+    table(tmp_path / "a.txt", columns=COLUMNS - [0, 0, 0, 0, 1])
+    (tmp_path / "a.txt.bz2").write_bytes(bz2.compress((tmp_path / "a.txt").read_bytes()))
+    vis = read_visibilities(tmp_path / "a.txt.bz2")
+    assert vis.flagged.tolist() == [[True] + [False] * 8]
+    write_uvtable(tmp_path / "b.txt", vis)
+    assert read_uvtable(tmp_path / "b.txt").data == pytest.approx(vis.data[:, 1:])
+
+
+def test_npz_files_of_frank_have_its_names_and_casas_sign(tmp_path):
+    np.savez(tmp_path / "disk.npz", u=U, v=V, V=OF_CASA, weights=COLUMNS[:, 4], units={"u": "lambda"})
+    vis = read_visibilities(tmp_path / "disk.npz")
+    assert vis.data[0] == pytest.approx(sky_visibilities(SKY, U, V))
+    assert read_npz(tmp_path / "disk.npz", conjugate=False).data[0] == pytest.approx(OF_CASA)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "five numbers"),
+        ("# only a head\n", "five numbers"),
+        ("1e5 2e5 1 0\n", "five numbers"),
+        ("1e5 2e5 1 0 1\n1e5 2e5 1 0\n", "five numbers"),
+        ("1e5 2e5 one 0 1\n", "one"),
+        ("1e5 2e5 nan 0 1\n", "NaN"),
+        ("1e5 2e5 1 0 -1\n", "negative"),
+        ("# u[m]\n100 200 1 0 1\n", "frequencies"),
+        ("100 200 1 0 1\n", "unit="),
+        ("# u [Mlambda]\n1e5 2e5 1 0 1\n", "unit="),
+        ("1e5 2e5 1 0 1\n1e5 3e5 1 0 2.5e-0", "last line"),
+    ],
+)
+def test_what_is_no_table_is_refused_in_one_line(tmp_path, text, said):
+    (tmp_path / "a.txt").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=said) as error:
+        read_visibilities(tmp_path / "a.txt")
+    assert "\n" not in str(error.value)
+    (tmp_path / "a.txt").write_bytes(b"\xff\xfe" + text.encode())
+    with pytest.raises(ValueError, match=r"a\.txt"):
+        read_visibilities(tmp_path / "a.txt")

@@ -1,0 +1,298 @@
+"""Automatic images: skies of known flux, over fields, noise, antennas and places, and what it says of them."""
+
+import io
+import math
+import re
+import sys
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from firstlight_imaging import DirtyImager, image, read_npz, suggest_grid
+from firstlight_imaging.data.visibilities import select_baselines
+from firstlight_imaging.fitting import assess_model
+from firstlight_imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
+from firstlight_imaging.simulate.skies import Point, Ring, protoplanetary_disk, sky_image
+
+FLUX = 0.2
+
+
+def seen(sky, *, signal, antennas=43, n_times=12, seed=1, frequency=230e9):
+    """Observe with as much noise as makes the peak of the natural dirty image so many times higher."""
+    track = uv_track(alma_antennas()[:antennas], n_times=n_times, hour_angles=(-2, 2))
+    clean = observe(sky, track, frequency)
+    unit = replace(clean, weight=np.ones(clean.uu.shape))
+    sigma = dirty(unit, clean.data).max() / signal * math.sqrt(clean.data.size)
+    return clean, with_noise(clean, sigma, seed=seed)
+
+
+def dirty(vis, data, coords=None):
+    coords = coords or suggest_grid(vis, 6.0)
+    u, v, data, weight = (part.ravel() for part in (vis.uu, vis.vv, data, vis.weight))
+    imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
+    return imager.get_dirty_image("natural", check_visibility_scatter=False)[0][0]
+
+
+def rms(values):
+    return math.sqrt((values**2).mean())
+
+
+def loop(signal, field=None, antennas=43, size=0.7, east=0.4, north=-0.5, seed=1, n_times=12):
+    """Return the automatic image of a disk: flux over truth, its error, and residuals beside those of the noise."""
+    sky = protoplanetary_disk(FLUX, size=size, east=east, north=north)
+    clean, noisy = seen(sky, signal=signal, antennas=antennas, n_times=n_times, seed=seed)
+    found = image(noisy, field=field and field * 3 * size)
+    truth = sky_image(sky, found.coords.cell_size, found.coords.npix)
+    source = truth > 0.02 * truth.max()
+    noise = dirty(noisy, noisy.data - clean.data, found.coords) / found.noise
+    return found, [rms(part[where]) for where in (source, ~source) for part in (found.residual, noise)], noise
+
+
+def check(found, residuals, noise, signal):
+    inside, inside_noise, outside, outside_noise = residuals
+    assert abs(found.flux - FLUX) < (0.05 * FLUX if signal >= 50 else 2 * found.flux_error)
+    assert abs(inside - inside_noise) < (0.15 if signal >= 50 else 0.25), residuals  # of few beams
+    assert abs(outside - outside_noise) < 0.05, residuals
+    assert np.abs(found.residual).max() < max(5, np.abs(noise).max() + 0.3)
+
+
+@pytest.mark.parametrize(("signal", "field"), [(200, None), (50, 6), (20, None)])
+def test_flux_and_residuals_are_right(signal, field):
+    found, residuals, noise = loop(signal, field)
+    check(found, residuals, noise, signal)
+    assert found.quality.verdict == "converged", str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("signal", "field", "antennas"), [(8, 5, 43), (20, 10, 43), (50, 2, 43), (200, 5, 24)])
+def test_closed_loops(signal, field, antennas):
+    """What a wide, positive image would make flux of noise in."""
+    found, residuals, noise = loop(signal, field, antennas, size=1.0, east=0.1, north=-0.2, seed=signal + field)
+    check(found, residuals, noise, signal)
+
+
+@pytest.mark.slow
+def test_stated_errors_are_of_the_size_of_real_ones():
+    pulls = [(found.flux - FLUX) / found.flux_error for found in (loop(30, seed=seed)[0] for seed in range(8))]
+    assert 0.4 < rms(np.array(pulls)) < 1.6
+
+
+@pytest.mark.parametrize("signal", [60, 200])  # the brighter one shows that it is between pixels
+def test_a_source_far_from_the_centre_of_four_channels(signal):
+    sky = [Point(0.05, east=-3.1, north=2.2)]
+    found = image(seen(sky, signal=signal, frequency=channels(230e9, 2e9, 4))[1], draws=4)
+    at = np.unravel_index(found.sky.argmax(), found.sky.shape)
+    east, north = found.coords.sky_coordinates()
+    assert np.hypot(east[at] + 3.1, north[at] - 2.2) < 1.5 * found.coords.cell_size
+    assert abs(found.flux - 0.05) < 2 * found.flux_error
+    assert not found.model[~found.mask].any()
+
+
+def test_weights_that_are_far_too_small_do_not_smooth_the_source_away():
+    _, noisy = seen(protoplanetary_disk(FLUX, size=0.7), signal=100)
+    found = image(replace(noisy, weight=noisy.weight / 5000), draws=0)
+    assert abs(found.flux - FLUX) < 0.05 * FLUX
+    assert found.quality.verdict == "converged", str(found)
+    factor = float(found.choices[0].split(" multiplied by ")[1].split(":")[0])
+    assert factor == pytest.approx(5000, rel=0.05)
+
+
+def test_what_is_flagged_does_not_count():
+    _, noisy = seen([Point(0.1)], signal=50)
+    spoilt = replace(noisy, data=np.where(noisy.time > 0, np.nan, noisy.data), weight=noisy.weight * (noisy.time <= 0))
+    assert abs(image(spoilt, field=4.0, draws=2).flux - 0.1) < 0.02
+
+
+def test_the_same_data_make_the_same_image_in_whatever_file():
+    """A UVFITS has u and v in seconds, as float32."""
+    noisy = seen([Point(0.1, east=0.3)], signal=50, antennas=20)[1]
+    read = [np.float32(part / noisy.frequency[:, None]) * noisy.frequency[:, None] for part in (noisy.uu, noisy.vv)]
+    images = [image(vis, field=4.0, draws=2) for vis in (noisy, noisy, replace(noisy, uu=read[0], vv=read[1]))]
+    assert all((other.sky == images[0].sky).all() for other in images)
+
+
+def test_a_source_that_few_antennas_hardly_see():
+    """Their shortest baselines alone have no beam that a Gaussian fits."""
+    _, noisy = seen([Point(0.1, east=0.3, north=0.2)], signal=8, antennas=14, n_times=6, seed=2)
+    found = image(noisy, draws=4)
+    assert abs(found.flux - 0.1) < 3 * found.flux_error
+    assert "all that the shortest baseline sees" in found.choices[0]
+
+
+@pytest.mark.slow
+def test_flux_that_no_baseline_sees_is_doubted():
+    """Ten antennas, a moment long: light all over the field hides from the shortest baselines."""
+    with tarfile.open(Path(__file__).parents[1] / "casa.tar.xz") as archive, TemporaryDirectory() as folder:
+        archive.extract("disk.0.npz", folder, filter="data")
+        found = image(read_npz(f"{folder}/disk.0.npz"), draws=2)
+    assert abs(found.quality.short_flux - 0.6) < 0.03
+    assert abs(found.flux - 0.6) < 0.06 or "doubtful" in dict(found.quality.faults)
+
+
+def turned(vis, degrees, seed=0):
+    """Turn the phase of every antenna, at every time by another angle."""
+    rng = np.random.default_rng(seed)
+    times, when = np.unique(vis.time, return_inverse=True)
+    phases = rng.normal(scale=math.radians(degrees), size=(len(times), vis.antennas.max() + 1))
+    first, second = (phases[when, antenna] for antenna in vis.antennas.T)
+    return replace(vis, data=vis.data * np.exp(1j * (first - second)))
+
+
+def test_wrong_phases_do_not_make_flux():
+    """Artefacts are no noise: they are not taken for sources, and the error of noise is not stated for them."""
+    noisy = turned(seen(protoplanetary_disk(FLUX, size=0.7, east=0.4, north=-0.5), signal=400)[1], 15)
+    found = image(noisy)
+    assert found.quality.verdict == "limited by calibration"
+    assert abs(found.flux / FLUX - 1) < 0.1
+    assert found.mask.mean() < 0.3
+    assert math.isnan(found.flux_error)
+    assert np.isnan(found.error).all()
+    assert 5 < found.quality.dynamic_range < 400
+    assert "outside of the field" not in str(found)
+
+
+def test_a_model_that_leaves_some_of_the_source_is_told_to_clean_deeper():
+    vis = seen(protoplanetary_disk(FLUX, size=0.7, east=0.4, north=-0.5), signal=400)[1]
+    found = image(vis, draws=0)
+    same, shallow = (assess_model(vis, share * found.model, found.coords) for share in (1, 0.9))
+    assert same.verdict == "converged"
+    assert same.chi2 == pytest.approx(found.quality.chi2, rel=1e-3)
+    assert same.short_flux == pytest.approx(found.quality.short_flux, rel=1e-3)
+    assert "not converged" in dict(shallow.faults)
+    assert assess_model(turned(vis, 15), found.model, found.coords).verdict == "limited by calibration"
+
+
+def test_artefacts_of_wrong_amplitudes_are_not_stated_as_flux():
+    clean = observe([Point(0.5)], uv_track(alma_antennas()[:9], n_times=12))
+    first, second = np.exp(0.6 * np.random.default_rng(0).normal(size=9))[clean.antennas].T
+    found = image(with_noise(replace(clean, data=clean.data * first * second), 0.003, seed=1))
+    assert found.quality.flux > 2 * found.quality.short_flux
+    assert math.isnan(found.flux)
+    assert math.isnan(found.flux_error)
+
+
+def test_a_source_outside_of_the_field_is_told():
+    """As of a gravitational lens, of whose images one is in the field; what is said puts both into it."""
+    sky = [Point(0.5), Point(0.4, east=4.0, north=-2.0)]
+    vis = with_noise(observe(sky, uv_track(alma_antennas()[:20], n_times=6)), 0.02, seed=0)
+    found = image(vis, field=2.0)
+    [fault] = [message for verdict, message in found.quality.faults if "outside" in message]
+    assert re.search("4 arcsec east and 2.* arcsec south", fault)
+    assert math.isnan(found.flux_error)
+    told = image(vis, field=float(re.search(r"one of (\S+) arcsec", fault)[1]), draws=2)
+    assert abs(told.flux - 0.9) < 0.1
+    assert "outside" not in str(told)
+
+
+def test_a_field_is_advised_that_does_not_take_long(monkeypatch):
+    """As of a lens whose images are hundreds of beams apart: the longest baselines would make too many pixels."""
+    monkeypatch.setattr("firstlight_imaging.fitting.diagnosis.ADVISED_PIXELS", 96)
+    sky = [Point(0.5), Point(0.4, east=4.0, north=-2.0)]
+    vis = with_noise(observe(sky, uv_track(n_times=3)), 0.02, seed=0)
+    [fault] = [message for _, message in image(vis, field=2.0).quality.faults if "outside" in message]
+    field, longest = re.search(r"one of (\S+) arcsec, .* up to (\S+) wavelengths", fault).groups()
+    assert float(longest) < 0.8 * vis.lengths.max()
+    told = image(select_baselines(vis, longest=float(longest)), field=float(field), draws=0)
+    assert told.coords.npix <= 100
+    assert abs(told.flux - 0.9) < 0.1
+
+
+def far_jet(seed):
+    """Nine antennas anywhere within a kilometre see a core, and two faint blobs that its sidelobes hide."""
+    antennas = np.zeros((9, 3))
+    antennas[:, :2] = np.random.default_rng(seed).normal(scale=300, size=(9, 2))
+    sky = [Point(1.0), Ring(0.3, 0, 0.4, north=-0.8), Ring(0.2, 0, 0.5, north=-1.6)]
+    return with_noise(observe(sky, uv_track(antennas, n_times=6)), 0.003, seed=0)
+
+
+def test_a_field_that_was_too_narrow_is_widened():
+    found = image(vis := far_jet(6), draws=0)
+    narrow = image(vis, field=found.coords.npix * found.coords.cell_size / 2, draws=0)
+    assert found.quality.chi2 - 1 < 0.6 * (narrow.quality.chi2 - 1)
+    assert found.flux == pytest.approx(1.5, rel=0.05)
+
+
+def test_what_is_brighter_than_the_deepest_hole_is_let_into_the_mask():
+    """The best gains of antennas do not explain it better, but artefacts are as often negative."""
+    found = image(far_jet(7), draws=0)
+    assert found.flux == pytest.approx(1.5, rel=0.05)
+    assert found.quality.chi2 < 20
+
+
+def test_baselines_within_a_site_do_not_make_the_field():
+    """As of the Event Horizon Telescope: an array a city wide, thousands of kilometres from the next."""
+    antennas = 400 * alma_antennas()[:12]
+    antennas[1] = antennas[0] + [150, 60, 0]
+    sky = [Point(0.5), Point(0.5, north=2e-3)]
+    vis = with_noise(observe(sky, uv_track(antennas, n_times=10)), 0.05, seed=0)
+    found = image(vis, draws=2)
+    assert found.coords.npix <= 1024
+    assert abs(found.flux - 1) < 0.05
+    assert "within a site" in found.choices[0]
+    assert float(re.search(r"see (\S+) Jy", found.choices[0])[1]) == pytest.approx(1, rel=0.02)
+
+
+def test_a_field_that_would_not_fit_into_memory():
+    with pytest.raises(ValueError, match="pixels"):
+        image(seen([Point(0.1)], signal=50)[1], field=3600.0)
+
+
+def test_cell_and_mask_of_ones_own():
+    noisy = seen([Point(0.1, east=0.5)], signal=50, antennas=20)[1]
+    found = image(noisy, field=4.0, cell_size=0.04, mask=lambda east, north: np.hypot(east - 0.5, north) < 0.3, draws=2)
+    east, north = found.coords.sky_coordinates()
+    assert found.coords.cell_size == 0.04
+    assert (found.mask == (np.hypot(east - 0.5, north) < 0.3)).all()
+    assert not found.model[~found.mask].any()
+    assert abs(found.flux - 0.1) < 0.02
+
+
+def test_a_field_holds_the_mask_that_is_given():
+    """As of an earlier image in a wider field: the source itself asks for less."""
+    noisy = seen([Point(0.1, east=0.5)], signal=50, antennas=20)[1]
+    narrow = image(noisy, draws=0).coords
+    edge = 0.8 * narrow.npix * narrow.cell_size
+    found = image(noisy, mask=lambda east, north: np.hypot(east - 0.5, north - 0.5) < edge, draws=0)
+    assert found.mask.sum() * found.coords.cell_size**2 == pytest.approx(math.pi * edge**2, rel=0.02)
+    endless = image(noisy, mask=lambda east, _: east > 0, draws=0)
+    assert endless.coords.npix * endless.coords.cell_size == pytest.approx(narrow.npix * narrow.cell_size)
+    assert "the mask reaches beyond" in str(endless)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"cell_size": 1.0}, "finest fringe"),
+        ({"cell_size": -0.1}, "cell_size must be above 0"),
+        ({"cell_size": 1e-4}, "pixels"),
+        ({"mask": lambda east, north: east + north}, "float64"),
+        ({"mask": lambda *_: np.ones((4, 4), bool)}, r"\(4, 4\)"),
+        ({"mask": lambda east, _: east > 9}, "True somewhere"),
+    ],
+)
+def test_a_cell_or_a_mask_that_cannot_be(asked, said):
+    with pytest.raises(ValueError, match=said):
+        image(seen([Point(0.1)], signal=50, antennas=12, n_times=4)[1], field=4.0, **asked)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_a_terminal_shows_what_is_going_on(monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", said := stream())
+    image(seen([Point(0.1)], signal=50, antennas=12, n_times=4)[1], field=4.0, draws=2)
+    stages = [what in said.getvalue() for what in ("where the source is", "iteration 1", "simulated noise")]
+    assert stages == [said.isatty()] * 3
+
+
+def test_noise_alone_is_no_source():
+    noise = with_noise(observe([Point(0.0)], uv_track(n_times=4)), 0.1, seed=3)
+    with pytest.raises(ValueError, match="no source is seen"):
+        image(noise, field=4.0)

@@ -1,0 +1,124 @@
+"""Why residuals are larger than noise, as it is told, and what advice comes with it."""
+
+import math
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from firstlight_imaging.calibration.gains import apply_gains, chi2_of_gains, solve_gains
+from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.fitting.auto_image import image
+from firstlight_imaging.fitting.diagnosis import diagnose, windows_that_disagree
+from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
+from firstlight_imaging.simulate.skies import Point, Ring
+
+CLEAN = observe(
+    [Ring(0.5, 0.4, 0.3, east=0.2), Point(0.1, north=-0.3)], uv_track(alma_antennas()[:20], n_times=8), 230e9
+)
+
+
+def with_gains(vis, degrees, percent, changes=True):
+    """Return visibilities of antennas whose gains are off, at each time anew or all the time the same."""
+    rng = np.random.default_rng(0)
+    when, count = np.unique(vis.time, return_inverse=True)[1] * changes, (len(vis.time), vis.antennas.max() + 1)
+    gains = np.exp(1j * np.radians(degrees) * rng.normal(size=count) + percent / 100 * rng.normal(size=count))
+    first, second = (gains[when, antenna] for antenna in vis.antennas.T)
+    return replace(vis, data=vis.data * first * second.conj())
+
+
+def told(vis, largest, noise_limited):
+    residual = np.zeros((4, 4))
+    residual[3, 0] = largest  # 0.1 arcsec to the east and to the north
+    chi2 = float((vis.weight * np.abs(vis.data - CLEAN.data) ** 2).mean()) / 2
+    return diagnose(vis, CLEAN.data, residual, GridCoords(0.1, 4), chi2, 50.0, noise_limited=noise_limited)
+
+
+@pytest.mark.parametrize("noise_limited", [False, True])
+@pytest.mark.parametrize(("degrees", "percent", "advice"), [(20, 0, "phases"), (0, 20, "amplitudes")])
+def test_gains_are_named_however_loud_the_residuals_are(degrees, percent, advice, noise_limited):
+    verdict, message = told(with_noise(with_gains(CLEAN, degrees, percent), 0.05, seed=1), 6.0, noise_limited)
+    assert verdict == "limited by calibration"
+    assert message.endswith(f"Self-calibrate {advice}")
+
+
+def test_phases_that_were_calibrated_are_not_blamed_again():
+    noisy = with_noise(with_gains(CLEAN, 15, 8), 0.01, seed=1)
+    assert told(noisy, 30.0, noise_limited=False)[1].endswith("phases")
+    assert told(apply_gains(noisy, solve_gains(noisy, CLEAN.data)), 30.0, noise_limited=False)[1].endswith("amplitudes")
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.3, "doubtful"), (9, "limited by calibration")])
+def test_weights_are_blamed_where_residuals_look_like_noise(factor, verdict):
+    noisy = with_noise(CLEAN, 0.05, seed=1)
+    found = told(replace(noisy, weight=factor * noisy.weight), 4.0 * math.sqrt(factor), noise_limited=factor <= 2)
+    assert found[0] == verdict
+    assert "check_weights" in found[1]
+
+
+def test_what_no_gains_explain_is_located():
+    """A second source, which the model does not have: other baselines see it with other amplitudes and phases."""
+    more = observe([Point(0.1, east=0.8, north=1.1)], uv_track(alma_antennas()[:20], n_times=8), 230e9)
+    verdict, message = told(
+        with_noise(replace(CLEAN, data=CLEAN.data + more.data), 0.05, seed=1), 30.0, noise_limited=False
+    )
+    assert verdict == "limited by artefacts"
+    assert "30 σ, 0.1 arcsec east and 0.1 arcsec north" in message
+    assert all(option in message for option in ("--field", "--mask"))
+    assert "Self-calibrate" not in message
+
+
+def three_windows(fluxes, gigahertz):
+    """Return visibilities of windows that see the same sky, each so many times as bright."""
+    track = uv_track(alma_antennas()[:20], n_times=8)
+    clean = observe([Ring(0.5, 0.4, 0.3, east=0.2)], track, 1e9 * np.array(gigahertz))
+    return clean.data, with_noise(
+        replace(clean, data=clean.data * np.array(fluxes)[:, None], window=np.arange(3)), 0.01, seed=1
+    )
+
+
+@pytest.mark.parametrize("antennas", [1, 0])
+def test_windows_that_disagree_are_named(antennas):
+    model, vis = three_windows([1.0, 0.8, 1.0], [230, 231, 233])
+    residual, chi2 = np.full((4, 4), 60.0), float((vis.weight * np.abs(vis.data - 0.95 * model) ** 2).mean()) / 2
+    seen = replace(vis, antennas=antennas * vis.antennas)
+    verdict, message = diagnose(seen, 0.95 * model, residual, GridCoords(0.1, 4), chi2, 50.0, noise_limited=False)
+    assert verdict == "limited by calibration"
+    assert re.findall(r"window (\d) has (\S+) times", message) == [("1", "0.8")]
+    assert re.search(r"--spw [02] .* --channels (0:1|2:3)", message)
+
+
+@pytest.mark.parametrize(("slope", "error"), [(3, 0), (-1, 0.02), (0, 0.02)])
+def test_a_spectrum_is_no_disagreement(slope, error):
+    gigahertz = np.array([215, 230, 248])
+    model, vis = three_windows((gigahertz / 230) ** slope * [1, 1 + error, 1 - error], gigahertz)
+    assert not windows_that_disagree(vis, model)
+
+
+def test_noise_is_no_disagreement():
+    model, vis = three_windows([1, 1, 1], [230, 231, 232])
+    for seed in range(10):
+        assert not windows_that_disagree(with_noise(replace(vis, data=model), 5.0, seed=seed), model)
+    flagged = replace(vis, weight=vis.weight * [[1], [0], [0]])
+    assert not windows_that_disagree(flagged, model)
+
+
+def test_noise_has_no_cause():
+    noisy = with_noise(CLEAN, 0.05, seed=1)
+    assert told(noisy, 4.0, noise_limited=True) is None
+    assert told(noisy, 5.6, noise_limited=True) is None  # a faint source elsewhere: no gain explains that
+    assert told(replace(noisy, antennas=0 * noisy.antennas), 5.6, noise_limited=True) is None
+
+
+@pytest.mark.parametrize("amplitude", [False, True])
+def test_gains_that_fit_noise_explain_nothing(amplitude):
+    assert chi2_of_gains(with_noise(CLEAN, 0.05, seed=2), CLEAN.data, amplitude=amplitude) == pytest.approx(1, abs=0.04)
+
+
+def test_an_image_of_phases_that_are_off_asks_for_no_steps():
+    """So little signal that the residuals are hardly louder than noise."""
+    found = image(with_noise(with_gains(CLEAN, 20, 0, changes=False), 0.12, seed=1), field=3.0, draws=2)
+    assert "steps" not in str(found)
+    assert "Self-calibrate phases" in str(found)
+    assert math.isnan(found.flux_error)

@@ -1,0 +1,19 @@
+"""Write CUDA kernels in Python, run them anywhere, and see what they do.
+
+A kernel is a function under ``@cuda.jit``. What runs it depends on what you want to know:
+
+- ``kernel[blocks, threads](...)`` *launches* it: on the GPU, or without one in Numba's simulator, which gives the same
+  results, slowly (``backend``; ``driver`` asks whether there is a GPU).
+- ``trace(kernel, blocks, threads, ...)`` runs it on a simulator of our own (``executor``), because Numba's has no warps
+  and keeps no record: ours plays warps, shuffles and barriers (``intrinsics``) and records each access (``arrays``).
+  ``tracing`` finds races, bank conflicts and traffic in the record, ``findings`` words them, ``drawing`` draws.
+- ``ptx.compile(kernel, signature)`` runs nothing: NVIDIA's compiler translates it for any GPU, without one (``ptx``).
+- ``puzzles`` are sixteen kernels to write, each judged by what its trace shows.
+
+Importing this package alone imports nothing else.
+"""
+
+import lazy_loader
+
+__version__ = "0.1.0"
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

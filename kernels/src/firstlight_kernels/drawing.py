@@ -1,0 +1,95 @@
+"""Draw which thread accessed which element: a colour and a number for each thread, a hatching where none did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from firstlight_kernels.arrays import LOAD, ArrayInfo
+from firstlight_kernels.findings import Dim3
+from firstlight_kernels.tables import COLOURS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MAX_CELLS = 64  # columns and rows that are drawn
+_MAX_NUMBERED = 34  # columns that are wide enough for the numbers of threads
+
+
+class _Trace(Protocol):
+    """What is drawn of a ``tracing.Trace``, which imports this module."""
+
+    name: str
+    threads: Dim3
+    arrays: list[ArrayInfo]
+    accesses: np.ndarray[Any, Any]
+
+
+def draw(trace: _Trace, name: str | None) -> Figure:
+    """Return a figure of the arrays of a trace, one above the other; loads and stores apart where there are both."""
+    shown = {number: array for number, array in enumerate(trace.arrays) if array.space in ("global", "shared")}
+    names = [array.name for array in shown.values()]
+    if name is not None and name not in names:
+        raise ValueError(f"no array of this kernel is called {name!r}: there are {', '.join(names) or 'none'}")
+    accessed = {(int(row["array"]), bool(row["kind"] == LOAD)) for row in trace.accesses}
+    panels = [
+        (number, load)
+        for number, array in shown.items()
+        for load in (True, False)
+        if (number, load) in accessed and name in (None, array.name)
+    ]
+    heights = [0.5 + 0.28 * _rows_and_columns(shown[number])[0] for number, _ in panels] or [1.0]
+    fig, axes = stack_panels(heights, 0.3 + sum(heights))
+    words = [_draw_array(ax, trace, *panel) for ax, panel in zip(axes, panels, strict=False)]
+    fig.set_label(". ".join(words or [f"{trace.name} touches nothing"]) + ".")
+    return fig
+
+
+def stack_panels(heights: list[float], height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure of panels, one above the other, and the panels."""
+    import matplotlib.pyplot as plt
+
+    size = (5.6, height)
+    fig, axes = plt.subplots(len(heights), figsize=size, height_ratios=heights, squeeze=False, layout="constrained")
+    return fig, list(axes[:, 0])
+
+
+def _rows_and_columns(array: ArrayInfo) -> tuple[int, int]:
+    columns = array.shape[-1] if len(array.shape) > 1 else min(array.shape[0], 16)
+    rows = -(-int(np.prod(array.shape)) // max(columns, 1))
+    return min(rows, _MAX_CELLS), min(columns, _MAX_CELLS)
+
+
+def _draw_array(ax: Axes, trace: _Trace, number: int, load: bool) -> str:
+    """Draw the elements of an array: which thread came first, and whether others came. Return it in words."""
+    from matplotlib.patches import Rectangle
+
+    array, (rows, columns) = trace.arrays[number], _rows_and_columns(trace.arrays[number])
+    size, width = int(np.prod(array.shape)), array.shape[-1] if len(array.shape) > 1 else columns
+    first, visits = np.full((rows, columns), -1), np.zeros((rows, columns), int)
+    accesses = trace.accesses[(trace.accesses["array"] == number) & ((trace.accesses["kind"] == LOAD) == load)]
+    if array.space == "shared":  # each block has its own
+        block = accesses["thread"] // int(np.prod(trace.threads))
+        accesses = accesses[block == block[0]]
+    for access in accesses:
+        row, column = divmod(int(np.ravel_multi_index(array.index(int(access["offset"])), array.shape)), width)
+        if row < rows and column < columns:
+            first[row, column] = access["thread"] if first[row, column] < 0 else first[row, column]
+            visits[row, column] += 1
+    for (row, column), thread in np.ndenumerate(first):
+        if row * width + column < size:
+            cell = Rectangle((column - 0.5, row - 0.5), 1, 1, ec="black", lw=0.6, fill=bool(thread >= 0))
+            cell.set(**({"fc": COLOURS[thread % len(COLOURS)]} if thread >= 0 else {"hatch": "////"}))
+            ax.add_patch(cell)
+            if thread >= 0 and columns <= _MAX_NUMBERED:
+                more = "+" if visits[row, column] > 1 else ""
+                ax.text(column, row, f"{thread}{more}", ha="center", va="center", size=7, color="#fefefe")
+    verb = "reads" if load else "writes"
+    ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), xticks=[], yticks=[])
+    cut = "" if rows * columns >= size else ", its beginning"
+    others = "; +: and others" if columns <= _MAX_NUMBERED and np.any(visits > 1) else ""
+    ax.set_title(f"{array.name} ({array.space}{cut}): the thread that {verb} it{others}", size=10, loc="left")
+    elements, threads = int((first >= 0).sum()), len(np.unique(accesses["thread"]))
+    return f"{array.name}: {elements} elements shown that some thread {verb}, by {threads} threads"

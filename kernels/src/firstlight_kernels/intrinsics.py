@@ -1,0 +1,281 @@
+"""The ``cuda`` of a traced kernel: thread indices, arrays that record their accesses, barriers, votes, shuffles."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from firstlight_kernels.arithmetic import (
+    BUILTINS,
+    Int64,
+    as_in_kernels,
+    convert,
+    scalar,
+    through_numpy,
+    typed,
+    typed_code,
+)
+from firstlight_kernels.arrays import TracedArray, poison, write_elements
+from firstlight_kernels.backend import cuda, empty_copy, fill_copy
+from firstlight_kernels.executor import OWN_BLOCK, WARP, Executor, codes_of
+from firstlight_kernels.findings import Dim3, TraceError
+
+_ALL_LANES = 0xFFFFFFFF
+
+
+class TracedCuda:
+    """The part of ``numba.cuda`` that a kernel calls, played by an executor."""
+
+    warpsize = WARP
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
+        self.shared = SimpleNamespace(array=partial(self._array, "shared"))
+        self.local = SimpleNamespace(array=partial(self._array, "local"))
+        self.const = SimpleNamespace(array_like=lambda array: array)
+        self.threadfence = self.threadfence_system = executor.fence
+        self.threadfence_block = partial(executor.fence, OWN_BLOCK)
+        self.nanosleep = lambda _: executor.give_way()
+        self.atomic = SimpleNamespace(**{name: partial(self._atomic, change) for name, change in _ATOMICS.items()})
+        self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
+        for name, result_of in {**VOTES, **BLOCK_VOTES}.items():
+            setattr(self, name, partial(self._vote, result_of, name in BLOCK_VOTES))
+        for name, source in SHUFFLES.items():
+            setattr(self, name, partial(self._shuffle, source))
+        vars(self).update(_FUNCTIONS)
+        self.names = {*dir(self)}
+
+    def __getattr__(self, name: str) -> Any:
+        raise TraceError(f"cuda.{name} is not supported by the tracer")
+
+    # -- Indices -------------------------------------------------------------------------------------------------------
+
+    @property
+    def threadIdx(self) -> Dim3:
+        return _typed_dim3(self._executor.current.index)
+
+    @property
+    def blockIdx(self) -> Dim3:
+        return _typed_dim3(self._executor.current.block)
+
+    @property
+    def laneid(self) -> Any:
+        return Int64(self._executor.current.rank % WARP)
+
+    def grid(self, ndim: int) -> Any:
+        thread, sizes = self._executor.current, self._executor.threads
+        index = typed(tuple(b * size + t for b, size, t in zip(thread.block, sizes, thread.index, strict=True)))
+        return index[0] if ndim == 1 else index[:ndim]
+
+    def gridsize(self, ndim: int) -> Any:
+        sizes = typed(tuple(b * t for b, t in zip(self._executor.blocks, self._executor.threads, strict=True)))
+        return sizes[0] if ndim == 1 else sizes[:ndim]
+
+    # -- Memory --------------------------------------------------------------------------------------------------------
+
+    def constant(self, data: np.ndarray, name: str) -> TracedArray:
+        """Return an array that a kernel takes from outside: the compiler copies it into the code."""
+        return self._executor.trace_array(data, name, "constant")
+
+    def _array(self, space: str, shape: Any, dtype: Any, alignment: int | None = None) -> TracedArray:  # noqa: ARG002
+        executor, frame = self._executor, sys._getframe(1)
+        instruction = executor.instruction(frame)
+        if space == "shared":
+            arrays, owner = executor.shared_arrays, None
+        else:  # a call's own
+            arrays, owner = executor.current.local_arrays, frame
+        if instruction not in arrays or arrays[instruction][0] is not owner:
+            data = self._memory(space, shape, np.dtype(dtype))
+            name = _assigned_name(executor.instructions[instruction].text) or space
+            arrays[instruction] = owner, executor.trace_array(data, name, space, instruction)
+        return arrays[instruction][1]
+
+    def _memory(self, space: str, shape: Any, dtype: np.dtype) -> np.ndarray:
+        """Return new memory, or of the launch's shared memory as many elements as there are if the shape is 0."""
+        if space == "shared" and shape == 0:
+            dynamic = self._executor.dynamic_shared
+            if len(dynamic) < dtype.itemsize:
+                raise TraceError(
+                    "a shared array of shape 0 gets its size when the kernel is launched: give trace the bytes, as in "
+                    f"shared_bytes={32 * dtype.itemsize}"
+                )
+            return dynamic[: len(dynamic) // dtype.itemsize * dtype.itemsize].view(dtype)
+        sizes = shape if isinstance(shape, tuple) else (shape,)
+        if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
+            raise TraceError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
+        return np.full(sizes, poison(dtype))
+
+    def _atomic(self, operation: Callable[[Any, Any], Any], target: Any, index: Any, value: Any) -> Any:
+        value = convert(value, _traced(target).dtype)
+        return target.update(index, lambda old: operation(old, value), sys._getframe(1))
+
+    def _compare_and_swap(self, target: Any, *given: Any) -> Any:
+        *index, expected, value = (*given[:-2], *(convert(each, _traced(target).dtype) for each in given[-2:]))
+        return target.update(index[0] if index else 0, lambda old: value if old == expected else old, sys._getframe(1))
+
+    # -- Barriers ------------------------------------------------------------------------------------------------------
+
+    def syncthreads(self) -> None:
+        self._executor.wait(sys._getframe(1))
+
+    def syncwarp(self, mask: int = _ALL_LANES) -> None:
+        self._executor.wait(sys._getframe(1), int(mask))
+
+    def _vote(self, result_of: Callable[[dict[int, Any]], Any], of_block: bool, *given: Any) -> Any:
+        mask, value = (None, *given) if of_block else given
+        return self._executor.wait(
+            sys._getframe(1),
+            mask and int(mask),
+            value=value,
+            result_of=lambda values, _: result_of(values),
+            orders=of_block,
+        )
+
+    def _shuffle(self, source: Callable[[int, int], int], mask: int, value: Any, by: int) -> Any:
+        def result_of(values: dict[int, Any], lane: int) -> Any:
+            other = source(lane, int(by))
+            # From outside the warp a lane gets its own value; from one that takes no part, something undefined.
+            return typed(values.get(other, poison(scalar(value).dtype)) if 0 <= other < WARP else value)
+
+        return self._executor.wait(
+            sys._getframe(1),
+            int(mask),
+            value=value,
+            result_of=result_of,
+            read_by=lambda lane: source(lane, int(by)),
+            orders=False,
+        )
+
+
+SHUFFLES: dict[str, Callable[[int, int], int]] = {
+    "shfl_sync": lambda _, lane: lane % WARP,
+    "shfl_up_sync": lambda lane, delta: lane - delta,
+    "shfl_down_sync": lambda lane, delta: lane + delta,
+    "shfl_xor_sync": lambda lane, mask: lane ^ mask,
+}
+VOTES: dict[str, Callable[[dict[int, Any]], Any]] = {  # of the lanes of a warp
+    "all_sync": lambda values: all(values.values()),
+    "any_sync": lambda values: any(values.values()),
+    "eq_sync": lambda values: len(set(values.values())) == 1,
+    "ballot_sync": lambda values: sum(1 << lane for lane, on in values.items() if on),
+}
+BLOCK_VOTES: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of a block
+    "syncthreads_count": lambda values: sum(map(bool, values.values())),
+    "syncthreads_and": lambda values: int(all(values.values())),
+    "syncthreads_or": lambda values: int(any(values.values())),
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "fma": through_numpy(lambda a, b, c: a * b + c),
+    "cbrt": through_numpy(np.cbrt),
+    "rsqrt": through_numpy(lambda a: 1 / np.sqrt(a)),
+    "selp": lambda condition, a, b: a if condition else b,
+    "popc": lambda a: int(a & _ALL_LANES if a < 0 else a).bit_count(),
+    "brev": lambda a: int(f"{int(a) & _ALL_LANES:032b}"[::-1], 2),
+    "clz": lambda a: WARP - (int(a) & _ALL_LANES).bit_length(),
+    "ffs": lambda a: (int(a) & -int(a)).bit_length(),
+}
+_ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda old, value: old + value,
+    "sub": lambda old, value: old - value,
+    "max": lambda old, value: old if value != value else max(old, value),
+    "min": lambda old, value: old if value != value else min(old, value),
+    "nanmax": np.fmax,
+    "nanmin": np.fmin,
+    "and_": lambda old, value: old & value,
+    "or_": lambda old, value: old | value,
+    "xor": lambda old, value: old ^ value,
+    "exch": lambda _, value: value,
+    "inc": lambda old, value: 0 if old >= value else old + 1,
+    "dec": lambda old, value: value if old == 0 or old > value else old - 1,
+}
+
+
+def _ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Return a ufunc for numbers, or for arrays of which the last ones are written."""
+    of_numbers = through_numpy(ufunc)
+
+    def result(*operands: Any) -> Any:
+        given, written = list(operands[: ufunc.nin]), list(operands[ufunc.nin :])
+        if not any(isinstance(each, TracedArray) for each in operands):
+            return of_numbers(*operands)
+        if len(written) < ufunc.nout or not all(isinstance(each, TracedArray) for each in written):
+            raise TraceError(f"np.{ufunc.__name__} of an array needs an array for its result, as in np.sin(x, out)")
+        outputs = (lambda *each: (ufunc(*each),)) if ufunc.nout == 1 else ufunc
+        return write_elements(outputs, given, written, sys._getframe(1))
+
+    return result
+
+
+def _traced(target: Any) -> TracedArray:
+    """Return the array of an atomic operation."""
+    if not isinstance(target, TracedArray):
+        raise TraceError(f"an atomic operation needs an array, and got {type(target).__name__}: {target!r}")
+    return target
+
+
+def _assigned_name(line: str) -> str | None:
+    """Return the name to which a line of the source assigns."""
+    found = re.match(r"(\w+)\s*(?::[^=]+)?=[^=]", line)
+    return found and found[1]
+
+
+def _typed_dim3(index: Dim3) -> Dim3:
+    return Dim3(*map(Int64, index))
+
+
+class TranslatedModule:
+    """A module in a kernel: each thing that the kernel takes from it is translated."""
+
+    def __init__(self, module: ModuleType, translate: Callable[..., Any]) -> None:
+        self._module, self._translate = module, translate
+
+    def __getattr__(self, name: str) -> Any:
+        found = vars(self)[name] = self._translate(getattr(self._module, name), name)
+        return found
+
+
+def instrument(
+    function: FunctionType, traced_cuda: TracedCuda, codes: set[int], made: dict[int, Any] | None = None
+) -> FunctionType:
+    """Return a copy of a kernel, and of the device functions that it calls, in which ``cuda`` is the traced one."""
+    made = {} if made is None else made
+    if id(function) in made:
+        known: FunctionType = made[id(function)]
+        return known
+    made[id(function)] = copy = empty_copy(function)  # before what it calls, which may be itself
+    copy.__code__, copy.__defaults__ = typed_code(function.__code__), typed(function.__defaults__)
+    codes.update(codes_of(copy.__code__))
+
+    variables = inspect.getclosurevars(function)
+    names = {**variables.globals, **variables.nonlocals}
+
+    def translate(value: Any, name: str | None = None) -> Any:
+        if value is cuda:
+            return traced_cuda
+        if isinstance(value, ModuleType):
+            return TranslatedModule(value, translate)
+        if isinstance(value, np.ndarray) and value.ndim:
+            if id(value) not in made:
+                name = name or next((name for name, one in names.items() if one is value), "constant")
+                made[id(value)] = traced_cuda.constant(value, name)
+            return made[id(value)]
+        name = getattr(value, "__name__", "")
+        if name in traced_cuda.names and value is getattr(cuda, name, None):  # imported from numba.cuda by its name
+            return getattr(traced_cuda, name)
+        if inspect.isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
+            return instrument(called, traced_cuda, codes, made)
+        if isinstance(value, type) and "Stub" in (base.__name__ for base in value.__mro__):  # Numba's: a vector type
+            return getattr(traced_cuda, value.__name__)
+        return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)
+
+    copy.__globals__.update(BUILTINS)
+    fill_copy(copy, function, translate)
+    return copy

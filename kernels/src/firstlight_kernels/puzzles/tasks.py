@@ -1,0 +1,382 @@
+"""The puzzles: first each thread works for itself, then threads work together, through shared memory and atomics."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy import ndarray as Array
+
+from firstlight_kernels.arrays import ATOMIC, LOAD
+from firstlight_kernels.puzzles.puzzle import Puzzle
+from firstlight_kernels.puzzles.rules import ANY, Launch, accesses, no_bank_conflicts, sectors
+
+_START = -77.0  # what outputs hold before the launch: += shows, and so does an element that nobody writes
+
+
+def _noise(rng: np.random.Generator, *shape: int) -> Array:
+    """Return inputs of both signs that are not symmetric about zero."""
+    return rng.normal(0.5, 2, shape).astype(np.float32)
+
+
+def _output(*shape: int) -> Array:
+    """Return an output."""
+    return np.full(shape, _START, np.float32)
+
+
+def _square(x: Array, out: Array) -> None:
+    out[:] = x**2
+
+
+MAP = Puzzle(
+    name="map",
+    task="Square every element. There are exactly as many threads as elements.",
+    spec=_square,
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
+    launches=(Launch((8,), 1, 8), Launch((1,), 1, 1), Launch((64,), 2, 32), Launch((35,), 5, 7)),
+    constraint="a thread reads global memory once: what it needs twice, it keeps in a variable",
+    rules=(accesses("thread", 1),),
+    begin="""def square(x, out):
+    i = cuda.grid(1)""",
+)
+
+
+def _calibrate(x: Array, gain: float, n: int, out: Array) -> None:
+    out[:n] = gain * x[:n]
+
+
+GUARD = Puzzle(
+    name="guard",
+    task="Multiply the first n elements by the gain. Both arrays are longer than n: what comes after it belongs to "
+    "somebody else. There may be more threads than elements.",
+    spec=_calibrate,
+    inputs=lambda rng, n: (_noise(rng, n + 40), 1.5, n, _output(n + 40)),
+    launches=(Launch((5,), 1, 8), Launch((0,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((64,), 2, 32)),
+    constraint="a thread with no element of its own touches no memory, not even to read",
+    rules=(accesses("grid", lambda launch: launch.sizes[0]), accesses("thread", 1)),
+    begin="""def calibrate(x, gain, n, out):
+    i = cuda.grid(1)""",
+)
+
+
+def _rotate(re: Array, im: Array, c: float, s: float) -> None:
+    re[:], im[:] = c * re - s * im, s * re + c * im
+
+
+ZIP = Puzzle(
+    name="zip",
+    task="Turn the phase of complex numbers whose real and imaginary parts lie in two arrays. Leave the result in the "
+    "same arrays.",
+    spec=_rotate,
+    inputs=lambda rng, n: (_noise(rng, n), _noise(rng, n), 0.6, 0.8),
+    launches=(Launch((5,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((70,), 5, 16)),
+    constraint="a thread reads twice and writes twice: in place, the order matters",
+    rules=(accesses("thread", 2), accesses("thread", 4, kinds=ANY)),
+    begin="""def rotate(re, im, c, s):
+    i = cuda.grid(1)""",
+)
+
+
+IMAGES = (
+    Launch((3, 7), (1, 2), (8, 4)),
+    Launch((7, 3), (1, 2), (8, 4)),
+    Launch((1, 1), (1, 1), (8, 4)),
+    Launch((3, 35), (2, 9), (32, 4)),
+    Launch((34, 5), (2, 9), (32, 4)),
+)
+
+
+def _positive(image: Array, out: Array) -> None:
+    out[:] = np.maximum(image, 0)
+
+
+IMAGE = Puzzle(
+    name="image",
+    task="Replace the negative pixels of an image by zero. The threads have two axes, x and y; the image has rows and "
+    "columns, need not be square, and is smaller than the grid.",
+    spec=_positive,
+    inputs=lambda rng, *shape: (_noise(rng, *shape), _output(*shape)),
+    launches=IMAGES,
+    constraint="the threads of a warp lie along a row: at most 5 sectors an access (4, and 1 where a row begins askew)",
+    rules=(sectors(5), accesses("thread", 1)),
+    begin="""def positive(image, out):
+    x, y = cuda.grid(2)""",
+)
+
+
+def _baseline(u: Array, v: Array, out: Array) -> None:
+    out[:] = u[None, :] ** 2 + v[:, None] ** 2
+
+
+BROADCAST = Puzzle(
+    name="broadcast",
+    task="From the coordinates of columns, u, and of rows, v, calculate the squared distance from the centre at every "
+    "cell of a grid.",
+    spec=_baseline,
+    inputs=lambda rng, rows, columns: (_noise(rng, columns), _noise(rng, rows), _output(rows, columns)),
+    launches=IMAGES,
+    constraint="a thread reads twice, and the threads of a warp lie along a row",
+    rules=(accesses("thread", 2), sectors(5)),
+    begin="""def distance(u, v, out):
+    x, y = cuda.grid(2)""",
+)
+
+
+def _attenuate(tau: Array, out: Array) -> None:
+    out[:] = 1 - tau / 2
+
+
+STRIDE = Puzzle(
+    name="stride",
+    task="Calculate 1 - tau / 2 for every element. The grid does not grow with the array: there may be far fewer "
+    "threads than elements.",
+    spec=_attenuate,
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
+    launches=(Launch((21,), 2, 4), Launch((1,), 2, 32), Launch((64,), 2, 32), Launch((203,), 2, 32)),
+    constraint="the work is shared evenly, and neighbouring threads take neighbouring elements (4 sectors a read)",
+    rules=(accesses("thread", lambda launch: -(-launch.sizes[0] // launch.in_all)), sectors(4)),
+    begin="""def attenuate(tau, out):
+    first = cuda.grid(1)
+    all_threads = cuda.gridsize(1)""",
+)
+
+
+def _smooth(x: Array, out: Array) -> None:
+    padded = np.pad(x, 1, mode="edge")
+    out[:] = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
+
+
+NEIGHBOURS = Puzzle(
+    name="neighbours",
+    task="Replace each element by the mean of itself and its two neighbours. At the ends, the element stands in for "
+    "the neighbour that is missing. Beware of index -1: it is the last element.",
+    spec=_smooth,
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
+    launches=(Launch((6,), 1, 8), Launch((1,), 1, 32), Launch((2,), 1, 2), Launch((37,), 2, 32)),
+    constraint="a thread reads at most 3 elements",
+    rules=(accesses("thread", 3),),
+    begin="""def smooth(x, out):
+    i = cuda.grid(1)""",
+)
+
+
+def _transpose(x: Array, out: Array) -> None:
+    out[:] = x.T
+
+
+TRANSPOSE = Puzzle(
+    name="transpose",
+    task="Transpose an image. A block of 32 x 8 threads moves a tile of 32 x 32 pixels, through shared memory: it "
+    "reads rows, and writes rows.",
+    spec=_transpose,
+    inputs=lambda rng, *shape: (_noise(rng, *shape), _output(*shape[::-1])),
+    launches=(Launch((5, 3), (1, 1), (32, 8)), Launch((32, 32), (1, 1), (32, 8)), Launch((6, 35), (2, 1), (32, 8))),
+    constraint="a warp touches at most 5 sectors per access, read or write, and there are no bank conflicts",
+    rules=(
+        sectors(lambda launch: 5 if any(size % 8 for size in launch.sizes) else 4),
+        accesses("thread", 4),
+        no_bank_conflicts(),
+    ),
+    begin="""def transpose(x, out):
+    tile = cuda.shared.array((32, 32), float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y""",
+)
+
+TILE = Puzzle(
+    name="tile",
+    task="Smooth as in the puzzle neighbours, with 32 threads in a block. Let the block fetch its elements into shared "
+    "memory first, with one more at either end.",
+    spec=_smooth,
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
+    launches=(
+        Launch((6,), 1, 32),
+        Launch((1,), 1, 32),
+        Launch((32,), 1, 32),
+        Launch((33,), 2, 32),
+        Launch((90,), 3, 32),
+    ),
+    constraint="a block reads each of its elements from global memory once: 32, and 2 at its ends",
+    rules=(accesses("block", 34), accesses("thread", 3)),
+    begin="""def smooth(x, out):
+    tile = cuda.shared.array(34, float32)
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
+)
+
+
+def _block_sums(x: Array, out: Array) -> None:
+    out[:] = np.pad(x, (0, 64 * len(out) - len(x))).reshape(-1, 64).sum(axis=1)
+
+
+BLOCK_SUM = Puzzle(
+    name="block sum",
+    task="Let each block of 64 threads write the sum of its 64 elements into its own element of out. Elements after "
+    "the end count as zero.",
+    spec=_block_sums,
+    inputs=lambda rng, n: (_noise(rng, n), _output(-(-n // 64))),
+    launches=(Launch((64,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
+    constraint="it adds in a tree: a thread reads global memory once, and shared memory at most 13 times",
+    rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared")),
+    begin="""def block_sum(x, out):
+    part = cuda.shared.array(64, float32)
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
+)
+
+
+def _dot(x: Array, y: Array, out: Array) -> None:
+    out[0] += x @ y
+
+
+DOT = Puzzle(
+    name="dot",
+    task="Add the dot product of x and y to out[0], where a value may already be. Blocks have 64 threads, and run in "
+    "any order.",
+    spec=_dot,
+    inputs=lambda rng, n: (_noise(rng, n), _noise(rng, n), _output(1)),
+    launches=(Launch((40,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
+    constraint="a block makes 1 atomic operation, and a thread reads global memory twice",
+    rules=(accesses("block", 1, (ATOMIC,)), accesses("thread", 2)),
+    begin="""def dot(x, y, out):
+    part = cuda.shared.array(64, float32)
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
+)
+
+
+def _count(x: Array, counts: Array) -> None:
+    np.add.at(counts, x, 1)
+
+
+HISTOGRAM = Puzzle(
+    name="histogram",
+    task="Add to counts how often each of the numbers 0 to 15 is in x. Let each of the blocks of 64 threads count in "
+    "shared memory first. Nobody has cleared that for you.",
+    spec=_count,
+    inputs=lambda rng, n, spread: (
+        rng.integers(16 - spread, 16, n).astype(np.int32),
+        np.full(16, 1000, np.int32),
+    ),
+    launches=(Launch((20, 16), 1, 64), Launch((1, 16), 1, 64), Launch((150, 16), 3, 64), Launch((64, 1), 2, 64)),
+    constraint="a block makes at most 16 atomic operations on global memory",
+    rules=(accesses("block", 16, (ATOMIC,)), accesses("thread", 1)),
+    begin="""def histogram(x, counts):
+    mine = cuda.shared.array(16, int32)
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
+)
+
+
+def _scan(x: Array, out: Array) -> None:
+    for start in range(0, len(x), 64):
+        out[start : start + 64] = np.cumsum(x[start : start + 64])
+
+
+SCAN = Puzzle(
+    name="scan",
+    task="Write the running sum: each element becomes the sum of itself and of all before it in its block of 64.",
+    spec=_scan,
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
+    launches=(Launch((20,), 1, 64), Launch((1,), 1, 64), Launch((64,), 1, 64), Launch((101,), 2, 64)),
+    constraint="it takes 6 steps: a thread reads global memory once, and shared memory at most 13 times",
+    rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared")),
+    begin="""def scan(x, out):
+    part = cuda.shared.array(64, float32)
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
+)
+
+
+def _matmul(a: Array, b: Array, out: Array) -> None:
+    out[:] = a @ b
+
+
+MATMUL = Puzzle(
+    name="matmul",
+    task="Multiply two matrices, with one thread of a block of 8 x 8 for each element of the result. Let the block "
+    "fetch 8 x 8 tiles of both into shared memory, and use each element 8 times.",
+    spec=_matmul,
+    inputs=lambda rng, m, k, n: (_noise(rng, m, k), _noise(rng, k, n), _output(m, n)),
+    launches=(
+        Launch((3, 5, 4), (1, 1), (8, 8)),
+        Launch((1, 1, 1), (1, 1), (8, 8)),
+        Launch((8, 16, 8), (1, 1), (8, 8)),
+        Launch((5, 19, 9), (2, 1), (8, 8)),
+        Launch((10, 3, 5), (1, 2), (8, 8)),
+    ),
+    constraint="a thread reads global memory twice a tile, not twice a product",
+    rules=(accesses("thread", lambda launch: 2 * -(-launch.sizes[1] // 8)),),
+    begin="""def matmul(a, b, out):
+    a_tile = cuda.shared.array((8, 8), float32)
+    b_tile = cuda.shared.array((8, 8), float32)
+    column, row = cuda.grid(2)""",
+)
+
+
+def _warp_sums(x: Array, out: Array) -> None:
+    out[:] = np.pad(x, (0, 32 * len(out) - len(x))).reshape(-1, 32).sum(axis=1)
+
+
+WARP_SUM = Puzzle(
+    name="warp sum",
+    task="Let each warp of 32 threads write the sum of its 32 elements into its own element of out. Its lanes can hand "
+    "numbers to each other: cuda.shfl_down_sync(0xFFFFFFFF, value, by).",
+    spec=_warp_sums,
+    inputs=lambda rng, n, warps: (_noise(rng, n), _output(warps)),
+    launches=(Launch((32, 1), 1, 32), Launch((1, 1), 1, 32), Launch((100, 4), 2, 64)),
+    constraint="it needs no shared memory, no atomic operation, and 1 read of global memory a thread",
+    rules=(accesses("grid", 0, ANY, "shared"), accesses("grid", 0, (ATOMIC,)), accesses("thread", 1)),
+    begin="""def warp_sum(x, out):
+    i = cuda.grid(1)
+    lane, warp = i % 32, i // 32""",
+)
+
+
+def _grid(
+    u: Array,
+    v: Array,
+    re: Array,
+    im: Array,
+    weight: Array,
+    grid_re: Array,
+    grid_im: Array,
+    grid_weight: Array,
+) -> None:
+    size = len(grid_re)
+    for sign in 1, -1:
+        row, column = (np.rint(sign * part).astype(int) + size // 2 for part in (v, u))
+        inside = (row >= 0) & (row < size) & (column >= 0) & (column < size)
+        cell = row[inside], column[inside]
+        np.add.at(grid_re, cell, (weight * re)[inside])
+        np.add.at(grid_im, cell, (sign * weight * im)[inside])
+        np.add.at(grid_weight, cell, weight[inside])
+
+
+def _visibilities(rng: np.random.Generator, n: int, size: int, spread: float) -> tuple[Array, ...]:
+    # No coordinate ends in .5, where ways to round differ; some lie outside of the grid, and two share a cell.
+    u, v = ((rng.integers(-9, 10, n) / 20 + np.rint(rng.normal(1, spread, n))).astype(np.float32) for _ in range(2))
+    u[-1:], v[-1:] = u[:1], v[:1]
+    weight = rng.uniform(0.5, 2, n).astype(np.float32)
+    return u, v, _noise(rng, n), _noise(rng, n), weight, *(_output(size, size) for _ in range(3))
+
+
+GRIDDING = Puzzle(
+    name="gridding",
+    task="Grid visibilities, as an interferometer's imager does. u and v are in cells. A visibility belongs to the "
+    "nearest cell, where row size // 2 and column size // 2 are v = u = 0; add weight times its parts, and its weight, "
+    "to what is there. The sky is real: at (-u, -v) add the complex conjugate. Leave out what falls outside.",
+    spec=_grid,
+    inputs=_visibilities,
+    launches=(
+        Launch((4, 6, 1), 1, 8),
+        Launch((1, 5, 0), 1, 32),
+        Launch((37, 8, 2), 2, 32),
+        Launch((20, 7, 5), 1, 32),
+        Launch((33, 6, 0), 2, 32),
+    ),
+    constraint="a thread reads 5 numbers and makes at most 6 atomic operations",
+    rules=(accesses("thread", 5), accesses("thread", 6, (ATOMIC,))),
+    begin="""def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight):
+    i = cuda.grid(1)""",
+)
+
+ALONE = (MAP, GUARD, ZIP, NEIGHBOURS, STRIDE, IMAGE, BROADCAST)
+TOGETHER = (WARP_SUM, BLOCK_SUM, DOT, HISTOGRAM, SCAN, TILE, TRANSPOSE, MATMUL, GRIDDING)
+
+#: The puzzles by their names, in the order of the page.
+#:
+#: :meta hide-value:
+PUZZLES: dict[str, Puzzle] = {puzzle.name: puzzle for puzzle in (*ALONE, *TOGETHER)}

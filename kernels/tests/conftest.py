@@ -1,0 +1,13 @@
+import os
+
+import pytest
+from hypothesis import settings
+
+os.environ["MPLBACKEND"] = "Agg"
+# The same examples at every run, and no clock: a test does not fail because its machine is busy.
+settings.register_profile("quick", derandomize=True, deadline=None, max_examples=15)
+settings.register_profile("all", derandomize=True, deadline=None, max_examples=100)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("quick" if config.option.markexpr == "not slow" else "all")

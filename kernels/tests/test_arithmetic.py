@@ -1,0 +1,122 @@
+"""A traced kernel computes what Numba's compiled code computes, on numbers at the edges of their types."""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+from variants import compiled
+
+from firstlight_kernels import cuda, trace
+
+KINDS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64,
+         np.bool_)  # fmt: skip
+
+
+def edges(kind: type) -> np.ndarray:
+    """Return numbers at the edges of a type."""
+    if kind is np.bool_:
+        return np.array([False, True])
+    if issubclass(kind, np.floating):
+        return np.array([0, -0.0, 1, -2.5, 1 / 3, 7e30, np.inf, np.nan], kind)
+    limits = np.iinfo(kind)
+    return np.array([0, 1, 2, 5, 77, limits.max // 3, limits.max, max(limits.min, 1 - 2**63)], kind)
+
+
+ANY_NUMBERS = ("a + b", "a - b", "a * b", "a / b", "a * 3 + 1", "0.1 * b", "-b", "abs(a)", "max(a, b)", "float(a) * b",
+               "a**2", "b > a")  # fmt: skip
+WHOLE_NUMBERS = ("a // b", "a % b", "a & b", "a ^ b", "(a | 1) << 3", "(a * b) >> 5", "~a", "int(a) - int(b)",
+                 "np.uint16(a) * np.int8(b)", "(a * 6364136223846793005 - 7) >> 33")  # fmt: skip
+OF_MATH = ("math.sqrt(a)", "np.sqrt(b)", "math.exp(a)", "math.log(b)", "math.atan2(a, b)", "math.erf(a)",
+           "math.isnan(a)", "math.fabs(a) + math.pi")  # fmt: skip
+
+
+def expected_and_traced(expressions, x, y, kind):
+    """Work out expressions of each two numbers, by Numba's compiled code and in a trace."""
+    lines = ["def kernel(x, y, out):", "    at = 0", "    for a in x:", "        for b in y:"]
+    lines += [f"            out[at, {column}] = {one}" for column, one in enumerate(expressions)]
+    kernel = compiled("\n".join([*lines, "            at += 1"]), globals())
+    expected, out = (np.zeros((x.size * y.size, len(expressions)), kind) for _ in range(2))
+    numba.njit(error_model="numpy")(kernel)(x, y, expected)
+    trace(cuda.jit(kernel), 1, 1, x, y, out)
+    return expected, out
+
+
+@pytest.mark.parametrize("second", KINDS)
+@pytest.mark.parametrize("first", [np.int32, np.float32])
+def test_operations_are_typed_and_rounded_as_numba_does(first, second) -> None:
+    expected, out = expected_and_traced(ANY_NUMBERS, edges(first), edges(second), np.float64)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("second", [np.int8, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("first", [np.uint8, np.uint64])
+def test_integers_wrap_and_divide_as_numba_does(first, second) -> None:
+    expected, out = expected_and_traced(WHOLE_NUMBERS, edges(first), edges(second), np.int64)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float32, np.float64])
+def test_functions_keep_float32_and_give_nan_and_infinity(kind) -> None:
+    expected, out = expected_and_traced(OF_MATH, edges(kind), edges(kind), np.float64)
+    np.testing.assert_allclose(out, expected, rtol=1e-6 if kind is np.float32 else 1e-14)
+
+
+def test_a_float_becomes_an_integer_as_in_ptx() -> None:
+    @cuda.jit
+    def kernel(x, out):
+        out[cuda.grid(1)] = x[cuda.grid(1)]
+
+    values = [3.99, -3.99, 300, -1, 1e10, -np.inf, np.nan]
+    for kind, source, expected in (
+        (np.uint8, np.float64, [3, 0, 44, 0, 255, 0, 0]),
+        (np.int16, np.float32, [3, -3, 300, -1, 32767, -32768, 0]),
+        (np.int32, np.float64, [3, -3, 300, -1, 2**31 - 1, -(2**31), -(2**31)]),
+        (np.uint32, np.float32, [3, 0, 300, 0, 2**32 - 1, 0, 0]),
+        (np.int64, np.float32, [3, -3, 300, -1, 10**10, -(2**63), -(2**63)]),
+        (np.uint64, np.float64, [3, 0, 300, 0, 10**10, 0, 2**63]),
+    ):
+        out = np.zeros(len(values), kind)
+        trace(kernel, 1, len(values), np.array(values, source), out)
+        assert out.tolist() == expected
+    for kind in (np.uint8, np.uint32):
+        out = np.zeros(3, kind)
+        trace(kernel, 1, 3, np.array([300, -1, 2**40 + 1]), out)
+        assert out.tolist() == np.array([300, -1, 2**40 + 1]).astype(kind).tolist()
+
+
+def test_what_a_gpu_lives_through_does_not_stop_the_trace() -> None:
+    @cuda.jit
+    def kernel(out):
+        i = cuda.grid(1)
+        out[0] = 1.0 / i
+        out[1] = 1 // i
+        out[2] = math.sqrt(i - 1)
+        out[3] = math.exp(1000)
+        out[4] = math.lgamma(i)
+        out[5] = i / 0.0
+        out[6] = 2 ** (i - 2)
+        out[7] = 7 % i
+        out[8] = math.gamma(i)
+
+    out = np.zeros(9)
+    trace(kernel, 1, 1, out)
+    np.testing.assert_array_equal(out, [np.inf, 0, np.nan, np.inf, np.inf, np.nan, 0, 0, np.inf])
+
+
+def test_complex_and_half_numbers_compare_and_keep_their_precision() -> None:
+    @cuda.jit
+    def kernel(z, h, out):
+        out[0] = z[0] == 1 + 2j
+        out[1] = z[0] == z[0].real
+        out[2] = (z[0] * z[1].imag).imag
+        out[3] = abs(z[1]) / 3
+        out[4] = h[0] > 1
+        out[5] = h[0] * h[0]
+        out[6] = z[0] / 0
+
+    z, h, out = np.array([1 + 2j, 0.1j], np.complex64), np.array([1.1], np.float16), np.zeros(7, np.complex128)
+    trace(kernel, 1, 1, z, h, out)
+    expected = [1, 0, np.float32(2) * z[1].imag, np.float64(abs(z[1])) / 3, 1, h[0] * h[0]]
+    np.testing.assert_array_equal(out[:6], expected)
+    assert not np.isfinite(out[6])

@@ -1,0 +1,186 @@
+"""A kernel that no GPU can run, and a call that cannot be meant, are refused with the line or the argument."""
+
+import sys
+from inspect import currentframe
+
+import numpy as np
+import pytest
+from new_python import printed_by
+from numba import float32, int32, njit, types
+from test_driver import environment
+from test_ptx import MATVEC, NOTES, ONE, TWO, matvec, square
+
+from firstlight_kernels import cuda, ptx
+from firstlight_kernels.backend import python_function
+from firstlight_kernels.ptx import CompileError, NoCompilerError
+
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="NVIDIA has no compiler for macOS")
+
+BIG = np.zeros(100_000, dtype=np.float32)
+
+
+@cuda.jit(device=True)
+def adds_text(x):
+    return x + "x"
+
+
+def plain_function(x):
+    return x + 1
+
+
+def refusal(kernel, signature=TWO):
+    with pytest.raises(CompileError) as caught:
+        ptx.compile(kernel, signature)
+    return str(caught.value)
+
+
+def test_a_type_error_that_the_simulator_hides_names_the_line():
+    @cuda.jit
+    def add(out, a):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = a[i] + "x"
+
+    line = currentframe().f_lineno - 2
+    assert refusal(add).startswith(f'add, line {line} `out[i] = a[i] + "x"`: ')
+    assert "\n" not in refusal(add)
+
+
+def test_an_error_in_a_device_function_names_that_function():
+    @cuda.jit
+    def outer(out, a):
+        out[0] = adds_text(a[0])
+
+    line = python_function(adds_text).__code__.co_firstlineno + 2
+    assert refusal(outer).startswith(f'adds_text, line {line} `return x + "x"`: ')
+
+
+def _indexes_twice(out, a):
+    out[0, 0] = a[0]
+
+
+def _makes_a_list(out, a):
+    out[0] = [1, 2][int32(a[0])]
+
+
+@pytest.mark.parametrize(
+    ("function", "source", "named"),
+    [
+        (_indexes_twice, "out[0, 0] = a[0]", "array(float32, 1d, A)"),
+        (_makes_a_list, "out[0] = [1, 2][int32(a[0])]", "a list"),
+    ],
+)
+def test_the_reason_is_one_sentence_with_the_line_before_it(function, source, named):
+    message = refusal(cuda.jit(function))
+    assert message.startswith(f"{function.__name__}, line ")
+    assert f"`{source}" in message
+    assert named in message
+    assert "\n" not in message
+
+
+class Box:
+    side = 1
+
+
+HELD = Box()
+on_cpu = njit(lambda x: x)
+
+
+def _reads_big(out, a):
+    out[0] = a[0] + BIG[0]
+
+
+def _reads_list(out, a):
+    out[0] = a[0] + len(NOTES)
+
+
+def _reads_object(out, a):
+    out[0] = a[0] + HELD.side
+
+
+def _calls_plain(out, a):
+    out[0] = plain_function(a[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (_reads_big, "BIG is an array of 400000 bytes"),
+        (_reads_list, "NOTES is of type list"),
+        (_reads_object, "HELD is of type Box"),
+        (_calls_plain, "plain_function"),
+    ],
+)
+def test_a_global_that_no_kernel_can_use_is_named_with_its_line(function, says):
+    message = refusal(cuda.jit(function))
+    assert message.startswith(f"{function.__name__}, line {function.__code__.co_firstlineno + 1} `out[0] = ")
+    assert says in message
+
+
+# -- Mistakes in the call ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        (plain_function, "@cuda.jit above plain_function"),
+        (on_cpu, "not a kernel"),
+        (None, "None"),
+        (square, "square is a device function"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(kernel, says):
+    with pytest.raises(TypeError, match=says):
+        ptx.compile(kernel, ONE)
+
+
+@pytest.mark.parametrize(
+    ("signature", "says"),
+    [
+        ("void(float31[:])", "float31"),
+        ("void(float32[:]", "SyntaxError"),
+        ("", "signature"),
+        ("float32(float32[:])", "signature"),
+        ("void(7)", "signature"),
+        ("float32[:], float32[:]", "matvec.* 3 .* 2"),
+        ("void()", "matvec.* 3 .* 0"),
+    ],
+)
+def test_a_signature_that_does_not_fit_is_refused(signature, says):
+    with pytest.raises(ValueError, match=says):
+        ptx.compile(matvec, signature)
+
+
+@pytest.mark.parametrize("cc", [(6, 1), (9, 9), (99, 0)])
+def test_a_capability_that_cuda_does_not_know_is_refused_with_those_it_knows(cc):
+    with pytest.raises(ValueError, match=r"\(7, 5\), .*\(9, 0\)"):
+        ptx.compile(matvec, MATVEC, cc)
+
+
+@pytest.mark.parametrize(("signature", "cc"), [(types.void(float32[:]), (9, 0)), (ONE, 9.0), (ONE, "90")])
+def test_what_is_written_in_another_way_is_a_type_error(signature, cc):
+    with pytest.raises(TypeError):
+        ptx.compile(matvec, signature, cc)
+
+
+# -- Where there is no compiler ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("platform", "named"), [("linux", "numba-cuda"), ("darwin", "macOS")])
+def test_without_cudas_packages_it_says_what_to_install(monkeypatch, platform, named):
+    monkeypatch.setitem(sys.modules, "numba.cuda.cudadrv.nvvm", None)
+    monkeypatch.setattr(sys, "platform", platform)
+    with pytest.raises(NoCompilerError, match=named):
+        ptx.compile(matvec, MATVEC)
+
+
+def test_if_numba_left_its_compiler_out_it_says_so():
+    code = """
+import numba.cuda
+from firstlight_kernels import cuda, ptx
+try:
+    ptx.compile(cuda.jit(lambda out: None), "float32[:]")
+except ptx.NoCompilerError as missing:
+    print(missing)
+"""
+    assert "NUMBA_ENABLE_CUDASIM" in printed_by(code, environment(NUMBA_ENABLE_CUDASIM="1"))

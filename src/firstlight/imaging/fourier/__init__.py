@@ -1,5 +1,0 @@
-"""From the sky to visibilities and back: transforms, beams, the dirty image, and which grid suits the data."""
-
-from firstlight.imaging._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(__name__, __file__)

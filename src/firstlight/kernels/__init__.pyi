@@ -1,4 +1,0 @@
-from .backend import blocks_for, cuda, simulated
-from .tracing import trace
-
-__all__ = ["blocks_for", "cuda", "simulated", "trace"]

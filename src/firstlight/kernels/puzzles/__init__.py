@@ -1,7 +1,0 @@
-"""Puzzles: kernels to write, each with one constraint that is its lesson, and checked by its trace."""
-
-from firstlight.kernels.puzzles.attempts import attempt, tally
-from firstlight.kernels.puzzles.puzzle import Puzzle
-from firstlight.kernels.puzzles.tasks import PUZZLES
-
-__all__ = ["PUZZLES", "Puzzle", "attempt", "tally"]

@@ -67,10 +67,11 @@ def rehearse(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style (ruff, and Biome for what browsers get), spelling (codespell), size (see CONTRIBUTING.md)."""
+    """Check style (ruff, Biome), spelling (codespell), workflows (zizmor), and size (no folder of sources grows)."""
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "codespell")
+    run(session, "zizmor", "--offline", "--quiet", ".github")
     run(session, "python", "tools/code_lines.py")
     run(session, "python", "tools/checkers.py", "@biomejs/biome", "--", "biome", "ci", "--error-on-warnings")
 

@@ -71,7 +71,7 @@
     return `Added ${machine} with ${rows.length} rows.`;
   }
 
-  const command = `python ${page}.py --record mine.json`;
+  const command = `firstlight record ${page}.py --to mine.json`;
   const status = element("p", { class: "fl-status", role: "status" });
   const chosen = element("input", { type: "file", accept: ".json,application/json" });
   chosen.addEventListener("change", async () => {

@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from new_python import printed_by
-from test_driver import REFUSES, TWO_DEVICES, environment, fake_driver, needs_compiler
+from new_python import environment, printed_by
 
 from firstlight_kernels import blocks_for
 
@@ -44,22 +43,6 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="cudda"):
         _ = firstlight_kernels.cudda
-
-
-@needs_compiler
-@pytest.mark.parametrize(
-    ("driver", "variable", "expected"),
-    [
-        (REFUSES, None, "True"),
-        (REFUSES, "0", "False"),
-        (TWO_DEVICES, None, "False"),
-        pytest.param(TWO_DEVICES, "1", "True", marks=pytest.mark.slow),
-    ],
-    ids=["no device", "no device, off", "devices", "devices, on"],
-)
-def test_the_simulator_stands_in_for_a_missing_device_and_the_user_decides(tmp_path, driver, variable, expected):
-    env = fake_driver(tmp_path, driver) | ({} if variable is None else {"NUMBA_ENABLE_CUDASIM": variable})
-    assert printed_by("from firstlight_kernels import simulated; print(simulated())", env) == expected
 
 
 # -- How many blocks ---------------------------------------------------------------------

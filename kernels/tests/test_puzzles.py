@@ -1,6 +1,5 @@
 """Each puzzle takes different right answers, and turns down those that are nearly right, with the reason."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numba import float32, int32
@@ -54,6 +53,7 @@ def test_a_score_compares_the_cost_with_what_would_do():
 
 
 def test_the_picture_shows_the_readers_own_accesses():
+    plt = pytest.importorskip("matplotlib.pyplot")
     fig = PUZZLES["map"].plot(RIGHT["map"][0], "out")
     assert fig.get_label() == "out: 8 elements shown that some thread writes, by 8 threads."
     plt.close(fig)

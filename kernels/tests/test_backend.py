@@ -16,8 +16,8 @@ NO_GPU = environment(CUDA_VISIBLE_DEVICES="")  # in which the driver, if there i
 
 @pytest.mark.parametrize(
     "before",
-    ["", "import firstlight_kernels.backend", "import numba.cuda", "import numba; numba.njit(lambda x: x)(1)"],
-    ids=["nothing", "backend", "numba.cuda", "a compiled function"],
+    ["", "import numba.cuda", "import numba; numba.njit(lambda x: x)(1)"],
+    ids=["nothing", "numba.cuda", "a compiled function"],
 )
 def test_cuda_is_numbas_and_launches_kernels_whatever_was_imported_before(before):
     code = f"""

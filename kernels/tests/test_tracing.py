@@ -51,7 +51,7 @@ def test_what_looks_wrong_and_is_right(case) -> None:
 
 @pytest.mark.filterwarnings("ignore")  # Numba's, about its own functions
 def test_threads_that_share_a_state_of_the_generator_race() -> None:
-    states = random.create_xoroshiro128p_states(4, seed=1)
+    states = np.ones(4, random.xoroshiro128p_dtype)
     races = trace(draws_from_one_state, 1, 4, states, np.zeros(4)).races
     assert {race.array for race in races} == {"states"}
 

@@ -54,6 +54,8 @@ if _simulate:
     config.ENABLE_CUDASIM = 1
     _simulator = import_module("numba.cuda.simulator")
     vars(cuda).update({name: value for name, value in vars(_simulator).items() if name in _HOST_API})
+    # Without numba-cuda, as on a Mac, Numba's own simulator hands arrays over by what is in the driver's module.
+    vars(import_module("numba.cuda.cudadrv.devicearray"))["auto_device"] = _simulator.auto_device
 
 Size = TypeVar("Size", int, tuple[int, ...])
 MAX_THREADS = 1024  # in one block, on every CUDA device

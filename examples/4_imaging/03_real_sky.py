@@ -11,8 +11,8 @@ By the end of the page you'll have made the picture of a black hole's shadow you
 You'll also have repaired the image of a second real observation, which was calibrated
 about as badly as most data that you'll ever be given.
 
-**Time:** 12 minutes. **Needs:** any computer, and a network once, for 2.4 MB. The site
-shows what the real files gave. Without a network, only the part with the triangle runs.
+**Needs:** any computer, and a network once, for 2.4 MB. The site shows what the real
+files gave. Without a network, only the part with the triangle runs.
 """
 
 # %%
@@ -70,7 +70,8 @@ if m87_file:
 # Whatever you guessed, it's worse: ``image`` refuses to give a flux at all. The file
 # isn't damaged, and there isn't too much noise. But the best image that it can find has
 # a reduced :math:`\chi^2` of more than 7, where 1 would be a good fit, and a residual
-# reaches more than 80 times the noise. The verdict is *not calibrated*. What does that mean?
+# reaches more than 80 times the noise. The verdict is *not calibrated*. What does that
+# mean?
 #
 # Each :term:`visibility` is measured by two telescopes, which both write down the same
 # wave. But each telescope has a clock of its own, and the clocks don't agree. Besides,

@@ -11,8 +11,8 @@ Let's take these three decisions ourselves, on a sky that we simulate, so that w
 what is right. At the end you'll be able to explain each of them to a referee, and
 you'll have a fit of a dozen lines that takes yours instead, if you don't agree.
 
-**Time:** 9 minutes. **Needs:** any computer, and some idea of what a fit to
-visibilities is (:doc:`/tutorials/4_imaging/01_first_light`).
+**Needs:** any computer, and some idea of what a fit to visibilities is
+(:doc:`/tutorials/4_imaging/01_first_light`).
 """
 
 # %%
@@ -263,9 +263,9 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 #
 # All three decisions lean on one number, the noise that the weights promise. If your
 # weights are four times too large, everything seems to be twice as far above the noise:
-# the mask takes in artefacts, and no fit ever gets down to 1 σ. So ``image`` first holds
-# the weights of a file against the scatter of the data, with ``check_weights``, and its
-# report says what was wrong with them.
+# the mask takes in artefacts, and no fit ever gets down to 1 σ. So ``image`` first
+# holds the weights of a file against the scatter of the data, with ``check_weights``,
+# and its report says what was wrong with them.
 #
 # A bad calibration has the same effect, since it puts blobs beside the source that
 # aren't noise. ``image`` notices, because the residuals *beside* the source are too

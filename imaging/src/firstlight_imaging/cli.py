@@ -12,11 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firstlight_imaging import __version__
+from firstlight_imaging import __version__, automatic, data, fourier, products, selfcal  # which load nothing yet
 
 if TYPE_CHECKING:
     from firstlight_imaging import Visibilities
-    from firstlight_imaging.products.report import Products
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") -> int:
@@ -85,10 +84,6 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
 
 def image(arguments: argparse.Namespace) -> int:
     """Image visibilities: FITS files, a picture, and a report of how good the image is."""
-    from firstlight_imaging.products.calibration_files import write_closure_image
-    from firstlight_imaging.products.whole_set import whole_set
-    from firstlight_imaging.selfcal import closure_image
-
     most = {"field": 4e5, "cell-size": 4e5, "frequency": 1e15, "dish": 1e4, "shortest": 1e12, "longest": 1e12}
     for option, largest in most.items():  # no sky is as wide, no dish as large
         value = getattr(arguments, option.replace("-", "_"))
@@ -105,16 +100,16 @@ def image(arguments: argparse.Namespace) -> int:
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a killed job leaves nothing behind either
     name = arguments.data[0].name.partition(".")[0] or "image"
-    with whole_set(arguments.out, name, overwrite=arguments.overwrite) as folder:
+    with products.whole_set(arguments.out, name, overwrite=arguments.overwrite) as folder:
         vis, notes = _read(arguments)
         print("\n".join(notes), flush=True)
         if arguments.closures:
-            closures = closure_image(vis, field=arguments.field, device=_device())
-            products = write_closure_image(closures, vis, folder, name, "\n".join([*notes, ""]))
+            closures = selfcal.closure_image(vis, field=arguments.field, device=_device())
+            made = products.write_closure_image(closures, vis, folder, name, "\n".join([*notes, ""]))
         else:
-            products = _image_and_write(vis, notes, arguments, folder, name)
-        print(f"{products.report}\n")
-    for path in products.paths:
+            made = _image_and_write(vis, notes, arguments, folder, name)
+        print(f"{made.report}\n")
+    for path in made.paths:
         print(arguments.out / path.name)
     return 0
 
@@ -129,47 +124,41 @@ def _device() -> str:
 
 def _assess(arguments: argparse.Namespace) -> int:
     """Print the report on an image that another program has made."""
-    from firstlight_imaging.automatic import assess_model
-    from firstlight_imaging.products.fits_images import read_model
-
     for option in ("field", "cell_size", "mask", "self_calibrate", "closures", "dish"):
         if getattr(arguments, option):
             raise ValueError(f"--assess makes no image: leave out --{option.replace('_', '-')}")
     vis, notes = _read(arguments)
-    if vis.phase_centre is None:
-        raise ValueError("a model has a place on the sky, and the data have none: give --phase-centre, too")
-    print("\n".join([*notes, str(assess_model(vis, *read_model(arguments.assess, vis.phase_centre)))]))
+    model = products.read_model(arguments.assess, _place(vis, "a model"))
+    print("\n".join([*notes, str(automatic.assess_model(vis, *model))]))
     return 0
+
+
+def _place(vis: Visibilities, what: str) -> tuple[float, float]:
+    """Return the phase centre of data, of which something else has a place on the sky."""
+    if vis.phase_centre is None:
+        raise ValueError(f"{what} has a place on the sky, and the data have none: give --phase-centre, too")
+    return vis.phase_centre
 
 
 def _image_and_write(
     vis: Visibilities, notes: list[str], arguments: argparse.Namespace, folder: Path, name: str
-) -> Products:
+) -> products.Products:
     """Calibrate if asked for, image, and write all products, the report last."""
-    from firstlight_imaging import check_image_grid, image
-    from firstlight_imaging.products.calibration_files import write_gains
-    from firstlight_imaging.products.fits_images import read_mask
-    from firstlight_imaging.products.point import point_remark
-    from firstlight_imaging.products.report import Products, write_products
-    from firstlight_imaging.selfcal import self_calibrate
-
     how: dict[str, Any] = {"field": arguments.field, "cell_size": arguments.cell_size, "device": _device()}
     if arguments.mask:
-        if vis.phase_centre is None:
-            raise ValueError("a --mask has a place on the sky, and the data have none: give --phase-centre, too")
-        how["mask"] = read_mask(arguments.mask, vis.phase_centre)
+        how["mask"] = products.read_mask(arguments.mask, _place(vis, "a --mask"))
     gains, parameters = [], 0.0
     if arguments.self_calibrate:
-        calibrated = self_calibrate(vis, mode=arguments.self_calibrate, every=arguments.every, **how)
+        calibrated = selfcal.self_calibrate(vis, mode=arguments.self_calibrate, every=arguments.every, **how)
         vis, parameters, notes = calibrated.vis, calibrated.parameters, [*notes, str(calibrated)]
-        gains = write_gains(calibrated, folder, name)
+        gains = products.write_gains(calibrated, folder, name)
         print(calibrated, flush=True)
-    found = image(vis, parameters=parameters, **how)
-    limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
-    remarks = [*limits, *point_remark(found, vis)]
+    found = automatic.image(vis, parameters=parameters, **how)
+    limits = [limit for limit in fourier.check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
+    remarks = [*map(str, limits), *products.point_remark(found, vis)]
     head = "\n".join([*notes, *remarks, ""])
-    made = write_products(found, vis, folder, name, dish=arguments.dish, robust=arguments.robust, head=head)
-    return Products([*gains, *made.paths], "\n".join([*remarks, made.report]))
+    made = products.write_products(found, vis, folder, name, dish=arguments.dish, robust=arguments.robust, head=head)
+    return products.Products([*gains, *made.paths], "\n".join([*remarks, made.report]))
 
 
 def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
@@ -178,23 +167,19 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
 
     import numpy as np
 
-    from firstlight_imaging.data import read_visibilities, select_baselines, select_channels, trusted
-
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
     windows = arguments.spw and _windows(arguments.spw)
     asked = {"field": of, "unit": arguments.unit, "column": arguments.column, "windows": windows}
     options = {key: value for key, value in asked.items() if value is not None}
-    vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
-    every = vis.frequency
+    vis = data.read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
     notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
     if arguments.channels:
-        vis = select_channels(vis, _channels(arguments.channels))
-        notes.append(f"of {len(every)} channels, {arguments.channels} (counted from 0)")
+        notes.append(f"of {len(vis.frequency)} channels, {arguments.channels} (counted from 0)")
+        vis = data.select_channels(vis, _channels(arguments.channels))
     if arguments.shortest or arguments.longest:
-        every_baseline = vis.data.size
-        limits = {"shortest": arguments.shortest or 0.0, "longest": arguments.longest or np.inf}
-        vis = select_baselines(vis, **limits)
-        notes.append(f"{vis.data.size / every_baseline:.1%} of them on baselines that were asked for")
+        before = vis.data.size
+        vis = data.select_baselines(vis, shortest=arguments.shortest or 0.0, longest=arguments.longest or np.inf)
+        notes.append(f"{vis.data.size / before:.1%} of them on baselines that were asked for")
     if arguments.phase_centre:
         vis = replace(vis, phase_centre=_degrees(arguments.phase_centre))
     if vis.phase_centre is None:
@@ -203,7 +188,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
         if not arguments.frequency:
             raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
         vis = replace(vis, frequency=np.full(len(vis.frequency), arguments.frequency))
-    vis, said = trusted(vis)
+    vis, said = data.trusted(vis)
     return vis, [*notes, *said]
 
 

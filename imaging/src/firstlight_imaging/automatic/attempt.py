@@ -11,14 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from firstlight_imaging._types import Real
-from firstlight_imaging.automatic.bregman import (
-    MAX_RESIDUAL,
-    TV_STRENGTH,
-    bootstrap,
-    bregman_iterations,
-    fraction_of_last_iteration,
-    interpolate,
-)
+from firstlight_imaging.automatic.bregman import MAX_RESIDUAL, TV_STRENGTH, Iterations
 from firstlight_imaging.automatic.diagnosis import diagnose
 from firstlight_imaging.automatic.grid import Options, choose_grid, leave_out_intra_site
 from firstlight_imaging.automatic.mask import crop_to_mask, mask_of
@@ -29,7 +22,6 @@ from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.quality import Quality
 from firstlight_imaging.units import angular_unit
 
-_MAX_BREGMAN = 6
 _WIDE_MASK = 0.3  # of the field: where artefacts are louder than noise, it may well follow them
 
 
@@ -58,8 +50,8 @@ def attempt_image(vis: Visibilities, options: Options) -> Attempt:
 class Attempt:
     """An image on one grid: what was fitted where, what it leaves of the data, and why.
 
-    ``images`` are those of Bregman's iterations, in units of ``noise``, which is that of the residuals beside the
-    source in units of what the weights say.
+    ``noise`` is that of the residuals beside the source, in units of what the weights say; the ``iterations`` are in
+    units of it.
     """
 
     def __init__(self, vis: Visibilities, coords: GridCoords, options: Options) -> None:
@@ -68,34 +60,19 @@ class Attempt:
         self.problem = FieldProblem(vis, coords, options.device)
         self.mask, self.noise = mask_of(self.problem, options.mask)
         self.crop = crop_to_mask(self.mask, coords)
-        self.source = self.mask[self.crop.pixels]
-        whitened = self.problem.vis.phase_shifted(*self.crop.centre).in_units_of(self.noise)
-        self.cropped = ImagingProblem(whitened, self.crop.coords, options.device)
-        self.images = bregman_iterations(
-            self.cropped, whitened.data[None], self.source, _MAX_BREGMAN, stop_at_noise=True
-        )
+        whitened = self.problem.vis.moved(*self.crop.centre, self.noise)
+        cropped = ImagingProblem(whitened, self.crop.coords, options.device)
+        self.iterations = Iterations(cropped, self.mask[self.crop.pixels])
 
     @property
     def is_too_coarse(self) -> bool:
         """Whether it may be its pixels, of a fifth of a beam, that show the position of a bright point badly."""
-        if self.options.cell_size or self.noise > 1:
-            return False
-        return float(np.abs(self.cropped.residual_image(self.images[-1])[self.source]).max()) >= MAX_RESIDUAL
-
-    @cached_property
-    def fraction(self) -> float:
-        """How much of the last iteration is taken."""
-        return fraction_of_last_iteration(self.cropped, self.images, self.source)
-
-    @cached_property
-    def best(self) -> Tensor:
-        """The image, before it is smoothed."""
-        return interpolate(self.images, self.fraction)
+        return not self.options.cell_size and self.noise <= 1 and self.iterations.largest >= MAX_RESIDUAL
 
     @cached_property
     def model(self) -> Real:
-        """The same on the grid of the field, whitened."""
-        return self._on_field(self.best[0], 1.0)
+        """The image on the grid of the field, before it is smoothed, whitened."""
+        return self._on_field(self.iterations.best[0], 1.0)
 
     @cached_property
     def left(self) -> Residuals:
@@ -114,7 +91,7 @@ class Attempt:
 
     def sky(self, bias: Tensor | float = 0.0) -> Real:
         """Return the image in Jy/arcsec², smoothed as the fit does, without a bias."""
-        return self._on_field(hann_smooth(self.best)[0] - bias, self.problem.unit)
+        return self._on_field(hann_smooth(self.iterations.best)[0] - bias, self.problem.unit)
 
     def quality(self, bias: Tensor | float = 0.0) -> Quality:
         """Return the quality of that image."""
@@ -124,7 +101,7 @@ class Attempt:
         """Return the errors of so many images of simulated noise; NaN without any, and where noise tells nothing."""
         if self.limited or not draws:
             return Errors(0.0, np.full(self.mask.shape, math.nan), math.nan)
-        found, bias = bootstrap(self.cropped, self.images, self.fraction, self.source, draws, seed)
+        found, bias = self.iterations.bootstrap(draws, seed)
         pixel_flux = self.coords.cell_size**2 * self.problem.unit * self.noise
         scatter = float((found.sum((1, 2)).cpu().double() * pixel_flux).std())
         flux = math.hypot(scatter, float(bias.sum()) * pixel_flux)
@@ -139,7 +116,7 @@ class Attempt:
         beams = self.mask.sum() * coords.cell_size**2 / beam.area
         doubt = "; faint pieces may be artefacts" if self.limited and share > _WIDE_MASK else ""
         noise = "noise" if self.noise == 1 else f"as those beside it, {self.noise:.2g} times the expected noise"
-        iterations = len(self.images) - 2 + self.fraction
+        iterations = len(self.iterations.images) - 2 + self.iterations.fraction
         return (
             *self.left_out,
             f"field {count * width:.3g} {unit}, {coords.npix} pixels of {count * coords.cell_size:g} {unit}: "

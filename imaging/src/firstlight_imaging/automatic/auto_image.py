@@ -2,10 +2,10 @@
 
 An image is made in five steps, on a grid that `choose_grid` chooses, and in a crop of it that holds the source. (1)
 `mask_of` finds where the source is, and emission is allowed there only: positive pixels would turn the noise of an
-empty sky into flux. (2) `bregman_iterations` fits the image with a strong total variation, adds the residual
-visibilities back to the data, and fits again, which restores what the regularizer took away. (3) The discrepancy
+empty sky into flux. (2) `Iterations` fit the image with a strong total variation, add the residual
+visibilities back to the data, and fit again, which restores what the regularizer took away. (3) The discrepancy
 principle ends this at the first image whose residuals in the source are no larger than noise, and
-`fraction_of_last_iteration` takes only so much of the last iteration that they are no smaller either. (4) A parametric
+its ``fraction`` takes only so much of the last iteration that they are no smaller either. (4) A parametric
 bootstrap repeats the fits on visibilities of that image with fresh noise: their scatter is the error of the image. (5)
 Their mean excess over the image that they were made from is its bias, which is subtracted. Where gains or weights limit
 the image (`diagnose`), (4) and (5) would mean nothing, and are left out.
@@ -14,13 +14,12 @@ the image (`diagnose`), (4) and (5) would mean nothing, and are left out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from firstlight_imaging._types import Mask, Real
+from firstlight_imaging._types import Mask, MaskFunction, Real
 from firstlight_imaging.automatic.attempt import Attempt, attempt_image
 from firstlight_imaging.automatic.diagnosis import ADVISED_PIXELS, diagnose
 from firstlight_imaging.automatic.grid import Options, leave_out_intra_site
@@ -112,7 +111,7 @@ def image(
     *,
     field: float | None = None,
     cell_size: float | None = None,
-    mask: Callable[[Real, Real], Mask] | None = None,
+    mask: MaskFunction | None = None,
     draws: int = 16,
     seed: int = 0,
     device: torch.device | str = "cpu",
@@ -196,7 +195,7 @@ def _wider_if_better(attempt: Attempt, vis: Visibilities, options: Options) -> A
     """Return an attempt in a wider field, if nothing explains what is left in this one, and much less is left there."""
     if not (attempt.cause and attempt.cause.kind == "unexplained"):
         return attempt
-    wider = attempt_image(vis, replace(options, wider=_WIDER))
+    wider = attempt_image(vis, options._replace(wider=_WIDER))
     before, after, quality = attempt.left.chi2, wider.left.chi2, wider.quality()
     runaway = quality.has_excess and quality.flux > EXCESS * attempt.quality().flux  # of artefacts
     if runaway or not after - 1 < _MUCH_BETTER * (before - 1):

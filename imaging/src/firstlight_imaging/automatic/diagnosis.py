@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -137,9 +138,9 @@ def _place(east: float, north: float, unit: str) -> str:
 def source_outside(left: Residuals) -> str:
     """Return where a source outside of the field is, and how to get it in; empty if the residuals show none."""
     vis, coords = left.vis, left.coords
-    wide, there = GridCoords(coords.cell_size, _WIDE_PIXELS), ~vis.flagged
-    uu, vv, weight, data = (part[there] for part in (vis.uu, vis.vv, vis.weight, vis.data - left.model_vis))
-    imager = DirtyImager(wide, uu, vv, weight, data.real, data.imag, eps=1e-3)
+    wide = GridCoords(coords.cell_size, _WIDE_PIXELS)
+    u, v, data, weight = replace(vis, data=vis.data - left.model_vis).unflagged
+    imager = DirtyImager(wide, u, v, weight, data.real, data.imag, eps=1e-3)
     dirty = imager.get_dirty_image("natural", check_visibility_scatter=False)[0][0]
     distance = np.abs(wide.sky_coordinates()).max(axis=0)
     dirty[distance < coords.npix * coords.cell_size / 2] = 0
@@ -150,7 +151,7 @@ def source_outside(left: Residuals) -> str:
     per_arcsec, angle = angular_unit(distance[brightest])
     field = 2.5 * float(distance[brightest])
     longest = ADVISED_PIXELS / (CELLS_PER_FRINGE * field * ARCSEC)
-    shorter = f", and only baselines up to {longest:.2g} wavelengths" if longest < vis.lengths[there].max() else ""
+    shorter = f", and only baselines up to {longest:.2g} wavelengths" if longest < np.hypot(u, v).max() else ""
     return (
         f"a source {_place(per_arcsec * east, per_arcsec * north, angle)} is outside of the field: take one of "
         f"{per_arcsec * field:.2g} {angle}{shorter}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from firstlight_imaging._types import Mask, Real
+from firstlight_imaging._types import MaskFunction
 from firstlight_imaging.automatic.mask import find_source
 from firstlight_imaging.automatic.problem import FieldProblem
 from firstlight_imaging.coordinates import GridCoords
@@ -24,13 +23,12 @@ _MAX_CELL = 1.2  # of the suggested one, which is a third of the finest fringe: 
 _INTRA_SITE = 10.0  # times as long is the next baseline, at least
 
 
-@dataclass(frozen=True, eq=False)
-class Options:
+class Options(NamedTuple):
     """What was asked of an image, as `image` documents it, and how many times as wide as it seems to need it is."""
 
     field: float | None
     cell_size: float | None
-    mask: Callable[[Real, Real], Mask] | None
+    mask: MaskFunction | None
     device: torch.device | str
     parameters: float
     wider: int = 1
@@ -99,9 +97,7 @@ def _grid_of_source(vis: Visibilities, options: Options) -> tuple[GridCoords, st
     return GridCoords(size, npix), why
 
 
-def _grid_with_mask(
-    coords: GridCoords, width: str, mask: Callable[[Real, Real], Mask], asked: bool
-) -> tuple[GridCoords, str]:
+def _grid_with_mask(coords: GridCoords, width: str, mask: MaskFunction, asked: bool) -> tuple[GridCoords, str]:
     """Return a grid that holds a mask, two or four times as wide if need be, and why it is as wide.
 
     It stays as it is if it was asked for, or if the mask is wider yet.

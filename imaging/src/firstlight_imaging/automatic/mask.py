@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy.ndimage import binary_propagation
 from torch.nn.functional import max_pool2d
 
-from firstlight_imaging._types import Mask, Real
+from firstlight_imaging._types import Mask, MaskFunction, Real
 from firstlight_imaging.automatic.problem import FieldProblem, hann_smooth, model_visibilities, softplus_pixels
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.fitting.quality import MAX_MAP_NOISE, map_noise
@@ -30,7 +30,7 @@ _PEAK_THRESHOLD = 0.05  # of the brightest pixel, below which nothing is taken f
 _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
 
 
-def mask_of(problem: FieldProblem, given: Callable[[Real, Real], Mask] | None) -> tuple[Mask, float]:
+def mask_of(problem: FieldProblem, given: MaskFunction | None) -> tuple[Mask, float]:
     """Return where emission is allowed, and the noise of the residuals beside it, in σ: 1, or more for wrong gains."""
     if given is not None:
         mask = np.asarray(given(*problem.coords.sky_coordinates()))
@@ -137,8 +137,7 @@ def _dilate(mask: Mask, pixels: int) -> Mask:
     return np.asarray(max_pool2d(values, 2 * pixels + 1, 1, pixels)[0, 0].bool().numpy())
 
 
-@dataclass(frozen=True, eq=False)
-class Crop:
+class Crop(NamedTuple):
     """A part of a grid: its rows and columns, its centre in arcsec east and north, and its own grid."""
 
     pixels: tuple[slice, slice]

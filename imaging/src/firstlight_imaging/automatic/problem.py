@@ -44,13 +44,10 @@ class WhitenedVisibilities:
         """The noise of an image with natural weights, in units of flux per beam."""
         return math.sqrt(1 / float(self.weight.sum()))
 
-    def in_units_of(self, noise: float) -> WhitenedVisibilities:
-        """Return them scaled so that the noise is 1 where it was as much."""
-        return replace(self, data=self.data / noise)
-
-    def phase_shifted(self, east: float, north: float) -> WhitenedVisibilities:
-        """Return them with the phase centre moved there."""
-        return replace(self, data=self.data * phase_factor(self.u * ARCSEC, self.v * ARCSEC, -east, -north))
+    def moved(self, east: float, north: float, noise: float) -> WhitenedVisibilities:
+        """Return them with the phase centre moved there, scaled so that the noise is 1 where it was as much."""
+        factor = phase_factor(self.u * ARCSEC, self.v * ARCSEC, -east, -north)
+        return replace(self, data=self.data * factor / noise)
 
     def noise_realizations(self, n: int, seed: int) -> Complex:
         """Return n draws of the noise that the weights state."""
@@ -121,7 +118,7 @@ class FieldProblem(ImagingProblem):
     """
 
     def __init__(self, vis: Visibilities, coords: GridCoords, device: torch.device | str) -> None:
-        u, v, data, weight = (getattr(vis, name)[~vis.flagged] for name in ("uu", "vv", "data", "weight"))
+        u, v, data, weight = vis.unflagged
         psf = DirtyImager(coords, u, v, weight, data.real, data.imag).get_dirty_beam("natural")[0]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed

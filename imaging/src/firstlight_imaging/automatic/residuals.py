@@ -35,8 +35,6 @@ _ADVICE = (
     "between pixels, a smaller cell"
 )
 
-Kind = Literal["gains", "weights", "unexplained", "unknown", "outside", "uncalibrated"]
-
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
@@ -81,23 +79,16 @@ def residuals_of(problem: FieldProblem, model: Real, source: Mask, parameters: f
     free = max(1.0, 2 * len(problem.vis.u) - parameters)
     chi2, residual = float(problem.likelihood(whitened)) / free, problem.residual_image(whitened)
     noise, restored = map_noise(residual, source), convolve(model, coords, beam) / beam.area + residual
-    return Residuals(
-        vis=vis,
-        model_vis=model_visibilities(model, vis, coords),
-        map=residual,
-        coords=coords,
-        chi2=chi2,
-        dynamic_range=float(restored.max()) / max(noise, rms(residual)),
-        is_noise=noise <= MAX_MAP_NOISE and float(np.abs(residual).max()) <= _MAX_ARTEFACT,
-        parameters=parameters,
-    )
+    reached, largest = float(restored.max()) / max(noise, rms(residual)), float(np.abs(residual).max())
+    is_noise, seen = noise <= MAX_MAP_NOISE and largest <= _MAX_ARTEFACT, model_visibilities(model, vis, coords)
+    return Residuals(vis, seen, residual, coords, chi2, reached, is_noise, parameters)
 
 
 @dataclass(frozen=True)
 class Cause:
     """Why residuals are larger than noise: a kind of cause, the verdict on the image, and a text for people."""
 
-    kind: Kind
+    kind: Literal["gains", "weights", "unexplained", "unknown", "outside", "uncalibrated"]
     verdict: ImageVerdict
     text: str
 
@@ -118,18 +109,11 @@ def judge(problem: FieldProblem, model: Real, sky: Real, source: Mask, left: Res
     bright = source & (sky > unit)
     # Faint emission all over a field can add up to any flux that the shortest baselines do not see.
     shape = np.where(model > SOURCE_FLOOR * model.max(), model, 0)
-    fitted = short_baseline_amplitude if limited else short_baseline_flux
-    short_flux, short_error = fitted(shape, problem.likelihood, 0)
-    measured = Measured(
-        chi2=left.chi2,
-        count=len(problem.vis.u),
-        inside=rms(left.map[bright]),
-        outside=rms(left.map[~source]),
-        largest=left.largest,
-        flux=float(sky.sum()) * coords.cell_size**2,
-        short_flux=unit * short_flux,
-        short_error=unit * short_error,
-        beams=bright.sum() * coords.cell_size**2 / problem.beam.area,
-        dynamic_range=left.dynamic_range if limited else math.nan,
-    )
+    short = short_baseline_amplitude if limited else short_baseline_flux
+    short_flux, short_error = short(shape, problem.likelihood, 0)
+    fluxes = float(sky.sum()) * coords.cell_size**2, unit * short_flux, unit * short_error
+    residuals = rms(left.map[bright]), rms(left.map[~source]), left.largest
+    beams = bright.sum() * coords.cell_size**2 / problem.beam.area
+    reached = left.dynamic_range if limited else math.nan
+    measured = Measured(left.chi2, len(problem.vis.u), *residuals, *fluxes, beams=beams, dynamic_range=reached)
     return assess(measured, cause=cause.fault if cause else None, advice=_ADVICE)

@@ -95,6 +95,12 @@ class Visibilities:
         return np.asarray(self.weight == 0)
 
     @property
+    def unflagged(self) -> tuple[Real, Real, Complex, Real]:
+        """u, v, data and weights of all that is not flagged, each in a row."""
+        there = ~self.flagged
+        return self.uu[there], self.vv[there], self.data[there], self.weight[there]
+
+    @property
     def lengths(self) -> Real:
         """The lengths of the baselines in wavelengths, (nchan, nvis)."""
         return np.hypot(self.uu, self.vv)

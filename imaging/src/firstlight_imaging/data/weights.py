@@ -198,27 +198,23 @@ def trusted(vis: Visibilities) -> tuple[Visibilities, tuple[str, ...]]:
     if vis.weights_checked:
         return vis, ()
     report = check_weights(vis)
-    doubtful, notes = [one.factor for one in report.totals if one.doubtful], []
+    doubtful, warnings = [one.factor for one in report.totals if one.doubtful], []
     if report.outliers:
-        notes.append(f"WARNING (check_weights): left out, since {report.outliers}")
+        warnings.append(f"left out, since {report.outliers}")
         vis = flag(vis, outlying_weights(vis))
     if doubtful:
-        times = f"{min(doubtful) ** -0.5:.3g} times as far as their weights say"
-        notes.append(
-            f"WARNING (check_weights): the data scatter up to {times}. The sky may do that, so the weights are kept; "
-            "if it does not, they are too large and the errors too small"
-        )
+        times = f"{min(doubtful) ** -0.5:.3g} times as far as their weights say. The sky may do that, so"
+        keeps = "the weights are kept; if it does not, they are too large and the errors too small"
+        warnings.append(f"the data scatter up to {times} {keeps}")
     if report.wrong:
         factors = " and ".join(sorted({f"{one.factor:.3g}" for one in report.wrong}))
-        by = f"multiplied by {factors}, as the data scatter"
-        notes.append(f"WARNING (check_weights): the weights were off, and are {by}")
+        warnings.append(f"the weights were off, and are multiplied by {factors}, as the data scatter")
         vis = scale_weights(vis, report)
     elif math.isnan(report.worst):
-        unknown = "nothing tells whether the weights are right: no antennas and times, or too few"
-        notes.append(f"WARNING (check_weights): {unknown}")
-    elif not doubtful:
-        notes.append("check_weights: nothing is wrong with the weights, as far as the scatter of the data tells")
-    return replace(vis, weights_checked=True), tuple(notes)
+        warnings.append("nothing tells whether the weights are right: no antennas and times, or too few")
+    notes = [f"WARNING (check_weights): {warning}" for warning in warnings]
+    right = "check_weights: nothing is wrong with the weights, as far as the scatter of the data tells"
+    return replace(vis, weights_checked=True), tuple(notes or [right])
 
 
 def outlying_weights(vis: Visibilities) -> Mask:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from firstlight_imaging._types import Real
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.gains import Gains
-from firstlight_imaging.products.fits_images import write_image
+from firstlight_imaging.products.fits_images import known_of, write_image
 from firstlight_imaging.products.plots import plot_image
 from firstlight_imaging.products.report import Products
 from firstlight_imaging.selfcal.closures import ClosureImage
@@ -68,17 +68,7 @@ def _figure(tables: Mapping[str, Gains]) -> Figure:
 def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, name: str, head: str = "") -> Products:
     """Write an image of closure quantities to a FITS file, with a picture and a report; it has no place on the sky."""
     written = [folder / f"{name}.{suffix}" for suffix in ("image.fits", "png", "txt")]
-    write_image(
-        written[0],
-        found.sky[None],
-        found.coords,
-        unit="Jy/arcsec^2",
-        frequencies=[vis.mean_frequency],
-        telescope=vis.telescope,
-        target=vis.target,
-        start=vis.start,
-        width=vis.band,
-    )
+    write_image(written[0], found.sky[None], found.coords, unit="Jy/arcsec^2", **known_of(vis))
     figure = Figure(figsize=(5.5, 4.6), layout="compressed")
     count, unit = angular_unit(found.coords.npix * found.coords.cell_size)
     ax = figure.subplots()

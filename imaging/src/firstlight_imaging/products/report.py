@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.optimize import minimize
 
-from firstlight_imaging._types import Real
+from firstlight_imaging._types import Complex, Real
 from firstlight_imaging.automatic.auto_image import Image
 from firstlight_imaging.automatic.grid import leave_out_intra_site
 from firstlight_imaging.automatic.problem import model_visibilities
-from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.coordinates import GridCoords, phase_factor
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.quality import rms
 from firstlight_imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight_imaging.fourier.dirty import DirtyImager
-from firstlight_imaging.products.fits_images import write_image
+from firstlight_imaging.products.fits_images import known_of, write_image
 from firstlight_imaging.products.plots import plot_image
 from firstlight_imaging.units import ARCSEC, LIGHT_SPEED, angular_unit
 
 _CONTOURS = 5.0  # times the rms of a restored map, and twice as much each
 _PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
+_MAX_POINT_BEAMS = 40  # that the mask of a point covers
+_MAX_POINT_SIGMA = 3  # that chi² is from 1 where a point explains all
 _MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
 
 
-@dataclass(frozen=True)
-class Products:
+class Products(NamedTuple):
     """The files that were written, and what the report among them says."""
 
     paths: list[Path]
@@ -112,31 +115,43 @@ def write_products(
     ra, dec = vis.phase_centre or (None, None)
     written = [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
     for path, (values, of) in zip(written, maps.values(), strict=False):
-        write_image(
-            path,
-            values[None],
-            coords,
-            unit="Jy/beam" if of else "Jy/arcsec^2",
-            frequencies=[vis.mean_frequency],
-            ra=ra,
-            dec=dec,
-            beam=of,
-            telescope=vis.telescope,
-            target=vis.target,
-            start=vis.start,
-            width=vis.band,
-            overwrite=True,
-        )
+        unit = "Jy/beam" if of else "Jy/arcsec^2"
+        write_image(path, values[None], coords, unit=unit, ra=ra, dec=dec, beam=of, overwrite=True, **known_of(vis))
     _figure(found, vis.title, dirty, restored, residual, beam).savefig(written[-2], dpi=150)
     report = "\n".join([*lines, str(found)])
     written[-1].write_text(f"{head}{report}\n", encoding="utf-8")
     return Products(written, report)
 
 
+def point_remark(found: Image, vis: Visibilities) -> list[str]:
+    """Return a line with the flux of a point, if that alone explains the data.
+
+    An image has it a little too bright: pixels cannot be negative, so those around it take up noise.
+    """
+    coords = found.coords
+    if found.mask.sum() * coords.cell_size**2 > _MAX_POINT_BEAMS * found.beam.area:
+        return []
+    u, v, data, weight = vis.unflagged
+
+    def moved(place: Real) -> Complex:
+        return np.asarray(data * phase_factor(u * ARCSEC, v * ARCSEC, *-place))
+
+    brightest = np.unravel_index(found.model.argmax(), found.model.shape)
+    start = [along[brightest] for along in coords.sky_coordinates()]
+    place = minimize(lambda place: -np.average(moved(place).real, weights=weight), start, method="Nelder-Mead").x
+    flux = np.average(moved(place).real, weights=weight)
+    chi2 = (np.abs(moved(place) - flux) ** 2 * weight).mean() / 2
+    if abs(chi2 - 1) * math.sqrt(len(data)) > _MAX_POINT_SIGMA:
+        return []
+    return [
+        f"note: a point of {flux:.4g} ± {weight.sum() ** -0.5:.2g} Jy alone fits the data (reduced chi² {chi2:.4f}). "
+        "If the source is one, that is its flux; an image has it a little too bright"
+    ]
+
+
 def _briggs_image(vis: Visibilities, coords: GridCoords, robust: float) -> tuple[Real, Real]:
     """Return the dirty image and beam of all channels, with Briggs' weights."""
-    counts = ~vis.flagged
-    u, v, data, weight = (getattr(vis, part)[counts] for part in ("uu", "vv", "data", "weight"))
+    u, v, data, weight = vis.unflagged
     imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
     image, psf = imager.get_dirty_image("briggs", robust, check_visibility_scatter=False)
     return image[0], psf[0]

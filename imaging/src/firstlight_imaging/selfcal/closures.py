@@ -286,7 +286,7 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
 
 def _short_flux(vis: Visibilities, sky: Real, coords: GridCoords) -> float:
     """Return the flux that the shortest baselines see, those within a site, too."""
-    u, v, data, weight = (part[~vis.flagged] for part in (vis.uu, vis.vv, vis.data, vis.weight))
+    u, v, data, weight = vis.unflagged
     seen = ExactLikelihood(u, v, data, weight, cell_size=coords.cell_size, npix=coords.npix)
     bright = np.where(sky > SOURCE_FLOOR * sky.max(), sky, 0)
     return short_baseline_amplitude(bright, seen, 0)[0]

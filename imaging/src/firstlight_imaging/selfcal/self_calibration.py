@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import torch
 
-from firstlight_imaging._types import Mask, Real
+from firstlight_imaging._types import MaskFunction
 from firstlight_imaging.automatic.auto_image import image
 from firstlight_imaging.automatic.grid import leave_out_intra_site
 from firstlight_imaging.automatic.problem import model_visibilities
@@ -88,7 +88,7 @@ def self_calibrate(
     every: float | None = None,
     field: float | None = None,
     cell_size: float | None = None,
-    mask: Callable[[Real, Real], Mask] | None = None,
+    mask: MaskFunction | None = None,
     device: torch.device | str = "cpu",
 ) -> SelfCalibration:
     """Return visibilities calibrated by their own image: the antennas' phases, and then amplitudes if asked for.
@@ -127,12 +127,10 @@ def self_calibrate(
     rounds, chi2, phased = 0, list[float](), vis
     steps: tuple[Mode, ...] = ("phase", "amplitude") if mode == "amplitude" else ("phase",)
     for step in steps:
-        before, chi2 = None, []
-        phased, seen = _apply_all(vis, solved), _apply_all(imaged, solved)
+        before, chi2, phased, kept = None, [], _apply_all(vis, solved), _apply_all(imaged, solved)
         for _ in range(_ROUNDS[step]):
-            found = image(
-                _apply_all(imaged, solved), field=field, cell_size=cell_size, mask=mask, draws=0, device=device
-            )
+            seen = _apply_all(imaged, solved)
+            found = image(seen, field=field, cell_size=cell_size, mask=mask, draws=0, device=device)
             chi2.append(found.quality.chi2)
             sky, coords = found.model, found.coords
             if found.quality.has_excess:  # what stands out of the artefacts is the source
@@ -140,9 +138,9 @@ def self_calibrate(
             if not solved and few and found.quality.verdict == "not calibrated":
                 start = closure_image(imaged, field=field, device=device)
                 sky, coords = start.sky, start.coords
-            gains = solve_gains(seen, model_visibilities(sky, seen, coords), mode=step, every=every)
+            gains = solve_gains(kept, model_visibilities(sky, kept, coords), mode=step, every=every)
             solved[step], rounds = gains, rounds + 1
-            if before is not None and _change(before, gains) < _SETTLED:
+            if before and _change(before, gains) < _SETTLED:
                 break
             before = gains
     calibrated, amplitudes = _apply_all(vis, solved), solved.get("amplitude")

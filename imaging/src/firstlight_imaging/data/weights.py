@@ -191,7 +191,7 @@ def trusted(vis: Visibilities) -> tuple[Visibilities, tuple[str, ...]]:
     >>> vis = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
     >>> mended, (said,) = trusted(replace(vis, weight=1000 * vis.weight, weights_checked=False))
     >>> print(said)
-    WARNING (check_weights): the weights were off, and are multiplied by 0.000999, as the data scatter
+    WARNING (check_weights): the weights were off, and are multiplied by 0.00..., as the data scatter
     >>> trusted(mended)[1]
     ()
     """

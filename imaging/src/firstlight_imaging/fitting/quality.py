@@ -45,7 +45,13 @@ _MAX_BIAS = 0.1  # chi² that averaging in cells may add
 
 
 class Fault(NamedTuple):
-    """What is wrong with an image, and what to do about it."""
+    """What is wrong with an image, and what to do about it.
+
+    Examples
+    --------
+    >>> Fault("doubtful", "the flux is not what the shortest baselines see").verdict
+    'doubtful'
+    """
 
     verdict: ImageVerdict
     text: str
@@ -70,6 +76,12 @@ class Measured:
         How many the source covers; of few, the residuals may be off by chance.
     dynamic_range
         The peak of the restored image over the residuals, where calibration limits it; else NaN.
+
+    Examples
+    --------
+    >>> measured = Measured(1.01, 40_000, inside=1, outside=1, largest=4, flux=0.4, short_flux=0.2, short_error=0.01)
+    >>> round(measured.chi2_off), measured.has_excess
+    (2, True)
     """
 
     chi2: float

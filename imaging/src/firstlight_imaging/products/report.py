@@ -33,7 +33,13 @@ _MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
 
 
 class Products(NamedTuple):
-    """The files that were written, and what the report among them says."""
+    """The files that were written, and what the report among them says.
+
+    Examples
+    --------
+    >>> Products([Path("my.png"), Path("my.txt")], "flux 0.5 Jy").paths[-1].name
+    'my.txt'
+    """
 
     paths: list[Path]
     report: str

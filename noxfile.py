@@ -67,10 +67,11 @@ def rehearse(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style (ruff), spelling (codespell), and size (CONTRIBUTING.md has the limits)."""
+    """Check style (ruff), spelling (codespell), workflows (zizmor), and size (no folder of sources grows)."""
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "codespell")
+    run(session, "zizmor", "--offline", "--quiet", ".github")
     run(session, "python", "tools/code_lines.py")
 
 

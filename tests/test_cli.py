@@ -165,7 +165,7 @@ def test_doctor_is_firstlight_doctor_with_its_own_options(tmp_path, capsys):
 
 
 def test_without_firstlight_doctor_one_line_says_where_it_is(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "firstlight_doctor.cli", None)
+    monkeypatch.setattr("firstlight.cli.entry_points", lambda **_: ())
     assert main(["doctor", "--json"]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = add(record)
     command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
     command.add_argument("--out", type=Path, default=Path("records"), help="the folder of records (default: records)")
-    command.add_argument("--to", nargs="?", const="", metavar="FILE", help="one example: write its record to this file")
+    command.add_argument("--to", type=Path, metavar="FILE", help="one example: write its record to this file")
     add(try_).add_argument("script", type=Path, help="the script of a page, with your answer in place of the dots")
     command = add(records)
     command.add_argument("what", choices=["check"])
@@ -126,14 +126,12 @@ def record(arguments: argparse.Namespace) -> int:
     """Run examples and record what they measure and print on this machine."""
     from firstlight.records import recorder as recording
 
-    if arguments.to == "":
-        raise ValueError("the file to write is missing: name it behind --to, such as mine.json")
     scripts = recording.scripts_named(arguments.examples)
     if arguments.to is None:
         return recording.record_all(scripts, arguments.out)
     if len(scripts) != 1:
         raise ValueError(f"--to takes one example; {' '.join(arguments.examples)!r} names {len(scripts)}")
-    return recording.record_one(scripts[0], Path(arguments.to))
+    return recording.record_one(scripts[0], arguments.to)
 
 
 def try_(arguments: argparse.Namespace) -> int:

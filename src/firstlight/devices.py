@@ -169,54 +169,40 @@ def _gpu_card(device: torch.device) -> Card:
     torch = load_torch()
     facts = torch.get_device_module(device).get_device_properties(device)
     describe = _intel_card if device.type == "xpu" else _amd_card if torch.version.hip else _nvidia_card
-    return replace(
-        describe(facts),
-        clock_hz=_told(facts, "clock_rate", 1000),
-        memory_bytes=_told(facts, "total_memory"),
-        bus_bits=_told(facts, "memory_bus_width"),
-        libraries=_libraries(cuda=torch.version.cuda, hip=torch.version.hip, xpu=getattr(torch.version, "xpu", None)),
-    )
+    libraries = _libraries(cuda=torch.version.cuda, hip=torch.version.hip, xpu=getattr(torch.version, "xpu", None))
+    return replace(describe(facts), libraries=libraries)
 
 
 def _nvidia_card(facts: Any) -> Card:
-    return Card(
-        name=facts.name.strip() or "GPU",
-        kind="cuda",
-        capability=(facts.major, facts.minor),
-        multiprocessors=_told(facts, "multi_processor_count"),
-        memory_clock_hz=_told(facts, "memory_clock_rate", 1000),
-        cache_bytes=_told(facts, "L2_cache_size"),
-        driver=_nvidia_driver(),
-    )
+    name, capability = facts.name.strip() or "GPU", (facts.major, facts.minor)
+    return Card(name, "cuda", capability, driver=_nvidia_driver(), **_numbers(facts))
 
 
 def _amd_card(facts: Any) -> Card:
     architecture = facts.gcnArchName.partition(":")[0]
-    return Card(
-        name=facts.name.strip() or architecture or "GPU",  # some ROCm installations know no names
-        kind="rocm",
-        architecture=architecture,
-        multiprocessors=_told(facts, "multi_processor_count"),
-        memory_clock_hz=_told(facts, "memory_clock_rate", 1000),
-        cache_bytes=_told(facts, "L2_cache_size"),
-        driver=_read(Path("/sys/module/amdgpu/version")).strip() or None,
-    )
+    name = facts.name.strip() or architecture or "GPU"  # some ROCm installations know no names
+    driver = _read(Path("/sys/module/amdgpu/version")).strip() or None
+    return Card(name, "rocm", architecture=architecture, driver=driver, **_numbers(facts))
 
 
 def _intel_card(facts: Any) -> Card:
-    return Card(
-        name=facts.name.strip() or "GPU",
-        kind="xpu",
-        multiprocessors=_told(facts, "gpu_subslice_count"),
-        memory_clock_hz=_told(facts, "memory_clock_rate", 1_000_000),
-        cache_bytes=_told(facts, "last_level_cache_size"),
-        driver=(facts.driver_version or "").strip() or None,
-    )
+    name, driver = facts.name.strip() or "GPU", (facts.driver_version or "").strip() or None
+    return Card(name, "xpu", driver=driver, **_numbers(facts, "gpu_subslice_count", "last_level_cache_size", 1_000_000))
 
 
-def _told(facts: Any, name: str, unit: int = 1) -> int | None:
-    """Return what a driver says, in plain units."""
-    return _amount(getattr(facts, name, None), unit)
+def _numbers(
+    facts: Any, processors: str = "multi_processor_count", cache: str = "L2_cache_size", memory_clock_hz: int = 1000
+) -> dict[str, Any]:
+    """Return what PyTorch was told of a GPU: makers differ in two names, and in the unit of the memory's clock."""
+    found = {
+        "multiprocessors": (processors, 1),
+        "clock_hz": ("clock_rate", 1000),
+        "memory_bytes": ("total_memory", 1),
+        "memory_clock_hz": ("memory_clock_rate", memory_clock_hz),
+        "bus_bits": ("memory_bus_width", 1),
+        "cache_bytes": (cache, 1),
+    }
+    return {key: _amount(getattr(facts, name, None), unit) for key, (name, unit) in found.items()}
 
 
 def _mps_card() -> Card:

@@ -85,7 +85,6 @@ def test_an_experiment_that_times_nothing_here_is_named_as_left_out(project) -> 
     ("words", "says"),
     [
         (["nonsense"], "'nonsense'"),
-        (["1_setup/01", "--to"], "file"),
         (["1_setup", "--to", "mine.json"], "names 2"),
         (["1_setup/05", "--to", "mine.json"], "05_twice.py has two experiments"),
         (["1_setup/01", "--to", "examples"], "examples"),

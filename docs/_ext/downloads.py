@@ -108,6 +108,7 @@ COMMAND = """
 """
 TRY = "When you have put your answer into the script, check it in a second or two, without the rest of the page"
 SHOW = "To see your machine in the tables of this page, record it there, and choose the file below one of them"
+WINDOWS = " (on Windows, with ``--torch-backend cu130`` behind ``uvx``, or that PyTorch has no code for a GPU)"
 
 FIRST_CELL = """\
 # Installs what this notebook needs where it is missing; elsewhere it does nothing.
@@ -211,7 +212,8 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
         why = TRY + " and without PyTorch" * (TORCH not in needed(tried))
         files += COMMAND.format(why=why, given=command(tried, there), words=f"try {script}")
     if "Bench(" in code:
-        files += COMMAND.format(why=SHOW, given=command(modules, there), words=f"record {script} --to mine.json")
+        show = SHOW + WINDOWS * (TORCH in needed(modules))
+        files += COMMAND.format(why=show, given=command(modules, there), words=f"record {script} --to mine.json")
     source[0] += "\n" + PAGE.format(
         unpack="" if base else UNPACK,
         address=f"{there}{quote(name)}.py" if base else script,

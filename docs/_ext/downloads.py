@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from docutils import nodes
+from jinja2 import Template
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxRole
 from sphinx_gallery.notebook import jupyter_notebook
@@ -60,56 +61,7 @@ NEEDS = {
     "torch": (TORCH,),
 }
 
-PAGE = """
-.. rst-class:: no-search
-
-Run it yourself
----------------
-
-{unpack}With `uv <https://docs.astral.sh/uv/>`__ one line runs this page, because the head of its script says what it
-needs:
-
-.. code-block:: bash
-
-   uv run {address}
-
-{large}If you have no uv, or no NVIDIA GPU, :doc:`/install` has a smaller download, and the PyTorch that fits your GPU.
-Where no window can open, as on a server, the script saves its figures and says where.
-
-{files}
-"""
-LARGE = "The first time, uv fetches PyTorch: about 3 GB on Linux and Windows, since it brings CUDA along. "
-UNPACK = """\
-Download :offered:`zip`, which has this page and all others as scripts and as notebooks, with the packages that they
-import. Unpack it, and open a terminal in its folder. """
-FILES = """\
-To change something, or to do the exercise, take the page with you:
-
-{gaps}- :offered:`{name}.py`, a script that you run with ``uv run {script}``;
-- :offered:`{name}.ipynb`, a notebook, whose first cell installs what is missing;
-- :offered:`zip`, both for all pages, with the packages that they import.
-
-{colab}"""
-GAPS = f"""\
-- :offered:`{WORKSHEET}.py`, the sixteen gaps without solutions; as a notebook, :offered:`{WORKSHEET}.ipynb`;
-"""
-COLAB = "You can `open the notebook in Google Colab <{}>`__, where *Runtime*, *Change runtime type* gives it a GPU."
-UPLOAD = "In Google Colab, choose *File*, *Upload notebook*; there *Runtime*, *Change runtime type* gives it a GPU."
-BESIDE = """\
-Beside each script is a notebook, whose first cell installs what is missing. In Google Colab, choose *File*, *Upload
-notebook*, and upload the packages, too, under *Files* on the left: Colab forgets them when the session ends."""
-COMMAND = """
-
-{why}:
-
-.. code-block:: bash
-
-   {given} firstlight {words}
-"""
-TRY = "When you have put your answer into the script, check it in a second or two, without the rest of the page"
-SHOW = "To see your machine in the tables of this page, record it there, and choose the file below one of them"
-WINDOWS = " (on Windows, with ``--torch-backend cu130`` behind ``uvx``, or that PyTorch has no code for a GPU)"
-
+PAGE = ROOT / "docs/_templates/run_it_yourself.rst"
 FIRST_CELL = """\
 # Installs what this notebook needs where it is missing; elsewhere it does nothing.
 from importlib.util import find_spec
@@ -203,23 +155,22 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
     base, notebooks = app.config.html_baseurl, app.config.html_context.get("notebooks")
     there = f"{base}downloads/" if base else "./"
     code = Path(app.srcdir, f"{docname}.py").read_text(encoding="utf-8")
+    exercise = statements_of(code)
+    modules, tried = imports(ast.parse(code)), imports(ast.Module(exercise, []))
     script = quoted(f"{Path(name).name if base else name}.py")
-    colab = COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD
-    files = FILES.format(gaps=GAPS * (name == PUZZLES), name=name, script=script, colab=colab) if base else BESIDE
-    modules = imports(ast.parse(code))
-    if exercise := statements_of(code):
-        tried = imports(ast.Module(exercise, []))
-        why = TRY + " and without PyTorch" * (TORCH not in needed(tried))
-        files += COMMAND.format(why=why, given=command(tried, there), words=f"try {script}")
-    if "Bench(" in code:
-        show = SHOW + WINDOWS * (TORCH in needed(modules))
-        files += COMMAND.format(why=show, given=command(modules, there), words=f"record {script} --to mine.json")
-    source[0] += "\n" + PAGE.format(
-        unpack="" if base else UNPACK,
-        address=f"{there}{quote(name)}.py" if base else script,
-        large=LARGE * (TORCH in needed(modules)),
-        files=files,
-    )
+    facts = {
+        "base": base,
+        "name": name,
+        "script": script,
+        "address": f"{there}{quote(name)}.py" if base else script,
+        "colab": notebooks and f"{notebooks}/{quote(name)}.ipynb",
+        "worksheet": WORKSHEET if name == PUZZLES else "",
+        "needs_torch": TORCH in needed(modules),
+        "try_needs_torch": TORCH in needed(tried),
+        "try": command(tried, there) if exercise else "",
+        "record": command(modules, there) if "Bench(" in code else "",
+    }
+    source[0] += Template(PAGE.read_text(encoding="utf-8"), trim_blocks=True, lstrip_blocks=True).render(facts)
 
 
 def write_downloads(app: Sphinx, _builder: object) -> None:

@@ -104,7 +104,7 @@ def run_tests(copy: Path, tests: list[str], marked: str, seconds: int | None = S
 
 def rehearse(copy: Path, card: str, *pages: str) -> tuple[int, str]:
     """Run pages of the copy on a card that is not there: 1 and what failed, or 0."""
-    command = [sys.executable, "tests/rehearsal/rehearse.py", *pages, "--card", card]
+    command = [sys.executable, "rehearsal/rehearse.py", *pages, "--card", card]
     done = subprocess.run(command, cwd=copy, capture_output=True, encoding="utf-8", timeout=SECONDS)
     failed = re.search(r"FAILED \(1\) (.*)$", done.stdout, re.MULTILINE)
     return done.returncode if failed or not done.returncode else -1, failed[1] if failed else done.stdout[-200:]

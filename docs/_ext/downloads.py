@@ -20,6 +20,7 @@ from sphinx.util.docutils import SphinxRole
 
 import firstlight
 import firstlight_doctor
+from _ext.holds import BLOCK
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import benches_in
 from _ext.records import judge_records, project_root, relative_root
@@ -210,7 +211,7 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
             script = Path(app.srcdir, "tutorials", f"{name}.py")
             if script.is_file():
                 (folder / name).parent.mkdir(exist_ok=True)
-                source = script.read_text(encoding="utf-8")
+                source = BLOCK.sub("", script.read_text(encoding="utf-8"))
                 (folder / f"{name}.py").write_text(runnable(source, "./"), encoding="utf-8")
                 archive.writestr(f"{name}.py", runnable(source, "../"))
                 link = to_pages(name, titles, app.config.html_baseurl)

@@ -68,17 +68,20 @@ def rehearse(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style (ruff), spelling (codespell), and size (CONTRIBUTING.md has the limits)."""
+    """Check style (ruff, Biome), spelling (codespell), workflows (zizmor), and size (no folder of sources grows)."""
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "codespell")
+    run(session, "zizmor", "--offline", "--quiet", ".github")
     run(session, "python", "tools/code_lines.py")
+    run(session, "python", "tools/checkers.py", "@biomejs/biome", "--", "biome", "ci", "--error-on-warnings")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Check types (mypy, strict)."""
+    """Check types (mypy, strict; TypeScript for what runs on the reader's GPU)."""
     run(session, "mypy")
+    run(session, "python", "tools/checkers.py", "typescript", "--", "tsc", "--project", "docs/web/gpu/jsconfig.json")
 
 
 @nox.session
@@ -91,6 +94,7 @@ def links(session: nox.Session) -> None:
 @nox.session
 def browser(session: nox.Session) -> None:
     """Drive the built site in Chromium (after docs)."""
+    run(session, "python", "tools/checkers.py", "axe-core", "vnu-jar")
     run(session, "python", "-m", "pytest", "tests/browser", "-n", "auto", *session.posargs)
 
 

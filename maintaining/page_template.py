@@ -6,7 +6,7 @@ Begin with a situation that your reader knows: you have a million numbers and wa
 their sum. You can write a loop, or call NumPy. **Write down a guess: how many times as
 fast is the call?** At the end you'll be able to say …
 
-**Time:** 2 minutes. **Needs:** any computer.
+**Needs:** any computer.
 """
 
 # %%

@@ -229,28 +229,27 @@ def play_cufinufft() -> None:
 def shorten(card: Card) -> None:
     """Make each measurement short: one call, and roofs of toys."""
     from firstlight import devices
-    from firstlight.timing import measurement as timing
-    from firstlight.timing import roofs
+    from firstlight.timing import measurement, roofs
 
     @contextmanager
     def none_in_simulator() -> Any:
         yield []
 
-    def one_call(call: Any, tick: Any, settle: Any, budget: float) -> Any:
-        start = tick()
+    def one_call(call: Any, on: Any, budget: float) -> Any:
+        start = on.tick()
         call()
-        settle()
-        took = tick() - start
+        on.settle()
+        took = on.tick() - start
         return 1, [took * (1 + 1e-4 * i) for i in range(9)], 1.0
 
-    by_events = timing._seconds_on_device
+    by_events = measurement.Device.seconds_of
 
-    def once_quick(fn: Any, args: Any, place: str, call_seconds: float) -> float | None:
-        return by_events(fn, args, place, call_seconds) if call_seconds < 0.02 else call_seconds
+    def once_quick(self: Any, call: Any, call_seconds: float) -> float | None:
+        return by_events(self, call, call_seconds) if call_seconds < 0.02 else call_seconds
 
-    replace_in(timing, _steady_blocks=one_call, _seconds_on_device=once_quick)
+    measurement._steady_blocks, measurement.Device.seconds_of = one_call, once_quick
     if card.numba:
-        timing._launches_in_simulator = none_in_simulator
+        measurement._launches_in_simulator = none_in_simulator
     code = roofs.measured_roof.__wrapped__.__code__
     less = {2**25: 2**16, 2**28: 2**18, 4096: 128, 1024: 128}
     constants = tuple(less.get(x, x) if isinstance(x, int) else x for x in code.co_consts)

@@ -138,13 +138,13 @@ def test_a_notebook_that_lacks_something_says_so_and_does_nothing(lent, lacks):
     assert not list((lent / "log").iterdir())
 
 
-def run_workflow(folder, pages, driver, steps=3):
-    """Run the workflow's own commands in a checkout, its first steps or all; return whether each succeeded."""
+def run_job(folder, job, driver="echo 580.95.05", steps=None):
+    """Run a job's own commands in a checkout, its first steps or all; return whether each succeeded."""
     write(folder / "bin/nvidia-smi", f"#!/bin/sh\n{driver}\n", 0o755)
-    checkout = folder / "checkout"
-    git(folder, "clone", "--quiet", folder / "repository", checkout)
-    env, done = os.environ | {"GITHUB_RUN_ID": "7", "PAGES": " ".join(pages)}, []
-    for step in [step for step in WORKFLOW["jobs"]["record"]["steps"] if "run" in step][:steps]:
+    if not (checkout := folder / job).exists():
+        git(folder, "clone", "--quiet", folder / "repository", checkout)
+    env, done = os.environ | {"GITHUB_RUN_ID": "7", "PAGES": " ".join(PAGES)}, []
+    for step in [step for step in WORKFLOW["jobs"][job]["steps"] if "run" in step][:steps]:
         if all(done):
             done.append(subprocess.run(["bash", "-e", "-c", step["run"]], cwd=checkout, env=env).returncode == 0)
     return done
@@ -153,11 +153,11 @@ def run_workflow(folder, pages, driver, steps=3):
 @on_linux
 @pytest.mark.parametrize(("driver", "cuda"), [("550.54.15", "12.6"), ("580.95.05", "13.0")])
 def test_the_workflow_installs_what_fits_the_driver(lent, driver, cuda):
-    assert run_workflow(lent, PAGES, f"echo {driver}", steps=1) == [True]
+    assert run_job(lent, "record", f"echo {driver}", steps=1) == [True]
     installed = (lent / "log/pip").read_text()
     assert f"numba-cuda[cu{cuda[:2]}] cuda-toolkit=={cuda}.*" in installed
     assert f"whl/cu{cuda.replace('.', '')} " in installed
-    pins = (lent / "checkout/pins.txt").read_text()
+    pins = (lent / "record/pins.txt").read_text()
     assert "torch==" in pins
     assert not re.search("^(nvidia|cuda)", pins, re.MULTILINE)
 
@@ -168,12 +168,18 @@ def test_the_workflow_opens_a_pull_request_even_if_a_page_fails(lent):
     broken, page = scripts_named(PAGES, lent / "repository/examples")
     write(broken, "print(1 / 0)\n")
     git(lent / "repository", "commit", "--all", "--message=Break a page")
-    assert run_workflow(lent, PAGES, "echo 580.95.05") == [True] * 3
+    assert run_job(lent, "record") == [True, True]
+    git(lent, "clone", "--quiet", lent / "repository", lent / "propose")
+    for name in WORKFLOW["jobs"]["record"]["steps"][-1]["with"]["path"].split():  # what the artifact hands over
+        there = lent / "propose/recorded" / name
+        there.parent.mkdir(exist_ok=True)
+        (lent / "record" / name).rename(there)
+    assert run_job(lent, "propose") == [True]
     git(lent / "repository", "switch", "record-7")
     (file,) = (lent / "repository/records" / MACHINE).glob("*/*.json")
     record = from_json(file.read_text(encoding="utf-8"))
     assert record.example == f"{page.parent.name}/{page.stem}"
-    body = (lent / "checkout/body.md").read_text(encoding="utf-8")
+    body = (lent / "propose/body.md").read_text(encoding="utf-8")
     assert "ZeroDivisionError" in body
     assert all(row in body for row in record.timings)
     assert MACHINE in (lent / "log/gh").read_text()
@@ -181,7 +187,7 @@ def test_the_workflow_opens_a_pull_request_even_if_a_page_fails(lent):
 
 @on_linux
 def test_a_runner_without_a_gpu_ends_at_once(lent):
-    assert run_workflow(lent, PAGES, "exit 9") == [False]
+    assert run_job(lent, "record", "exit 9") == [False]
     assert not list((lent / "log").iterdir())
 
 

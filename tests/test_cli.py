@@ -8,10 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 from new_python import printed_by
+from samples import ROOT
 
 from firstlight import __version__
 from firstlight.cli import main
 from firstlight.devices import VARIABLE
+from firstlight.records.record import read
 
 
 @pytest.fixture(autouse=True)
@@ -122,6 +124,36 @@ def test_devices_points_to_the_doctor_where_pytorch_is_broken(tmp_path, code):
     assert done.stderr.count("\n") == 1
 
 
+def test_without_pytorch_numpy_is_timed_recorded_and_checked(tmp_path):
+    script = tmp_path / "sums.py"
+    script.write_text(
+        "import numpy as np\n"
+        "from firstlight import Bench, best_device\n"
+        "bench, a = Bench('sums', budget=0.1), np.ones(1001)\n"
+        "bench.time('add', np.add, a, a, n=1001, bytes=3 * a.nbytes)\n"
+        "check = 'You said {}.'.format\n"
+        "print(check(7))\n"
+    )
+    program = f"""
+        import sys
+        sys.modules |= dict.fromkeys(("torch", "numba", "tqdm", "greenlet", "scipy"))  # none of them can be imported
+        from firstlight import best_device
+        from firstlight.cli import main
+        assert main(["devices"]) == main(["record", {str(script)!r}, "--to", {str(tmp_path / "mine.json")!r}]) == 0
+        assert main(["try", {str(script)!r}]) == main(["records", "check", "--root", {str(ROOT)!r}]) == 0
+        try:
+            best_device()
+        except ImportError as error:
+            print("firstlight[torch]" in str(error))
+    """
+    said = printed_by(program, {**os.environ, "MPLBACKEND": "agg"}).splitlines()
+    assert "cpu" in said
+    assert said.count("You said 7.") == 2
+    assert said[-1] == "True"
+    (timing,) = read(tmp_path / "mine.json").timings.values()
+    assert timing.byte_rate > 0
+
+
 def test_doctor_is_firstlight_doctor_with_its_own_options(tmp_path, capsys):
     facts = tmp_path / "facts.json"
     card = '{"vendor": "nvidia", "driver": "nvidia"}'
@@ -133,7 +165,7 @@ def test_doctor_is_firstlight_doctor_with_its_own_options(tmp_path, capsys):
 
 
 def test_without_firstlight_doctor_one_line_says_where_it_is(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "firstlight_doctor.cli", None)
+    monkeypatch.setattr("firstlight.cli.entry_points", lambda **_: ())
     assert main(["doctor", "--json"]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)

@@ -78,14 +78,12 @@ TYPED = {
     "magnitude": r"orders? of magnitude (?:faster|slower|quicker)",
 }
 TERM = r"(?::term:|\{term\})`([^`<]+?)(?:\s+<[^`]*>)?`"  # which shows its first part
-HEADER = r"\*\*Time:\*\*\s+\d+\s+minutes"
 MARKED = r":?\{?\b[\w:.-]+\}?:?`[^`]+`|(`+)(?:(?!\1).)+\1"  # roles of both languages, and inline code
 
 
 def typed(text: str) -> list[str]:
-    """The times, rates and speed-ups that stand in a text outside roles, inline code and the header."""
+    """The times, rates and speed-ups that stand in a text outside roles and inline code."""
     plain = re.sub(r"<!--.*?-->", " ", text, flags=re.DOTALL)
-    plain = re.sub(HEADER, " ", plain)
     plain = re.sub(MARKED, " … ", plain, flags=re.DOTALL)
     plain = re.sub(r"[*_]{1,2}(?=\S)|(?<=\S)[*_]{1,2}", "", plain)
     plain = re.sub(r"\s+", " ", plain)
@@ -134,7 +132,7 @@ def test_no_number_is_typed_by_hand(path: Path) -> None:
         "faster by a factor of 12",
         "three orders of magnitude faster",
         "a :timing:`vector-add speedup gpu/cpu` and 7 ms more",
-        "**Time:** 10 minutes. It takes 5 minutes.",
+        "It takes 5 minutes.",
     ],
 )
 def test_typed_numbers_are_caught(text: str) -> None:
@@ -144,7 +142,7 @@ def test_typed_numbers_are_caught(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "**Time:** 10 minutes. **Needs:** any computer.",
+        "**Needs:** any computer.",
         "a 3 × 4 matrix and 12 × n bytes",
         "a bandwidth in bytes a second",
         ":timing:`vector-add speedup gpu/cpu @nvidia-h200` of it",

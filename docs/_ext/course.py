@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,6 +29,7 @@ class Page:
     name: str
     line: str
     level: str
+    minutes: int
     needs: list[str]
     next: list[str]
 
@@ -104,14 +104,6 @@ def course_of(env: BuildEnvironment) -> Course:
     if env.docname:
         env.note_dependency(str(table))
     return read(table.read_text(encoding="utf-8"), tutorials_in(project_root(env)))
-
-
-def minutes(env: BuildEnvironment, name: str) -> str:
-    """Return how long a tutorial takes to read, as the head of its script says."""
-    script = project_root(env) / "examples" / f"{name}.py"
-    env.note_dependency(str(script))
-    found = re.search(r"\*\*Time:\*\* (\d+ minutes)", script.read_text(encoding="utf-8"))
-    return found[1] if found else ""
 
 
 def warn_of_problems(app: Sphinx) -> None:

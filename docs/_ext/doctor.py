@@ -138,7 +138,8 @@ def known() -> dict[str, Any]:
     """Return all that a browser needs to find the causes of an error as the doctor does."""
     table = json.loads(Path(doctor.__file__).with_name("causes.json").read_text("utf-8"))
     causes = [
-        {"code": code} | {key: cause[key] for key in ("often", "says", "hints", "unless") if key in cause}
+        {"code": code, "title": title_of(code)}
+        | {key: cause[key] for key in ("often", "says", "hints", "unless") if key in cause}
         for code, cause in table["causes"].items()
     ]
     settings = ("tail", "gap", "min_idf", "min_share", "min_own_letters", "min_lead")

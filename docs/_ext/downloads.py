@@ -22,7 +22,7 @@ import firstlight
 import firstlight_doctor
 from _ext.holds import BLOCK
 from _ext.notebooks import in_words, to_pages
-from _ext.prose import benches_in
+from _ext.prose import example_by_bench
 from _ext.records import judge_records, project_root, relative_root
 from firstlight.records.runner import SAVING
 from firstlight_kernels.puzzles.attempts import worksheet
@@ -58,7 +58,7 @@ the head of the script says what it needs:
 
 The first time, uv fetches PyTorch: about 3 GB on Linux and Windows, since it brings CUDA along. If you have no NVIDIA
 GPU, or no uv, :doc:`/install` has a smaller download, and the PyTorch that fits your GPU. Where no window can open, as
-on a server, the script saves its figures and says where.{{tried}}
+on a server, the script saves its figures and says where.{{tried}}{{recorded}}
 
 The first cell of the notebook installs the same where the package is missing, {{where}}. {{colab}}
 """
@@ -73,6 +73,14 @@ it in a second or two, without the rest of the page:
 .. code-block:: bash
 
    uv run {given} firstlight try {script}
+"""
+RECORDED = """
+
+To see your machine in the tables of this page, record it there, and choose the file below one of them:
+
+.. code-block:: bash
+
+   uv run {given} firstlight record {script} --to mine.json
 """
 COLAB = "You can `open the notebook in Google Colab <{}>`__, where *Runtime*, *Change runtime type* gives it a GPU."
 UPLOAD = (
@@ -178,6 +186,7 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
         name=name,
         script=script,
         tried=TRY.format(given=given, script=script) if "\nprint(check(" in content else "",
+        recorded=RECORDED.format(given=given, script=script) if "Bench(" in content else "",
         gaps=GAPS if name == PUZZLES else "",
         doctor=f"\n- :offered:`{DOCTOR}`, the package ``firstlight_doctor``;" if "firstlight_doctor" in needed else "",
         where="from this site" if app.config.html_baseurl else "from the file beside it",
@@ -201,7 +210,7 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
     notebook, here = (ROOT / RECORD).read_text(encoding="utf-8"), app.config.html_context.get("repository", "")
     (folder / RECORD).write_text(notebook.replace(r"RY = \"\"", rf"RY = \"{here}\""), encoding="utf-8")
     titles = {page: title.astext() for page, title in app.env.titles.items()}
-    benches, find = benches_in(root), cache(lambda example, bench: judge_records(root, example, bench)[0])
+    examples, records = example_by_bench(root), cache(lambda example, bench: judge_records(root, example, bench)[0])
     with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
         for wheel in (WHEEL, DOCTOR):
             archive.write(folder / wheel, wheel)
@@ -215,7 +224,7 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
                 (folder / f"{name}.py").write_text(runnable(source, "./"), encoding="utf-8")
                 archive.writestr(f"{name}.py", runnable(source, "../"))
                 link = to_pages(name, titles, app.config.html_baseurl)
-                cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), benches, find, link)
+                cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), examples, records, link)
                 there = f"{app.config.html_baseurl}downloads/" if app.config.html_baseurl else "./"
                 (folder / f"{name}.ipynb").write_text(installing(cells, there), encoding="utf-8")
                 archive.writestr(f"{name}.ipynb", installing(cells, "../"))

@@ -22,7 +22,7 @@ PAGE_SECONDS = 15  # that an example may take without a GPU on two cores
 def forget_outdated(app: Sphinx) -> None:
     """Remove what sphinx-gallery remembers of each example whose modules are not those of its last run."""
     gallery = Path(app.srcdir) / "tutorials"
-    files = (path for folder in package_parts.PACKAGES.values() for path in folder.rglob("*"))
+    files = (path for folder in package_parts.PACKAGES.values() for path in (folder, *folder.rglob("*")))
     ours = max(path.stat().st_mtime for path in files if "__pycache__" not in path.parts)
     for script in sorted((project_root(app.env) / "examples").glob("*/[0-9][0-9]_*.py")):
         ran = gallery / script.parent.name / f"{script.name}.md5"

@@ -26,7 +26,7 @@ from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.prose import benches_in, row_of
+from _ext.prose import example_by_bench, row_of
 from _ext.records import project_root, read_again
 from firstlight.records.record import Record, read
 from firstlight.records.slices import depends_on
@@ -46,7 +46,7 @@ class Known(dict[str, Any]):
         given = {"row": self.row, "median": self.median, "printed": self.printed, "code": self.code}
         super().__init__(given, near=near, spec=spec)
         self.root, self.example = root, example
-        self.of = benches_in(root)
+        self.examples = example_by_bench(root)
         self.records: dict[Path, Record] = {}
 
     def record(self, example: str, machine: str) -> Record:
@@ -59,7 +59,9 @@ class Known(dict[str, Any]):
     def row(self, name: str, machine: str = H100) -> Timing:
         """Return a row by its experiment and its label or, where several share that, all of its name."""
         bench, _, label = name.partition("/")
-        if bench not in self.of or not (found := row_of(self.record(self.of[bench], machine), bench, label)):
+        example = self.examples.get(bench)
+        found = row_of(self.record(example, machine), bench, label) if example else None
+        if not found:
             raise LookupError(f"{machine} has no row {name!r}")
         return found
 

@@ -8,8 +8,9 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
-from _ext.records import Judged, records_of
+from _ext.records import records_of
 from firstlight.display import MISSING, Table
+from firstlight.records.record import Judged, State
 
 # The title is the name of the device.
 SHOWN = {
@@ -18,7 +19,7 @@ SHOWN = {
     "lib_torch": "PyTorch", "lib_numba": "Numba", "lib_numba_cuda": "numba-cuda", "lib_numpy": "NumPy",
 }  # fmt: skip
 
-MEANINGS = {
+MEANINGS: dict[State, str] = {
     "fresh": "nothing has changed since",
     "drifted": "the code that was timed is the same, but something around it isn't",
     "partial": "some of its timings are missing",
@@ -33,15 +34,15 @@ class Machines(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return a section for each machine, with an anchor that the tables link to."""
         machines: dict[str, list[Judged]] = {}
-        for entry in records_of(self.env):
-            machines.setdefault(entry[0].machine, []).append(entry)
+        for judged in records_of(self.env):
+            machines.setdefault(judged.record.machine, []).append(judged)
         if not machines:
             return [nodes.paragraph(text="No machine is recorded yet.")]
         return [self.section(machine, records) for machine, records in sorted(machines.items())]
 
     def section(self, machine: str, records: list[Judged]) -> nodes.section:
         """Return the card of a machine, and its records."""
-        newest = max((record for record, _, _ in records), key=lambda record: str(record.facts["date"]))
+        newest = max((judged.record for judged in records), key=lambda record: str(record.facts["date"]))
         section = nodes.section("", nodes.title(text=str(newest.facts["device_name"])), ids=[machine])
         card = nodes.field_list()
         for key, label in SHOWN.items():
@@ -49,16 +50,17 @@ class Machines(SphinxDirective):
                 value = nodes.paragraph(text=str(newest.facts[key]))
                 card += nodes.field("", nodes.field_name(text=label), nodes.field_body("", value))
         rows = sorted(
-            (it.example, str(it.facts["date"])[:10], state, "; ".join(why) or MISSING) for it, state, why in records
+            (it.record.example, str(it.record.facts["date"])[:10], it.state, "; ".join(it.why) or MISSING)
+            for it in records
         )
         caption = f"What was recorded on {newest.facts['device_name']}"
         table = Table(caption, ("page", "recorded", "state", "why"), tuple(rows)).drop_columns().html()
         table = re.sub(r'(?<=<th scope="row">)(browser/)?([^<]+)', link, table)
-        section += [card, *folded([nodes.raw("", table, format="html")], summary([state for _, state, _ in records]))]
+        section += [card, *folded([nodes.raw("", table, format="html")], summary([judged.state for judged in records]))]
         return section
 
 
-def summary(states: list[str]) -> str:
+def summary(states: list[State]) -> str:
     """Return how many records there are, and how many of them are in which state, in words.
 
     Examples

@@ -11,7 +11,7 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.course import Course, course_of, minutes
+from _ext.course import Course, course_of
 from _ext.outputs import recorded_figure
 from _ext.records import project_root, read_again, records_of, relative_root
 from firstlight.records.runner import MEASURED, block_keys, split
@@ -31,7 +31,7 @@ ENDS = """
 
    .. rst-class:: fl-facts
 
-   {place} · read first: {needs} · {recorded} · `run it yourself <#run-it-yourself>`__
+   {place} · {minutes} minutes · read first: {needs} · {recorded} · `run it yourself <#run-it-yourself>`__
 
 {finding}
 
@@ -93,12 +93,12 @@ def recorded(env: BuildEnvironment, name: str) -> str:
     found = records_of(env, name)
     if not found:
         return "no machine on record"
-    record, state, _ = found[0]
+    record = found[0].record
     text = f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}"
     text = re.sub(r"[`<\\]", r"\\\g<0>", text)
-    more = len({record.machine for record, _, _ in found}) - 1
+    more = len({judged.record.machine for judged in found}) - 1
     text = f"recorded on `{text} <{relative_root(env)}machines.html#{record.machine}>`__"
-    return text + " with older code" * (state == "stale") + f", and on {more} more" * bool(more)
+    return text + " with older code" * (found[0].state == "stale") + f", and on {more} more" * bool(more)
 
 
 def finding(env: BuildEnvironment, name: str) -> str:
@@ -124,6 +124,7 @@ def add_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
         found = "" if page.level == COURSE else finding(app.env, name)
         source[0] += ENDS.format(
             place=place(name, course),
+            minutes=page.minutes,
             needs=links(page.needs, course) or "nothing",
             recorded=recorded(app.env, name),
             finding=indented("\n".join([found, *[".. first-light::"] * (name == LIVE)])),
@@ -171,7 +172,7 @@ class Finding(SphinxDirective):
         source = (project_root(self.env) / "examples" / f"{name}.py").read_text(encoding="utf-8")
         code = [block.text for block in split(source) if block.kind == "code"]
         keys = [key for text, key in zip(code, block_keys(source), strict=True) if MEASURED in text.splitlines()]
-        records = [record for record, _, _ in records_of(self.env, name)]
+        records = [judged.record for judged in records_of(self.env, name)]
         if keys and (html := recorded_figure(records, keys[0])):
             return [nodes.raw("", html, format="html")]
         figure = finding(self.env, name)  # as sphinx-gallery wrote it, in reStructuredText
@@ -184,10 +185,10 @@ class ShortCourse(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Write a numbered list in reStructuredText, which a page in Markdown reads, too."""
         course = course_of(self.env)
-        pages = {name: minutes(self.env, name) for name in short_course(course)}
-        total = sum(int(took.split()[0]) for took in pages.values() if took)
+        pages = {name: course.pages[name] for name in short_course(course)}
+        total = sum(page.minutes for page in pages.values())
         lines = [
-            f"#. :doc:`/tutorials/{name}` ({took})\n\n   {course.pages[name].line}" for name, took in pages.items()
+            f"#. :doc:`/tutorials/{name}` ({page.minutes} minutes)\n\n   {page.line}" for name, page in pages.items()
         ]
         hours = f"about {total / 60:.1g} hours of reading" if total >= 60 else f"{total} minutes of reading"
         listed = indented("\n".join(lines))
@@ -233,6 +234,5 @@ class Chapter(SphinxDirective):
         drawn = (made.parent / "images/thumb").glob(f"sphx_glr_{made.stem}_thumb.*")
         kept = Path(self.env.srcdir, "figures", f"{made.stem}.webp")  # of data that a build may not be able to fetch
         picture = kept if kept.is_file() else max(drawn)
-        note = " · ".join(filter(None, [minutes(self.env, name), page.level]))
         shown = f"/{picture.relative_to(self.env.srcdir).as_posix()}"
-        return CARD.format(picture=shown, name=name, line=page.line, note=note)
+        return CARD.format(picture=shown, name=name, line=page.line, note=f"{page.minutes} minutes · {page.level}")

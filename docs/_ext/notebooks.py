@@ -14,11 +14,11 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from _ext.holds import BLOCK
-from _ext.prose import MISSING, spec_number, timing
+from _ext.prose import NOT_RECORDED, spec_number, timing_number
 from _ext.published import in_markdown
 
 if TYPE_CHECKING:
-    from _ext.records import Judged
+    from firstlight.records.record import Judged
 
 ROLE = re.compile(r"(?<!`):(timing|spec|doc|download|term):`(?:([^`<]*?)\s*<)?([^`<>]+)>?`")
 PART = re.compile(r"\n(?=\n|[-*] |\d+\. )")  # between two paragraphs or lines of a list
@@ -33,7 +33,7 @@ FOLD = re.compile(r"^\.\. dropdown:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 
 
 def in_words(
-    notebook: str, of: dict[str, str], find: Callable[[str, str], list[Judged]], link: Callable[..., str]
+    notebook: str, examples: dict[str, str], records: Callable[[str, str], list[Judged]], link: Callable[..., str]
 ) -> str:
     """Return a notebook without reST; what is wrong in it stays as written: the page warns of it.
 
@@ -41,7 +41,7 @@ def in_words(
     ----------
     notebook
         As sphinx-gallery made it.
-    of, find
+    examples, records
         The example of each experiment, and the records of an example, with their states for an experiment.
     link
         Makes Markdown of the text and the target of a link.
@@ -55,7 +55,7 @@ def in_words(
         if role[1] in ("doc", "download"):
             return link(role[1], role[2] or "", role[3])
         try:
-            found = spec_number(role[3]) if role[1] == "spec" else timing(role[3], of, find)
+            found = spec_number(role[3]) if role[1] == "spec" else timing_number(role[3], examples, records)
             words = found.text if found.title == told else found.plain()  # a machine is named when it is another one
             told = found.title if found.machine else told
             return escape(words, quote=False)
@@ -68,8 +68,8 @@ def in_words(
             parts = []
             for part in PART.split(BLOCK.sub("", "".join(cell["source"]))):
                 before, words = told, ROLE.sub(number, part)
-                told = before if MISSING in words else told
-                parts += [words] * (MISSING not in words)
+                told = before if NOT_RECORDED in words else told
+                parts += [words] * (NOT_RECORDED not in words)
             text = "\n".join(parts)
             text = PLOT.sub("(The site has a figure here.)", text)
             text = FOLD.sub(fold, TABLE.sub(table, PLACE.sub(r"*\1*", linked(text))))

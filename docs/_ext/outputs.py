@@ -41,7 +41,7 @@ class ShowOutputs(SphinxTransform):
         script = Path(self.env.doc2path(self.env.docname)).with_suffix(".py")
         if not self.env.docname.startswith(GALLERY) or not script.is_file():
             return
-        records = [record for record, _, _ in records_of(self.env, self.env.docname.removeprefix(GALLERY))]
+        records = [judged.record for judged in records_of(self.env, self.env.docname.removeprefix(GALLERY))]
         source = script.read_text(encoding="utf-8")
         keys = block_keys(source)
         places = [block.line for block in split(source) if block.kind == "code"]

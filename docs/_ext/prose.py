@@ -20,26 +20,25 @@ from sphinx.util.docutils import SphinxRole
 
 from _ext.records import project_root, read_again, records_of, relative_root
 from firstlight.display import quantity
-from firstlight.records.record import LEFT_OUT, Record, benches
+from firstlight.records.record import Judged, Record, State, bench_names
 from firstlight.timing.specs import spec_of
 
 if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
-    from _ext.records import Judged
     from firstlight.timing.result import Timing
 
 logger = logging.getLogger(__name__)
 
-ROW, AT = r'"[^"]+"|[^\s"/@]+', "@([a-z0-9-]+)"
-PAIR = rf"(speedup|share) ({ROW})(?: {AT})? ?/ ?({ROW})"
-WHAT = rf"(median|rate) ({ROW})|{PAIR}|(sum) ((?:{ROW})(?: \+ (?:{ROW}))+)"
-REQUEST = re.compile(rf"([a-z0-9-]+) (?:{WHAT}) {AT}")
+ROW, SLUG = r'"[^"]+"|[^\s"/@]+', "[a-z0-9-]+"
+REQUEST = re.compile(rf"(?P<bench>{SLUG}) (?P<what>[a-z]+) (?P<rows>.+) @(?P<machine>{SLUG})")
+RATIO = re.compile(rf"(?P<row>{ROW})(?: @(?P<machine>{SLUG}))? ?/ ?(?P<base>{ROW})")
+SUM = re.compile(rf"(?:{ROW})(?: \+ (?:{ROW}))+")
 FORMS = (
     """expected: BENCH median|rate "ROW" @MACHINE, or speedup|share "ROW"/"ROW", or sum "ROW" + "ROW" in its place"""
 )
-MISSING = "not recorded yet"
-LEFT = "No GPU is on record for this page yet: what it says of GPUs is from data sheets or models, labelled as such."
+NOT_RECORDED = "not recorded yet"
+NO_GPU = "No GPU is on record for this page yet: what it says of GPUs is from data sheets or models, labelled as such."
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Number:
     text: str
     title: str = ""
     machine: str = ""  # the slug of the machine that it was measured on, if it was
-    state: str = "fresh"
+    state: State = "fresh"
 
     def plain(self) -> str:
         """Return the number where nothing can be struck through and there are no tooltips: its machine in words."""
@@ -57,7 +56,7 @@ class Number:
 
     def node(self, root: str) -> nodes.Element:
         """Return the number as part of a page: a link to its machine, or with its source; an old one struck through."""
-        classes = ["fl-missing" if self.text == MISSING else "fl-number", *["fl-stale"] * (self.state == "stale")]
+        classes = ["fl-missing" if self.text == NOT_RECORDED else "fl-number", *["fl-stale"] * (self.state == "stale")]
         shown = nodes.inline("", self.text, classes=classes)
         if not self.machine:
             return nodes.abbreviation("", "", shown, explanation=self.title) if self.title else shown
@@ -68,7 +67,7 @@ class Number:
 # -- From a request to a number ------------------------------------------------------------------------------------
 
 
-def timing(request: str, of: dict[str, str], find: Callable[[str, str], list[Judged]]) -> Number:
+def timing_number(request: str, examples: dict[str, str], records: Callable[[str, str], list[Judged]]) -> Number:
     """Return the number that is asked for.
 
     Parameters
@@ -80,41 +79,51 @@ def timing(request: str, of: dict[str, str], find: Callable[[str, str], list[Jud
         ``speedup "GPU" @nvidia-h100/"NumPy" @cpu`` compares rows of two machines.
         ``sum "read" + "clean"`` is the time of several rows together.
         ``@gpu`` and ``@cpu`` mean the newest record of such a machine, a fresh one if there is one.
-    of
+    examples
         The example of each experiment.
-    find
+    records
         Gives the records of an example, with their states for an experiment, the newest first.
     """
     found = REQUEST.fullmatch(" ".join(request.split()))
-    if not found:
+    if not found or not (asked := places(found["what"], found["rows"], found["machine"])):
         raise ValueError(f"{request!r} asks for no number; {FORMS}")
-    bench, what, machine = found[1], found[2] or found[4] or found[8], found[10]
-    if bench not in of:
-        raise ValueError(f"there is no experiment {bench!r}; there are: {', '.join(sorted(of)) or 'none'}")
-    asked = found[9].split(" + ") if found[9] else (found[3] or found[5], found[7])
-    labels = [row.strip('"') for row in asked if row]
-    places = [(found[6], labels[:1]), (machine, labels[1:])] if found[6] else [(machine, labels)]
+    bench = found["bench"]
+    if bench not in examples:
+        raise ValueError(f"there is no experiment {bench!r}; there are: {', '.join(sorted(examples)) or 'none'}")
     rows: list[Timing] = []
-    entries: list[Judged] = []
-    for place, some in places:
-        if not (part := rows_on(place, bench, some, find(of[bench], bench))):
-            return Number(MISSING)
-        entries.append(part[0])
+    sources: list[Judged] = []
+    for machine, labels in asked:
+        if not (part := rows_on(machine, bench, labels, records(examples[bench], bench))):
+            return Number(NOT_RECORDED)
+        sources.append(part[0])
         rows += part[1]
-    says = [[f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}", *why] for record, _, why in entries]
-    state = "stale" if any(state == "stale" for _, state, _ in entries) else entries[0][1]
-    return Number(value(what, rows), "; ".join(chain(*says)), entries[0][0].machine, state)
+    says = [[f"{one.record.facts['device_name']}, {str(one.record.facts['date'])[:10]}", *one.why] for one in sources]
+    state: State = "stale" if any(one.state == "stale" for one in sources) else sources[0].state
+    return Number(value(found["what"], rows), "; ".join(chain(*says)), sources[0].record.machine, state)
+
+
+def places(what: str, rows: str, machine: str) -> list[tuple[str, list[str]]]:
+    """Return the machines that a request names, each with the labels of its rows; none if it can't be read."""
+    match what:
+        case "median" | "rate" if re.fullmatch(ROW, rows):
+            return [(machine, [rows.strip('"')])]
+        case "sum" if SUM.fullmatch(rows):
+            return [(machine, [row.strip('"') for row in re.findall(rf"({ROW})(?: \+ |$)", rows)])]
+        case "speedup" | "share" if ratio := RATIO.fullmatch(rows):
+            row, base = ratio["row"].strip('"'), ratio["base"].strip('"')
+            return [(ratio["machine"], [row]), (machine, [base])] if ratio["machine"] else [(machine, [row, base])]
+    return []
 
 
 def rows_on(machine: str, bench: str, labels: list[str], judged: list[Judged]) -> tuple[Judged, list[Timing]] | None:
     """Return the newest record of a machine that has all these rows, a fresh one if there is one, and the rows."""
-    candidates = [entry for entry in judged if is_meant(entry[0], machine)]
-    candidates.sort(key=lambda entry: entry[1] == "stale")
-    for entry in candidates:
-        rows = [row for label in labels if (row := row_of(entry[0], bench, label))]
+    candidates = [one for one in judged if is_meant(one.record, machine)]
+    candidates.sort(key=lambda one: one.state == "stale")
+    for one in candidates:
+        rows = [row for label in labels if (row := row_of(one.record, bench, label))]
         if len(rows) == len(labels):
-            return entry, rows
-    refuse_unknown(bench, labels, [record for record, state, _ in candidates if state != "stale"])
+            return one, rows
+    refuse_unknown(bench, labels, [one.record for one in candidates if one.state != "stale"])
     return None
 
 
@@ -127,25 +136,19 @@ def is_meant(record: Record, machine: str) -> bool:
 
 def row_of(record: Record, bench: str, label: str) -> Timing | None:
     """Return the row with this label, or with this name in full; raise a ValueError if several share the label."""
-    rows = {name: row for name, row in record.timings.items() if name.startswith(f"{bench}/")}
-    found = {name: row for name, row in rows.items() if label in (row.label, name.removeprefix(f"{bench}/"))}
+    found = {name: row for name, row in record.rows_of(bench).items() if label in (name.label, name.in_bench)}
     if len(found) > 1:
-        names = ", ".join(repr(name.removeprefix(f"{bench}/")) for name in found)
+        names = ", ".join(repr(name.in_bench) for name in found)
         raise ValueError(f"several rows of {bench!r} are called {label!r}; name one in full: {names}")
     return next(iter(found.values()), None)
 
 
 def refuse_unknown(bench: str, labels: list[str], records: list[Record]) -> None:
     """Raise a ValueError if today's code has no row with one of these labels; one that was left out may come."""
-    known = {
-        name.removeprefix(f"{bench}/")
-        for record in records
-        for name in (*record.timings, *str(record.facts.get("left_out", "")).split(LEFT_OUT))
-        if name.startswith(f"{bench}/")
-    }
+    known = {name for record in records for name in record.names if name.bench == bench}
     for label in labels:
-        if records and not any(name == label or name.startswith(f"{label}/") for name in known):
-            rows = ", ".join(repr(name) for name in sorted(known)) or "none"
+        if records and not any(label in (name.label, name.in_bench) for name in known):
+            rows = ", ".join(sorted(repr(name.in_bench) for name in known)) or "none"
             raise ValueError(f"{bench!r} has no row {label!r} on {records[0].machine}; there are: {rows}")
 
 
@@ -157,9 +160,9 @@ def value(what: str, rows: list[Timing]) -> str:
     if what == "median":
         return quantity(row.median, "s")
     if what == "rate":
-        if not (row.byte_rate or row.flop_rate):
+        if not row.rate_text:
             raise ValueError(f"the row {row.label!r} has no rate: it was timed without bytes and flops")
-        return quantity(row.byte_rate, "B/s") if row.byte_rate else quantity(row.flop_rate, "FLOP/s")
+        return row.rate_text
     if row.n != rows[1].n:
         raise ValueError(f"{row.label!r} and {rows[1].label!r} are of two sizes, n = {row.n} and {rows[1].n}")
     times = rows[1].median / row.median
@@ -173,12 +176,12 @@ def spec_number(request: str) -> Number:
     return Number(of.text(what), of.source)
 
 
-def benches_in(folder: Path) -> dict[str, str]:
+def example_by_bench(folder: Path) -> dict[str, str]:
     """Return the example of each experiment, from the scripts under examples/."""
     return {
         name: f"{script.parent.name}/{script.stem}"
         for script in sorted((folder / "examples").glob("*/*.py"))
-        for name in benches(script.read_text(encoding="utf-8"))
+        for name in bench_names(script.read_text(encoding="utf-8"))
     }
 
 
@@ -204,7 +207,7 @@ class NumberRole(SphinxRole):
 
 def timing_on_page(request: str, env: BuildEnvironment) -> Number:
     """Return the number that a page asks for."""
-    return timing(request, benches_in(project_root(env)), partial(records_of, env))
+    return timing_number(request, example_by_bench(project_root(env)), partial(records_of, env))
 
 
 MACHINE = re.compile(r"machines\.html#(?!cpu-)")  # a GPU's section there
@@ -233,7 +236,7 @@ class LeaveOut(SphinxTransform):
         if not told and (section := next(self.document.findall(nodes.section), None)):
             facts = (node for node in section.findall(nodes.paragraph) if "fl-facts" in node["classes"])
             below = next(facts, section[0])
-            section.insert(section.index(below) + 1, nodes.paragraph(text=LEFT, classes=["fl-banner"]))
+            section.insert(section.index(below) + 1, nodes.paragraph(text=NO_GPU, classes=["fl-banner"]))
 
     def without_gpu(self) -> bool:
         """Return whether this is a tutorial that measures a GPU where there is one, and no record has."""
@@ -242,4 +245,4 @@ class LeaveOut(SphinxTransform):
         code = script.read_text(encoding="utf-8") if script.is_file() else ""
         if "best_device" not in code or "Bench(" not in code:
             return False
-        return all(record.facts["device_kind"] == "cpu" for record, _, _ in records_of(self.env, example))
+        return all(one.record.facts["device_kind"] == "cpu" for one in records_of(self.env, example))

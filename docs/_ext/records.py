@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sphinx.util import logging
 
 from firstlight.records.package_parts import files_of, part_digests
-from firstlight.records.record import TIMED, Record, find, judge_file
+from firstlight.records.record import TIMED, InvalidRecord, Judged, Record, judge_file, record_files
 from firstlight.records.runner import digest
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Judged = tuple[Record, str, list[str]]  # a record, its state, and the reasons for it
 SHOWN = "firstlight_records"  # in the metadata of a page: by example, the files of the records that are shown on it
 
 
@@ -53,7 +52,7 @@ def records_of(env: BuildEnvironment, example: str = "*/*", bench: str = "") -> 
         cache[example, bench], problems = judge_records(project_root(env), example, bench)
         for problem in problems:
             logger.warning("%s", problem, location=env.docname, type="firstlight", subtype="records")
-        paths = [record.path for record, _, _ in cache[example, bench] if record.path]
+        paths = [judged.record.path for judged in cache[example, bench] if judged.record.path]
         for path in (*paths, *stands_on(project_root(env), example)):
             env.note_dependency(path)
         env.metadata[env.docname].setdefault(SHOWN, {})[example] = sorted(map(str, paths))
@@ -68,15 +67,17 @@ def read_again(env: BuildEnvironment) -> None:
 def judge_records(folder: Path, example: str, bench: str = "") -> tuple[list[Judged], list[str]]:
     """Return an example's records with their states, GPUs' first, then the newest, and what is wrong with others."""
     found, problems = [], []
-    for path in find(folder / "records", example):
-        record, state, reasons = judge_file(path, folder / "examples", bench)
-        if record is None:
-            problems.append(f"{path.relative_to(folder).as_posix()} is no record: {'; '.join(reasons)}")
-        elif record.facts.get("api") == "webgpu" and record.facts["code_sha256"] != browser_digest(folder):
-            found.append((record, "stale", ["recorded with older code"]))
-        else:
-            found.append((record, state, reasons))
-    found.sort(key=lambda judged: _rank(judged[0]), reverse=True)
+    for path in record_files(folder / "records", example):
+        try:
+            judged = judge_file(path, folder / "examples", bench)
+        except InvalidRecord as error:
+            problems.append(f"{path.relative_to(folder).as_posix()} is no record: {error.reason}")
+            continue
+        facts = judged.record.facts
+        if facts.get("api") == "webgpu" and facts["code_sha256"] != browser_digest(folder):
+            judged = Judged(judged.record, "stale", ["recorded with older code"])
+        found.append(judged)
+    found.sort(key=lambda judged: _rank(judged.record), reverse=True)
     return found, problems
 
 
@@ -112,5 +113,5 @@ def outdated(_app: Sphinx, env: BuildEnvironment, *_changes: set[str]) -> list[s
         docname
         for docname, facts in env.metadata.items()
         for one, names in facts.get(SHOWN, {}).items()
-        if names != sorted(map(str, find(project_root(env) / "records", one)))
+        if names != sorted(map(str, record_files(project_root(env) / "records", one)))
     ]

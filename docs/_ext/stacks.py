@@ -57,7 +57,7 @@ class Stacks(SphinxDirective):
 
         bench, machine = self.arguments[0], self.options["machine"]
         found = records_of(self.env, self.env.docname.removeprefix("tutorials/"), bench)
-        record = next((one for one, state, _ in found if one.machine == machine and state != "stale"), None)
+        record = next((one.record for one in found if one.record.machine == machine and one.state != "stale"), None)
         if not record:
             return []
         runs = [self.stack(text, record, bench) for text in "\n".join(self.content).split("\n\n")]

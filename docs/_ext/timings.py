@@ -21,7 +21,7 @@ from _ext.folds import folded
 from _ext.records import project_root, records_of, relative_root
 from _ext.your_gpu import ON_YOUR_GPU, your_gpu
 from firstlight.display import MISSING, percent, quantity
-from firstlight.records.record import Record, code_digest, facts_of
+from firstlight.records.record import Judged, State, code_digest, facts_of
 from firstlight.records.runner import ends_with_bench
 from firstlight.timing.bench import Bench
 from firstlight.timing.result import Timing
@@ -59,8 +59,8 @@ class Column:
     title: str
     note: str
     timings: tuple[Timing, ...]
-    state: str = "fresh"
-    reasons: list[str] = field(default_factory=list)
+    state: State = "fresh"
+    why: list[str] = field(default_factory=list)
     anchor: str = ""
 
 
@@ -79,10 +79,11 @@ def machine_name(facts: dict[str, Any]) -> str:
     return f"{facts['device_name']}{cores}"
 
 
-def column(record: Record, state: str, reasons: list[str], bench: str) -> Column:
+def column(judged: Judged, bench: str) -> Column:
     """Return the column of a recorded machine."""
-    timings = tuple(timing for name, timing in record.timings.items() if name.split("/")[0] == bench)
-    return Column(machine_name(record.facts), str(record.facts["date"])[:10], timings, state, reasons, record.machine)
+    record, timings = judged.record, tuple(judged.record.rows_of(bench).values())
+    date = str(record.facts["date"])[:10]
+    return Column(machine_name(record.facts), date, timings, judged.state, judged.why, record.machine)
 
 
 class Timings(SphinxDirective):
@@ -104,7 +105,7 @@ class Timings(SphinxDirective):
         measured = Path(self.env.doc2path(self.env.docname)).with_suffix(f".{bench}.timings.json")
         if measured.is_file():
             self.env.note_dependency(str(measured))
-        recorded = [column(record, state, why, bench) for record, state, why in records_of(self.env, example, bench)]
+        recorded = [column(judged, bench) for judged in records_of(self.env, example, bench)]
         recorded = [col for col in recorded if col.timings]
         fresh = [col for col in recorded if col.state != "stale"]
         here = [flagged(col, fresh) for col in (this_build(measured),) if col and col.timings]
@@ -164,7 +165,7 @@ def rows_html(columns: list[Column], of: str, machines: str) -> str:
     """Return the table alone: a row a measurement, a column a machine."""
     shown = [timing for col in columns for timing in col.timings]
     says = ["median", "± half the interquartile range"]
-    says += ["rate"] * any(t.byte_rate or t.flop_rate for t in shown)
+    says += ["rate"] * any(t.rate_text for t in shown)
     says += ["(part of the machine's roof)"] * any(t.of_roof for t in shown) + ["cores"] * any(t.cores for t in shown)
     caption = "Time of one call: " + ", ".join(says).replace(", (", " (")
     heads = "".join(head_html(col, machines) for col in columns)
@@ -195,7 +196,7 @@ def row_data(name: str, timings: list[Timing | None]) -> str:
 def head_html(col: Column, machines: str) -> str:
     """Return the head of a machine's column: its name, its day, and what speaks against it."""
     title = f'<a href="{machines}#{escape(col.anchor)}">{escape(col.title)}</a>' if col.anchor else escape(col.title)
-    why, shown = escape("; ".join(col.reasons)), "" if col.state == "fresh" else f' class="fl-state fl-{col.state}"'
+    why, shown = escape("; ".join(col.why)), "" if col.state == "fresh" else f' class="fl-state fl-{col.state}"'
     remark = f"<span{shown}>{why}</span>" if why else ""
     if col.state == "drifted" and col.anchor:  # the page of machines says what, page by page
         remark = f'<a{shown} href="{machines}#{escape(col.anchor)}" title="{why}">what has changed since</a>'
@@ -215,9 +216,8 @@ def cell_html(timing: Timing | None, col: Column, sized: bool) -> str:
 def details(timing: Timing, sized: bool) -> Iterator[str]:
     """Yield what stands beside a number; the first call, where it took much longer."""
     yield f"± {percent(timing.relative_iqr / 2)}"
-    rate, unit = (timing.byte_rate, "B/s") if timing.byte_rate else (timing.flop_rate, "FLOP/s")
-    if rate:
-        yield quantity(rate, unit) + (f" ({percent(timing.of_roof)})" if timing.of_roof else "")
+    if timing.rate_text:
+        yield timing.rate_text + (f" ({percent(timing.of_roof)})" if timing.of_roof else "")
     if timing.device == "cpu" and timing.cores is not None:
         yield f"{timing.cores:.1f} cores"
     if timing.first > 2 * timing.median:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,17 +23,18 @@ ON_YOUR_GPU = {
     "wins-add": "wins-add transfers roofline",
     **{name: name for name in ("timing-wrong", "transfers", "coalescing", "shared-memory", "roofline")},
 }
-PARTS = ("statistics", "gpu", "experiments", "plot", "record", "board", "fit", "live")
+PARTS = ("shared", "statistics", "gpu", "experiments", "plot", "record", "board", "fit", "live")
 OFFERED = "open, show, openGpu, prepare, measure, summary"
+MODULE_LINE = re.compile(r"^import [^;]*;\n|^export (?=\w)", re.MULTILINE)
 
 
 def bundle() -> str:
-    """Return the parts and the kernels as one classic script: a page that is opened from a folder can load no modules.
+    """Return the parts, which are modules, and the kernels as one classic script: from a folder, no module is loaded.
 
-    The parts share one scope, in which no name stands twice.
+    The parts share its one scope, so what modules import is there already, and no name may stand twice.
     """
     kernels = {path.stem: path.read_text(encoding="utf-8") for path in sorted(WEB.glob("*.wgsl"))}
-    parts = "\n".join((WEB / f"{name}.js").read_text(encoding="utf-8") for name in PARTS)
+    parts = "\n".join(MODULE_LINE.sub("", (WEB / f"{name}.js").read_text(encoding="utf-8")) for name in PARTS)
     return (
         '"use strict";\nglobalThis.firstlight ??= (() => {\n'
         f"const KERNELS = {json.dumps(kernels, ensure_ascii=False)};\n{parts}\nreturn {{ {OFFERED} }};\n}})();\n"

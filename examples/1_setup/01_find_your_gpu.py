@@ -9,7 +9,7 @@ finds no GPU, many programs take the CPU and say nothing. They're just slow.
 Let's find out. It takes three lines. **First make a guess:** does the computer in front
 of you have a GPU that PyTorch can use? Write down yes or no.
 
-**Time:** 9 minutes. **Needs:** any computer with Python. If you have no GPU, we'll
+**Needs:** any computer with Python. If you have no GPU, we'll
 borrow one from Google.
 """
 

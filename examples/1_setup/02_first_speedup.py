@@ -13,7 +13,7 @@ numbers above can't be true. You'll find it.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
-**Time:** 9 minutes. **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
+**Needs:** any computer. Without a GPU, you'll see what an NVIDIA
 H100 did.
 """
 

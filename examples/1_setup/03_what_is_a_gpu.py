@@ -14,7 +14,7 @@ The answers say most of what you have to know about GPUs. By the end of this pag
 you'll be able to explain them, to name the parts of a GPU, and to say which work
 belongs there and which doesn't.
 
-**Time:** 11 minutes. **Needs:** any computer, with a GPU or without.
+**Needs:** any computer, with a GPU or without.
 """
 
 # %%

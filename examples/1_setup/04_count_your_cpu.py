@@ -12,8 +12,8 @@ away. Is that the GPU, or was it the loop?
 way at the same moment? Eight? Fifty? By the end of this page you can count it for
 your own CPU, and you'll have written a loop that uses it.
 
-**Time:** 11 minutes. **Needs:** any computer, and
-:doc:`/tutorials/1_setup/03_what_is_a_gpu`. Without a GPU, you'll see what an H100 did.
+**Needs:** any computer, and :doc:`/tutorials/1_setup/03_what_is_a_gpu`. Without a GPU,
+you'll see what an H100 did.
 """
 
 # %%

@@ -19,7 +19,7 @@ has none. **Write down what each of you gets to see.**
 One of the two lists is wrong, and there's no error. By the end you'll know what ``.to``
 and ``.cpu`` promise, and you'll write programs that are right on both computers.
 
-**Time:** 9 minutes. **Needs:** any computer, and some PyTorch.
+**Needs:** any computer, and some PyTorch.
 """
 
 # %%

@@ -12,7 +12,7 @@ CPU.
 At the end of this page you'll be able to take your own script to a GPU, find out what
 it waits for there, and stop it and go on later.
 
-**Time:** 12 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
+**Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
 """
 

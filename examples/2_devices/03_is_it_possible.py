@@ -12,7 +12,7 @@ the GPU.
 division will tell you whether a number can be true, your own included. And you'll have
 a function that does such a check right. If you're in a hurry, it's under *Copy this*.
 
-**Time:** 10 minutes. **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
+**Needs:** any computer. Without a GPU, you'll see what an NVIDIA
 H100 did.
 """
 

@@ -10,7 +10,7 @@ them and send them all together. It's the same number of bytes.
 this page you'll be able to predict it for your own computer, as soon as you've measured
 two numbers.
 
-**Time:** 9 minutes. **Needs:** any computer, and some PyTorch. Without a GPU, your
+**Needs:** any computer, and some PyTorch. Without a GPU, your
 copies go from one place in your computer's memory to another, and you compare them with
 what a real GPU did.
 """

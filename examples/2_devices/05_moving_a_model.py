@@ -12,8 +12,8 @@ model?
 At the end of this page you'll know which ones stay behind, and why. And you'll find
 them on your laptop, before your job waits in the queue of a cluster for a night.
 
-**Time:** 9 minutes. **Needs:** any computer, and
-:doc:`a training loop </tutorials/2_devices/02_training_loop>`.
+**Needs:** any computer, and :doc:`a training loop
+</tutorials/2_devices/02_training_loop>`.
 """
 
 # %%

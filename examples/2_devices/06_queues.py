@@ -12,8 +12,8 @@ what's the most that you can gain: a few percent, a half of the time, or nine te
 it? By the end of this page you'll be able to predict it from two times that you
 measure, and you'll know what to write instead.
 
-**Time:** 10 minutes. **Needs:** any computer, and some PyTorch. Without a GPU, you'll
-see what an NVIDIA H100 did.
+**Needs:** any computer, and some PyTorch. Without a GPU, you'll see what an NVIDIA H100
+did.
 """
 
 # %%

@@ -11,8 +11,8 @@ shortest and the longest time? By the end of this page you'll have a timer of tw
 lines in which you understand every line. And you'll be able to say which of two
 versions is faster and by how much, give or take.
 
-**Time:** 11 minutes. **Needs:** any computer. What a GPU must be asked to do before you
-look at the clock stands in :doc:`03_is_it_possible`.
+**Needs:** any computer. What a GPU must be asked to do before you look at the clock
+stands in :doc:`03_is_it_possible`.
 """
 
 # %%

@@ -11,7 +11,7 @@ without any error. **Write down what you think it saves: a tenth, a half, or not
 By the end of this page you'll know where to pin and where not to, and when you have to
 wait. If you are in a hurry, copy the lines below.
 
-**Time:** 10 minutes. **Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
+**Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
 not needed.
 """
 

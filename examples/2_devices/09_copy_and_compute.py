@@ -12,7 +12,7 @@ meantime two of the three machines stand still.
 the end of this page you'll be able to write such a pipeline, to see why it goes wrong
 so easily, and to say how many loads it should have.
 
-**Time:** 9 minutes. **Needs:** :doc:`/tutorials/2_devices/08_pinned_memory`. A GPU is
+**Needs:** :doc:`/tutorials/2_devices/08_pinned_memory`. A GPU is
 not needed.
 """
 

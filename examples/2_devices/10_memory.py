@@ -12,8 +12,8 @@ your tensors hold?** By the end of this page you'll be able to say where it all 
 work out what a training run needs *before* you start it, and to find the line that
 doesn't let go.
 
-**Time:** 11 minutes. **Needs:** any computer, and some PyTorch. Without a CUDA GPU, a
-model of PyTorch's :term:`allocator` takes its place. The rest is measured on the CPU.
+**Needs:** any computer, and some PyTorch. Without a CUDA GPU, a model of PyTorch's
+:term:`allocator` takes its place. The rest is measured on the CPU.
 """
 
 # %%

@@ -12,8 +12,8 @@ Each point in the figure is a job that we measured on a CPU and on an H100, and 
 of them the CPU won. By the end of this page you'll be able to predict that from five
 numbers that you can count on a sheet of paper.
 
-**Time:** 12 minutes. **Needs:** any computer, and scikit-learn for its flowers. With a
-GPU, the page measures both sides. Without one, the GPU's side is a model.
+**Needs:** any computer, and scikit-learn for its flowers. With a GPU, the page measures
+both sides. Without one, the GPU's side is a model.
 """
 
 # %%

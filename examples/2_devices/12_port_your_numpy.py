@@ -15,8 +15,8 @@ read on: if 95 % of your program's time shrank to nothing, how much faster would
 whole be?** By the end you'll be able to predict that, and to move a program step by
 step, so that each step is still right.
 
-**Time:** 14 minutes. **Needs:** any computer, and some NumPy. Without a GPU, you move
-to PyTorch on the CPU, and we tell what an H100 did.
+**Needs:** any computer, and some NumPy. Without a GPU, you move to PyTorch on the CPU,
+and we tell what an H100 did.
 """
 
 # %%

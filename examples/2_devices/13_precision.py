@@ -11,8 +11,8 @@ how wrong will the result be, and how much time will it save?** By the end of th
 you'll be able to predict that error before you run anything, and to say which digits
 you may give away and which you have to keep.
 
-**Time:** 12 minutes. **Needs:** any computer, and some PyTorch. The times are those of
-an H100 and of an ordinary CPU.
+**Needs:** any computer, and some PyTorch. The times are those of an H100 and of an
+ordinary CPU.
 """
 
 # %%

@@ -11,7 +11,7 @@ tool that notes every operation of your program and how long it took. By the end
 page you'll be able to read what it prints, to find the line of *your* program that is
 to blame, and to say whether your GPU is working or waiting.
 
-**Time:** 10 minutes. **Needs:** any computer, and some PyTorch. If you have a GPU of
+**Needs:** any computer, and some PyTorch. If you have a GPU of
 NVIDIA, AMD or Intel, you profile that. Without one, you profile the CPU, and we tell
 what an H100 did.
 """

@@ -13,8 +13,8 @@ think a perfect program could be.**
 By the end of this page you'll be able to answer that for a step of your own, on any
 machine, before you write a line.
 
-**Time:** 9 minutes. **Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. With
-a GPU, you measure the GPU.
+**Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. With a GPU, you measure
+the GPU.
 """
 
 # %%

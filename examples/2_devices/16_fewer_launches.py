@@ -12,8 +12,8 @@ an H100 and once on the CPU beside it. Which one is faster, and by how much?
 At the end of this page you'll know three cures, *batching*, *compiling* and
 *capturing*, and you'll be able to choose one before you have tried any of them.
 
-**Time:** 12 minutes. **Needs:** any computer. Compiling needs a C++ compiler on a
-CPU, and :term:`Triton` on a GPU. Capturing needs an NVIDIA or AMD card.
+**Needs:** any computer. Compiling needs a C++ compiler on a CPU, and :term:`Triton` on
+a GPU. Capturing needs an NVIDIA or AMD card.
 """
 
 # %%

@@ -14,7 +14,7 @@ At the end of this page you'll be able to say what *any* GPU can do for your loo
 most, from two times that you measure on your own CPU, and which part of your loop to
 mend first.
 
-**Time:** 14 minutes. **Needs:** any computer, and scikit-learn for its digits.
+**Needs:** any computer, and scikit-learn for its digits.
 """
 
 # %%

@@ -13,8 +13,8 @@ them. **Why, do you think, 11 threads too many?** By the end of this page you'll
 and you'll have written such a program, launched it, broken it in three ways, and mended
 it.
 
-**Time:** 9 minutes. **Needs:** some NumPy. With an NVIDIA GPU the
-kernels run on it, and without one they run all the same, slowly.
+**Needs:** some NumPy. With an NVIDIA GPU the kernels run on it, and without one they
+run all the same, slowly.
 """
 
 # %%

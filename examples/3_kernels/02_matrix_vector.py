@@ -9,7 +9,7 @@ with NumPy. Can you believe it? By the end of this page you'll have written that
 you'll know the least time that it can take, and you'll time it so that others believe
 *you*.
 
-**Time:** 11 minutes. **Needs:** :doc:`a first kernel
+**Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. Without an NVIDIA GPU everything runs, but for
 the timing.
 """

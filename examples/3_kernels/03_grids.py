@@ -12,9 +12,9 @@ need it for, and a part of that comes out empty.
 end of this page you'll be able to lay threads over an image of any shape, and you'll
 know which shapes to test.
 
-**Time:** 9 minutes. **Needs:** any computer, and :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it and
-are timed; without one, they run in a :term:`simulator`, which has no times.
+**Needs:** any computer, and :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it and are
+timed; without one, they run in a :term:`simulator`, which has no times.
 """
 
 # %%

@@ -11,9 +11,9 @@ hundredth. At the end of this page you'll be able to answer such a question for 
 number of blocks, to choose their size, and to find a kernel that relies on an order
 that nobody has promised.
 
-**Time:** 9 minutes. **Needs:** any computer, and :doc:`matrix times
-vector </tutorials/3_kernels/02_matrix_vector>`. With a CUDA GPU, you measure it there;
-without one, you read what we measured.
+**Needs:** any computer, and :doc:`matrix times vector
+</tutorials/3_kernels/02_matrix_vector>`. With a CUDA GPU, you measure it there; without
+one, you read what we measured.
 """
 
 # %%

@@ -11,7 +11,7 @@ The answer will be on the next screen. At the end of this page you'll be able to
 an index in a kernel and say how many bytes will move for it. You'll also mend the
 layout of data that made a kernel slow.
 
-**Time:** 9 minutes. **Needs:** any computer, and :doc:`grids
+**Needs:** any computer, and :doc:`grids
 </tutorials/3_kernels/03_grids>`.
 """
 

@@ -12,7 +12,7 @@ have.
 page you'll be able to tell which of your mistakes a cache forgives, and which ones it
 can't.
 
-**Time:** 8 minutes. **Needs:** any computer, and :doc:`coalescing
+**Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`.
 """
 

@@ -12,8 +12,8 @@ time on?** Then climb with us from that kernel towards the library, one step at 
 The step that you'll need for kernels of your own makes a whole block of threads share
 what one of them has fetched.
 
-**Time:** 19 minutes. **Needs:** any computer, and :doc:`coalescing
-</tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
+**Needs:** any computer, and :doc:`coalescing </tutorials/3_kernels/05_coalescing>`.
+With a CUDA GPU, you time each step on it.
 """
 
 # %%

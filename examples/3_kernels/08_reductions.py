@@ -12,7 +12,7 @@ the other, what does that cost? And is the sum right? By the end of this page yo
 have a sum that is as fast as PyTorch's, you'll know how many of its digits to believe,
 and why some sums come out differently each time you run them.
 
-**Time:** 12 minutes. **Needs:** :doc:`shared memory
+**Needs:** :doc:`shared memory
 </tutorials/3_kernels/07_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
 In a file of your own, write ``from numba import cuda``.
 """

@@ -14,7 +14,7 @@ with NVIDIA's own tools.
 
 If you are in a hurry, go to :ref:`the table of symptoms <symptoms>`.
 
-**Time:** 11 minutes. **Needs:** any computer, and :doc:`a first kernel
+**Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. The third kernel uses :doc:`shared memory
 </tutorials/3_kernels/07_shared_memory>`.
 """

@@ -14,7 +14,7 @@ much of that is done in** ``float64``? By the end of this page you'll be able to
 ``float64`` that you never wrote, say whether it costs you time, and decide whether you
 want it out.
 
-**Time:** 11 minutes. **Needs:** any computer, and :doc:`a first kernel
+**Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. NVIDIA's compiler runs on Linux and Windows; on
 a Mac you see what it made elsewhere.
 """

@@ -12,8 +12,8 @@ could change the kernel, but not the occupancy? By the end of this page you'll b
 to work out what keeps a memory busy, and to write kernels that do it with few threads.
 (In a hurry? Here are :ref:`three steps <occupancy-steps>` for your own kernel.)
 
-**Time:** 10 minutes. **Needs:** :doc:`coalescing </tutorials/3_kernels/05_coalescing>`.
-The experiment runs on your CPU. With an NVIDIA GPU, you see the same thing there.
+**Needs:** :doc:`coalescing </tutorials/3_kernels/05_coalescing>`. The experiment runs
+on your CPU. With an NVIDIA GPU, you see the same thing there.
 """
 
 # %%

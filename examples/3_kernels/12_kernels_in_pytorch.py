@@ -12,9 +12,9 @@ down a guess: how many times as fast will yours be?** By the end of this page yo
 kernel has a gradient, a test has found a mistake in it that a fit would have hidden,
 and you know when all this is worth the trouble.
 
-**Time:** 10 minutes. **Needs:** :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`, and to have called ``backward`` before. With an
-NVIDIA GPU your kernels run there. Without one, loops on the CPU take their place.
+**Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and to have
+called ``backward`` before. With an NVIDIA GPU your kernels run there. Without one,
+loops on the CPU take their place.
 """
 
 # %%

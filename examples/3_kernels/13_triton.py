@@ -13,9 +13,9 @@ kernel does the same. **Write down a guess: how many times as fast is it on a GP
 By the end you'll know why, and you'll have written such a kernel that also works on a
 slice of an array, where many go wrong in silence.
 
-**Time:** 12 minutes. **Needs:** :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`, and some PyTorch. Triton comes with PyTorch on
-Linux. With a GPU the kernels run there. Without one, Triton can play them in NumPy.
+**Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
+PyTorch. Triton comes with PyTorch on Linux. With a GPU the kernels run there. Without
+one, Triton can play them in NumPy.
 """
 
 # %%

@@ -11,7 +11,7 @@ numbers. The last does what the computer of a radio telescope does. A judge watc
 every access to memory, so a lucky result doesn't pass. It tells you what is wrong, and
 gives you a hint. **Write down a guess: how many will you solve?**
 
-**Time:** 11 minutes to read, and an evening to solve. **Needs:** :doc:`a first kernel
+**Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. You don't need a GPU, because the judge plays
 your kernels thread by thread.
 """

@@ -16,7 +16,7 @@ believe it, and to say whether a GPU will make it faster. You need no astronomy.
 :doc:`/tutorials/4_imaging/02_your_own_data`, where one command does what ``tclean``
 does for you today. You won't need a GPU for a single image.)
 
-**Time:** 14 minutes. **Needs:** any computer. With a GPU, the page fits on it.
+**Needs:** any computer. With a GPU, the page fits on it.
 """
 
 # folded: Make the file: a disk, nine channels, 43 antennas, noise

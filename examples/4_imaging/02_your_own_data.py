@@ -13,8 +13,8 @@ little better. What you gain is that you draw no mask, and a report that says wh
 noise, the field or the calibration limits an image, and what to do about it. It judges
 the images of ``tclean``, too.
 
-**Time:** 11 minutes. **Needs:** any computer, python-casacore, and a network once, for
-6.6 MB. The site shows what the real set gave. Without them, the script simulates one.
+**Needs:** any computer, python-casacore, and a network once, for 6.6 MB. The site shows
+what the real set gave. Without them, the script simulates one.
 """
 
 # %%

@@ -11,8 +11,8 @@ By the end of the page you'll have made the picture of a black hole's shadow you
 You'll also have repaired the image of a second real observation, which was calibrated
 about as badly as most data that you'll ever be given.
 
-**Time:** 12 minutes. **Needs:** any computer, and a network once, for 2.4 MB. The site
-shows what the real files gave. Without a network, only the part with the triangle runs.
+**Needs:** any computer, and a network once, for 2.4 MB. The site shows what the real
+files gave. Without a network, only the part with the triangle runs.
 """
 
 # %%

@@ -12,7 +12,7 @@ same file, row by row?** Write down yes or no. By the end of this page you'll be
 compute a row for any sky, and you'll know two things about a sky that no such file
 contains, however fast the computer is that images it.
 
-**Time:** 10 minutes. **Needs:** any computer, and some NumPy.
+**Needs:** any computer, and some NumPy.
 """
 
 # %%

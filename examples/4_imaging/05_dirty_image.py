@@ -12,8 +12,8 @@ be negative where the sky isn't?** By the end of this page you'll be able to mak
 an image in four lines of NumPy and to say which of its features are real. And you'll
 know which of three ways to compute it you can trust, by time *and* by error.
 
-**Time:** 11 minutes. **Needs:** any computer, and
-:doc:`/tutorials/4_imaging/04_visibilities`. With a GPU, the page runs on it as well.
+**Needs:** any computer, and :doc:`/tutorials/4_imaging/04_visibilities`. With a GPU,
+the page runs on it as well.
 """
 
 # folded: The observation: a disk with two rings, 43 antennas, noise

@@ -21,7 +21,7 @@ they save, and how to make better ones.
 cycle it predicts the model at the rows' own *u* and *v*. Averaging in time or frequency
 is another thing, too.)
 
-**Time:** 8 minutes. **Needs:** any computer, and *First light*.
+**Needs:** any computer, and *First light*.
 """
 
 # folded: The same night as in First light

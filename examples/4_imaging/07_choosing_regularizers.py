@@ -13,7 +13,7 @@ It may be wrong by a factor of thirty. **Before you go on, write down how you wo
 choose λ, if you had nothing but the data.** By the end of this page you'll be able to
 choose it by :term:`cross-validation`, and you'll know which trap waits there.
 
-**Time:** 12 minutes. **Needs:** any computer, and
+**Needs:** any computer, and
 :doc:`/tutorials/4_imaging/01_first_light`.
 """
 

@@ -12,7 +12,7 @@ its parts, and to say how much a change can gain before you spend a week on it. 
 also see an H100, NVIDIA's card for data centres, make six good changes worthless, and
 learn what to do instead.
 
-**Time:** 10 minutes. **Needs:** any computer, and :doc:`a fit that you understand
+**Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
 """
 

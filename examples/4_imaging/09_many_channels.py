@@ -12,7 +12,7 @@ longer does an H100 take for a step with 256 small images than for a step with o
 how many channels of 1024 × 1024 pixels fit into 8 GB?** By the end of this page you'll
 know both for your own cube, and you'll have a loop that fits it whatever the memory.
 
-**Time:** 9 minutes. **Needs:** any computer, and :doc:`a fit that you understand
+**Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
 """
 

@@ -13,7 +13,7 @@ slow. Is it?
 step take?** By the end of this page you'll have a step that takes no longer at all. It
 doesn't even look at the visibilities. And you'll have written one yourself.
 
-**Time:** 9 minutes. **Needs:** any computer, and :doc:`a fit that you understand
+**Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
 """
 

@@ -14,7 +14,7 @@ how many of them you can use. You don't need a single GPU for it, because two
 had four either. We measured one H100 and two CPU cores. The rest we count, or we name
 who measured it.)
 
-**Time:** 9 minutes. **Needs:** any computer with two cores.
+**Needs:** any computer with two cores.
 """
 
 # %%

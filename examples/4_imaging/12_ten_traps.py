@@ -11,7 +11,7 @@ look at.** By the end of this page you'll know which number gives each mistake a
 you'll have written a little judge of images that catches four of them. (And right below
 are a few lines of NumPy for your own data.)
 
-**Time:** 10 minutes. **Needs:** any computer, and :doc:`First light
+**Needs:** any computer, and :doc:`First light
 </tutorials/4_imaging/01_first_light>`.
 """
 

@@ -12,7 +12,7 @@ truth. **Write down a guess: which is closer to it, and is it closer in everythi
 the end of this page you'll be able to compare two such images fairly, which is harder
 than it sounds, and you'll know which method to use for what.
 
-**Time:** 9 minutes. **Needs:** any computer, without CASA, whose images are on record.
+**Needs:** any computer, without CASA, whose images are on record.
 """
 
 # folded: The record of CASA's images, and how tclean was called

@@ -11,8 +11,8 @@ Let's take these three decisions ourselves, on a sky that we simulate, so that w
 what is right. At the end you'll be able to explain each of them to a referee, and
 you'll have a fit of a dozen lines that takes yours instead, if you don't agree.
 
-**Time:** 9 minutes. **Needs:** any computer, and some idea of what a fit to
-visibilities is (:doc:`/tutorials/4_imaging/01_first_light`).
+**Needs:** any computer, and some idea of what a fit to visibilities is
+(:doc:`/tutorials/4_imaging/01_first_light`).
 """
 
 # %%

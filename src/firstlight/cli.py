@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = add(record)
     command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
     command.add_argument("--out", type=Path, default=Path("records"), help="the folder of records (default: records)")
-    command.add_argument("--to", nargs="?", const="", metavar="FILE", help="one example: write its record to this file")
+    command.add_argument("--to", type=Path, metavar="FILE", help="one example: write its record to this file")
     add(try_).add_argument("script", type=Path, help="the script of a page, with your answer in place of the dots")
     command = add(records)
     command.add_argument("what", choices=["check"])
@@ -99,19 +99,24 @@ def devices(_: argparse.Namespace) -> int:
     """Describe each device of this machine, and mark the one that best_device() picks."""
     from firstlight.devices import VARIABLE, all_devices, best_device, card
 
+    best: object = None
     try:
         best = best_device()
-        cards = {device: card(device).rows() for device in all_devices()}
+        cards = {str(device): card(device).rows() for device in all_devices()}
     except ValueError:
         raise
-    except Exception as error:  # a broken PyTorch, or a broken driver
-        first = (str(error).splitlines() or [type(error).__name__])[0]
-        raise ValueError(f"PyTorch does not work here ({first:.200}). This finds out why: firstlight doctor") from None
+    except Exception as error:  # no PyTorch, a broken one, or a broken driver
+        if not isinstance(error, ModuleNotFoundError) or error.name != "torch":
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            words = f"PyTorch does not work here ({first:.200}). This finds out why: firstlight doctor"
+            raise ValueError(words) from None
+        print(f"{error}\n")
+        cards = {"cpu": card("cpu").rows()}
     if wanted := os.environ.get(VARIABLE, "").strip():
         print(f"{VARIABLE}={wanted} chooses the device.\n")
     width = max(len(label) for rows in cards.values() for label, _ in rows)
     for device, rows in cards.items():
-        print(f"{device} (best_device() picks this one)" if device == best else device)
+        print(f"{device} (best_device() picks this one)" if device == str(best) else device)
         for label, value in rows:
             print(f"  {label:{width}}  {value}")
     return 0
@@ -121,14 +126,12 @@ def record(arguments: argparse.Namespace) -> int:
     """Run examples and record what they measure and print on this machine."""
     from firstlight.records import recorder as recording
 
-    if arguments.to == "":
-        raise ValueError("the file to write is missing: name it behind --record or --to, such as mine.json")
     scripts = recording.scripts_named(arguments.examples)
     if arguments.to is None:
         return recording.record_all(scripts, arguments.out)
     if len(scripts) != 1:
         raise ValueError(f"--to takes one example; {' '.join(arguments.examples)!r} names {len(scripts)}")
-    return recording.record_one(scripts[0], Path(arguments.to))
+    return recording.record_one(scripts[0], arguments.to)
 
 
 def try_(arguments: argparse.Namespace) -> int:

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import torch
@@ -91,8 +91,7 @@ def all_devices() -> list[torch.device]:
     >>> all_devices()[-1]
     device(type='cpu')
     """
-    import torch
-
+    torch = load_torch()
     # A count alone proves nothing: it may come from a driver that cannot start.
     counts = {
         "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
@@ -103,11 +102,23 @@ def all_devices() -> list[torch.device]:
     return [*found, torch.device("cpu")]
 
 
+def load_torch() -> Any:
+    """Return PyTorch; where it is not installed, say how to get it."""
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        words = 'PyTorch, which finds the devices, is not installed: python -m pip install "firstlight[torch]"'
+        raise ModuleNotFoundError(words, name="torch") from None
+    return torch
+
+
 def best_device() -> torch.device:
     """Return the device to compute on: CUDA or ROCm, then XPU, then MPS, then the CPU.
 
     The environment variable ``FIRSTLIGHT_DEVICE`` chooses instead: ``cuda`` or ``cpu`` names the first of a kind, and
-    ``cuda:1`` a single device.
+    ``cuda:1`` a single device. Without PyTorch there is no such device, and you get an ImportError.
 
     Examples
     --------
@@ -125,14 +136,20 @@ def card(device: torch.device | str | None = None) -> Card:
     Parameters
     ----------
     device
-        A device or its name, such as ``"cuda:1"``; ``"cuda"`` means the first of its kind.
+        A device or its name, such as ``"cuda:1"``; ``"cuda"`` means the first of its kind. The CPU needs no PyTorch,
+        and is the best device without it.
 
     Examples
     --------
     >>> card("cpu").kind
     'cpu'
     """
-    name = str(best_device() if device is None else device)
+    if device is None:
+        try:
+            device = best_device()
+        except ModuleNotFoundError:
+            device = os.environ.get(VARIABLE, "").strip() or "cpu"
+    name = str(device)
     if name.strip().lower() in ("cpu", "cpu:0"):  # apart from the rest, because it needs no PyTorch
         return _mac_card() if platform.system() == "Darwin" else _cpu_card()
     found = _named(name, all_devices(), f"card({name!r})")
@@ -149,35 +166,47 @@ def _named(name: str, devices: list[torch.device], asked: str) -> torch.device:
 
 
 def _gpu_card(device: torch.device) -> Card:
-    import torch
-
+    torch = load_torch()
     facts = torch.get_device_module(device).get_device_properties(device)
-    amd, intel = torch.version.hip is not None, device.type == "xpu"
-    architecture = facts.gcnArchName.partition(":")[0] if amd else None
+    describe = _intel_card if device.type == "xpu" else _amd_card if torch.version.hip else _nvidia_card
+    libraries = _libraries(cuda=torch.version.cuda, hip=torch.version.hip, xpu=getattr(torch.version, "xpu", None))
+    return replace(describe(facts), libraries=libraries)
 
-    def told(name: str, unit: int = 1) -> int | None:
-        return _amount(getattr(facts, name, None), unit)
 
-    driver = facts.driver_version if intel else _read(Path("/sys/module/amdgpu/version")) if amd else _nvidia_driver()
-    return Card(
-        name=facts.name.strip() or architecture or "GPU",  # some ROCm installations know no names
-        kind="xpu" if intel else "rocm" if amd else "cuda",
-        capability=None if amd or intel else (facts.major, facts.minor),
-        architecture=architecture,
-        multiprocessors=told("gpu_subslice_count" if intel else "multi_processor_count"),
-        clock_hz=told("clock_rate", 1000),
-        memory_bytes=told("total_memory"),
-        memory_clock_hz=told("memory_clock_rate", 1_000_000 if intel else 1000),
-        bus_bits=told("memory_bus_width"),
-        cache_bytes=told("last_level_cache_size" if intel else "L2_cache_size"),
-        driver=(driver or "").strip() or None,
-        libraries=_libraries(cuda=torch.version.cuda, hip=torch.version.hip, xpu=getattr(torch.version, "xpu", None)),
-    )
+def _nvidia_card(facts: Any) -> Card:
+    name, capability = facts.name.strip() or "GPU", (facts.major, facts.minor)
+    return Card(name, "cuda", capability, driver=_nvidia_driver(), **_numbers(facts))
+
+
+def _amd_card(facts: Any) -> Card:
+    architecture = facts.gcnArchName.partition(":")[0]
+    name = facts.name.strip() or architecture or "GPU"  # some ROCm installations know no names
+    driver = _read(Path("/sys/module/amdgpu/version")).strip() or None
+    return Card(name, "rocm", architecture=architecture, driver=driver, **_numbers(facts))
+
+
+def _intel_card(facts: Any) -> Card:
+    name, driver = facts.name.strip() or "GPU", (facts.driver_version or "").strip() or None
+    return Card(name, "xpu", driver=driver, **_numbers(facts, "gpu_subslice_count", "last_level_cache_size", 1_000_000))
+
+
+def _numbers(
+    facts: Any, processors: str = "multi_processor_count", cache: str = "L2_cache_size", memory_clock_hz: int = 1000
+) -> dict[str, Any]:
+    """Return what PyTorch was told of a GPU: makers differ in two names, and in the unit of the memory's clock."""
+    found = {
+        "multiprocessors": (processors, 1),
+        "clock_hz": ("clock_rate", 1000),
+        "memory_bytes": ("total_memory", 1),
+        "memory_clock_hz": ("memory_clock_rate", memory_clock_hz),
+        "bus_bits": ("memory_bus_width", 1),
+        "cache_bytes": (cache, 1),
+    }
+    return {key: _amount(getattr(facts, name, None), unit) for key, (name, unit) in found.items()}
 
 
 def _mps_card() -> Card:
-    import torch
-
+    torch = load_torch()
     chip = _mac_card()  # the GPU is on the CPU's chip and shares its memory
     count = getattr(torch.backends.mps, "get_core_count", lambda: None)  # newer than the oldest torch we take
     return Card(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 __all__ = [
     "BLUE", "COLOURS", "GREEN", "GREY", "MISSING", "OLIVE", "ORANGE", "PURPLE", "RED", "Table", "Widget", "percent",
@@ -26,14 +26,18 @@ GREY = "#808890"
 on_page = False  # set by the build of the site before it runs an example
 
 
+def ipython_shell() -> Any:
+    """Return the shell of IPython or of a notebook that this code runs in, and None elsewhere."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython else None
+
+
 class Widget:
     """A base for what has a text (``__str__``) and an HTML form for notebooks and pages (``_repr_html_``)."""
 
     def show(self) -> Self | None:
         """Show the text in a terminal, the HTML in a notebook and on a page."""
-        ipython = sys.modules.get("IPython")
-        shell = ipython.get_ipython() if ipython else None
-        if on_page or hasattr(shell, "kernel"):  # these show the value that a cell ends with
+        if on_page or hasattr(ipython_shell(), "kernel"):  # these show the value that a cell ends with
             return self
         print(self)
         return None

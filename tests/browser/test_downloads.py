@@ -117,7 +117,7 @@ def test_script_and_notebook_run_where_nothing_else_is(taken, fresh):
     page, folder = taken
     chapter, name = page.split("/")
     pip(fresh, f"{folder / WHEEL}[imaging]" if chapter == "4_imaging" else folder / WHEEL)
-    done = said(fresh, f"{name}.py", "--record", "mine.json", cwd=folder / chapter)
+    done = said(fresh, "-m", "firstlight", "record", f"{name}.py", "--to", "mine.json", cwd=folder / chapter)
     assert done.returncode == 0, done.stderr
     printed = set(done.stdout.splitlines())
     shown = re.search('data-code="([^"]+)"', (SITE / f"tutorials/{page}.html").read_text(encoding="utf-8"))

@@ -5,12 +5,12 @@ import re
 import pytest
 from pages import EXAMPLES
 
-from firstlight.records.record import find, read
+from firstlight.records.record import read, record_files
 
 
 def printed(page: str) -> str:
     """All that a page printed on the newest record."""
-    records = map(read, find(EXAMPLES.parent / "records", page))
+    records = map(read, record_files(EXAMPLES.parent / "records", page))
     return "\n".join(max(records, key=lambda record: record.facts["date"]).outputs.values())
 
 

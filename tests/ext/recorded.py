@@ -43,5 +43,5 @@ def keep(
 
 def course_of(*names: str) -> str:
     """Return the table of a course with these pages."""
-    page = '["{}"]\nname = "A page"\nline = "Words."\nlevel = "easy"\nneeds = []\nnext = []\n'
+    page = '["{}"]\nname = "A page"\nline = "Words."\nlevel = "easy"\nminutes = 7\nneeds = []\nnext = []\n'
     return 'levels = ["easy"]\n' + "".join(map(page.format, names))

@@ -17,6 +17,7 @@ levels = ["easy", "hard"]
 name = "First"
 line = "What you get <first>."
 level = "easy"
+minutes = 7
 needs = []
 next = ["1_one/02_second"]
 
@@ -24,6 +25,7 @@ next = ["1_one/02_second"]
 name = "Second & last of one"
 line = "What you get second."
 level = "hard"
+minutes = 7
 needs = ["1_one/01_first"]
 next = ["2_two/01_third"]
 
@@ -31,6 +33,7 @@ next = ["2_two/01_third"]
 name = "Third"
 line = "What you get third."
 level = "hard"
+minutes = 7
 needs = ["1_one/01_first", "1_one/02_second"]
 next = []
 """
@@ -112,7 +115,7 @@ def test_the_arrows_of_a_page_lead_along_the_short_course(monkeypatch):
 
 # -- On the pages of a site
 
-HEAD = '"""\n{}\n======\n\nText of the page.\n\n**Time:** 7 minutes. **Needs:** nothing.\n"""\nprint("printed")\n'
+HEAD = '"""\n{}\n======\n\nText of the page.\n\n**Needs:** nothing.\n"""\nprint("printed")\n'
 FILES = {
     "course.toml": TABLE,
     "machines.rst": "Machines\n========\n\n.. machines::\n",
@@ -121,7 +124,7 @@ FILES = {
     "examples/1_one/index.rst": "Chapter <one>\n-------------\n\nOf it.\n\n.. chapter:: 1_one\n",
     "examples/1_one/01_first.py": HEAD.format("Page 1"),
     "examples/1_one/02_second.py": HEAD.format("Page 2"),
-    "examples/1_one/shown.py": HEAD.format("Shown").replace("7 minutes", "no time"),
+    "examples/1_one/shown.py": HEAD.format("Shown"),
     "examples/2_two/index.rst": "Chapter two\n-----------\n\nOf it.\n\n.. chapter:: 2_two\n",
     "examples/2_two/01_third.py": HEAD.format("Page 3"),
 }
@@ -151,7 +154,7 @@ def block(site, name, start='<p class="fl-facts', end="</p>"):
 
 def test_the_line_under_the_title_says_level_needs_and_records(site):
     facts = block(site, NAMES[1])
-    assert text_of(facts) == "Level: hard · read first: First · no machine on record · run it yourself"
+    assert text_of(facts) == "Level: hard · 7 minutes · read first: First · no machine on record · run it yourself"
     assert 'href="01_first.html"' in facts
     html = site.read(f"html/tutorials/{NAMES[1]}.html").partition("<body")[2]
     assert html.index("</h1>") < html.index("fl-facts") < html.index("Text of the page")

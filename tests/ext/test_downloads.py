@@ -22,7 +22,7 @@ FILES = {
     + " ".join(f":offered:`{x}`" for x in ("wheel", "doctor", "pyz", "record")),
     "examples/1_part/GALLERY_HEADER.rst": "Part\n----\n",
     "examples/1_part/01_add.py": PLAIN,
-    f"examples/1_part/{ODD}.py": PLAIN,
+    f"examples/1_part/{ODD}.py": PLAIN.replace("print(1)", "from firstlight import Bench\nbench = Bench('odd')"),
     "examples/1_part/03_ask.py": PLAIN.replace("print(1)", "from firstlight_doctor import case"),
     "examples/1_part/04_image.py": PLAIN.replace(
         "print(1)",
@@ -152,8 +152,11 @@ def lines_for_uv(site, page):
     return [shlex.split(line) for line in text.splitlines() if line.startswith("uv run ")]
 
 
-def test_the_line_that_runs_a_script_can_be_pasted(site):
-    assert lines_for_uv(site, PAGES[1])[0][-1] == f"{ODD}.py"
+def test_the_lines_that_run_and_record_a_script_can_be_pasted(site):
+    run, record = lines_for_uv(site, PAGES[1])
+    assert run[-1] == f"{ODD}.py"
+    assert record[-5:] == ["firstlight", "record", f"{ODD}.py", "--to", "mine.json"]
+    assert len(lines_for_uv(site, PAGES[0])) == 1  # it times nothing
 
 
 def test_a_page_that_imports_the_doctor_brings_it_along(site):

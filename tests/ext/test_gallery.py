@@ -10,9 +10,10 @@ from firstlight.records import package_parts
 @pytest.fixture
 def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """Two examples that were run, of which one stands on the kernels; and a copy of our package to change."""
-    ours = shutil.ignore_patterns("__pycache__", "imaging")
-    copy = shutil.copytree(package_parts.PACKAGES[""], tmp_path / "src/firstlight", ignore=ours)
-    monkeypatch.setitem(package_parts.PACKAGES, "", copy)
+    for name in ("", "kernels"):
+        package = package_parts.PACKAGES[name]
+        copy = shutil.copytree(package, tmp_path / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+        monkeypatch.setitem(package_parts.PACKAGES, name, copy)
     for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight_kernels import cuda\n"}.items():
         script = tmp_path / "examples/1_x" / f"{name}.py"
         script.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +37,7 @@ def forgotten(project) -> list[str]:
 
 
 def change(project, module: str, old: str, new: str) -> None:
-    file = project.root / "src/firstlight" / module
+    file = project.root / module
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
@@ -47,11 +48,11 @@ def test_nothing_changed_nothing_is_run(project) -> None:
 
 
 def test_a_module_that_is_used_runs_its_example_and_no_other(project) -> None:
-    change(project, "kernels/backend.py", "MAX_THREADS = 1024", "MAX_THREADS = 1023")
+    change(project, "firstlight_kernels/backend.py", "MAX_THREADS = 1024", "MAX_THREADS = 1023")
     assert forgotten(project) == ["02_kernel"]
 
 
-@pytest.mark.parametrize("module", ["timing/measurement.py", "devices.py"])
+@pytest.mark.parametrize("module", ["firstlight/timing/measurement.py", "firstlight/devices.py"])
 def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
     change(project, module, "return", "return  ")
     assert forgotten(project) == []
@@ -59,7 +60,7 @@ def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
 
 def test_a_module_that_goes_runs_what_used_it(project) -> None:
     assert forgotten(project) == []
-    (project.root / "kernels/src/firstlight_kernels/driver.py").unlink()
+    (project.root / "firstlight_kernels/driver.py").unlink()
     assert forgotten(project) == ["02_kernel"]
 
 

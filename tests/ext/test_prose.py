@@ -6,8 +6,8 @@ import pytest
 from recorded import keep
 
 from _ext.notebooks import in_words, to_pages
-from _ext.prose import spec_number, timing
-from firstlight.records.record import Record
+from _ext.prose import spec_number, timing_number
+from firstlight.records.record import Judged, Record
 from firstlight.timing.result import Timing
 from firstlight.timing.specs import spec_of
 
@@ -36,8 +36,10 @@ def record(machine, timings, date="2026-05-01", **facts):
 
 
 def ask(request, *judged):
-    found = [item if isinstance(item, tuple) else (item, "fresh", []) for item in judged]
-    return timing(request, {"vector-add": NAME, "other": "x/y"}, lambda example, _: found if example == NAME else [])
+    found = [item if isinstance(item, Judged) else Judged(item, "fresh") for item in judged]
+    return timing_number(
+        request, {"vector-add": NAME, "other": "x/y"}, lambda example, _: found if example == NAME else []
+    )
 
 
 both = (record("nvidia-h200", GPU), record("cpu-amd-epyc", CPU))
@@ -90,7 +92,7 @@ def test_what_cannot_be_answered_is_refused_in_words(request_, words):
 
 
 def test_two_machines_are_both_named_and_an_old_record_of_either_makes_the_number_old():
-    old = (record("cpu-amd-epyc", CPU), "stale", ["recorded with older code"])
+    old = Judged(record("cpu-amd-epyc", CPU), "stale", ["recorded with older code"])
     found = ask("vector-add speedup torch @gpu / torch @cpu", record("nvidia-h200", GPU), old)
     assert (found.text, found.state) == ("37 ×", "stale")
     assert found.title == "NVIDIA-H200, 2026-05-01; CPU-AMD-EPYC, 2026-05-01; recorded with older code"
@@ -110,9 +112,9 @@ def test_a_label_that_several_rows_share_is_refused_with_their_names():
 
 
 def test_the_newest_record_that_is_not_stale_speaks_and_a_stale_one_only_if_there_is_no_other():
-    stale = (record("nvidia-new", GPU, "2026-06-01"), "stale", ["recorded with older code"])
-    drifted = (record("nvidia-mid", GPU, "2026-05-01"), "drifted", ["numpy 1.2 then, 2.4 now"])
-    fresh = (record("nvidia-old", GPU, "2026-04-01"), "fresh", [])
+    stale = Judged(record("nvidia-new", GPU, "2026-06-01"), "stale", ["recorded with older code"])
+    drifted = Judged(record("nvidia-mid", GPU, "2026-05-01"), "drifted", ["numpy 1.2 then, 2.4 now"])
+    fresh = Judged(record("nvidia-old", GPU, "2026-04-01"), "fresh", [])
     request = "vector-add median torch @gpu"
     assert ask(request, stale, drifted, fresh).machine == "nvidia-mid"
     found = ask(request, stale)

@@ -7,7 +7,7 @@ from conftest import ROOT
 
 from _ext import published
 from _ext.notebooks import in_words
-from _ext.prose import benches_in, timing
+from _ext.prose import example_by_bench, timing_number
 from _ext.published import evaluate, read, rows_of
 from firstlight.timing import specs
 
@@ -155,4 +155,4 @@ def test_nothing_published_can_get_among_our_own_numbers():
     assert not re.search(r"import.*published|published\.toml|_ext\.published", prose)
     for name in read(published.FILE.read_text("utf-8")):
         with pytest.raises(ValueError, match="no experiment"):
-            timing(f"{name} median {name} @gpu", benches_in(ROOT), lambda _: [])
+            timing_number(f"{name} median {name} @gpu", example_by_bench(ROOT), lambda _: [])

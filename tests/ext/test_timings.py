@@ -193,7 +193,7 @@ def test_missing_simulated_and_impossible_have_no_number() -> None:
 
 
 def test_labels_are_escaped_everywhere() -> None:
-    html = table_html(columns(timing(HOSTILE), reasons=[HOSTILE], state="stale"), "x", "1_x/01_sums", "", "m.html")
+    html = table_html(columns(timing(HOSTILE), why=[HOSTILE], state="stale"), "x", "1_x/01_sums", "", "m.html")
     assert "<script>" not in html
     assert "<script>" not in svg(columns(timing(HOSTILE)), "x")
 

@@ -120,7 +120,12 @@ def test_what_is_no_record_is_refused_by_name(tmp_path: Path, data: bytes | None
 
 
 def state(record: records.Record, source: str | None = SOURCE, today: datetime | None = None) -> str:
-    return judge_record(record, source, today)[0]
+    return judge_record(record, source, today).state
+
+
+def judged(*args: Any, **kwargs: Any) -> tuple[str, list[str]]:
+    found = judge_record(*args, **kwargs)
+    return found.state, found.why
 
 
 def test_one_character_of_timed_code_is_stale_and_prose_is_not() -> None:
@@ -137,17 +142,17 @@ def test_timings_outlive_a_page_that_is_written_anew_around_them() -> None:
     around = SOURCE.replace('print("added")', 'print("summed")').replace("bench.show()", "bench.plot()")
     assert state(record_of(), around) == "drifted"
     assert state(record_of(), SOURCE.replace("bench.show()", "bench.plot()")) == "drifted"  # only the last cell
-    assert judge_record(record_of(), around, bench="sums") == ("fresh", [])
+    assert judged(record_of(), around, bench="sums") == ("fresh", [])
     grown = around + 'other = Bench("other")\nother.time("add", abs, -3)\n'
     assert state(record_of(), grown) == "drifted"  # and not partial: it was taken before there was another
-    assert judge_record(record_of(), grown, bench="sums") == ("fresh", [])
-    assert judge_record(record_of(), grown, bench="other")[0] == "stale"
-    assert judge_record(record_of(carried="2026-11-25"), SOURCE, bench="sums")[0] == "drifted"
+    assert judged(record_of(), grown, bench="sums") == ("fresh", [])
+    assert judge_record(record_of(), grown, bench="other").state == "stale"
+    assert judge_record(record_of(carried="2026-11-25"), SOURCE, bench="sums").state == "drifted"
 
 
 def test_an_experiment_that_is_missing_is_partial() -> None:
     source = SOURCE + 'other = Bench(\n    "other-sums"\n)\n'
-    assert judge_record(record_of(source=source), source) == ("partial", ["no times of other-sums"])
+    assert judged(record_of(source=source), source) == ("partial", ["no times of other-sums"])
     assert state(record_of(source=source, left_out="sums/b/cpu/n=2 | other-sums/a/cpu/n=1"), source) == "fresh"
     in_prose = SOURCE.replace("# More words.", '# As ``Bench("vector-add")`` did.') + '# Bench("later")\n'
     assert state(record_of(source=in_prose), in_prose) == "fresh"
@@ -156,14 +161,14 @@ def test_an_experiment_that_is_missing_is_partial() -> None:
 def test_minor_versions_of_libraries_drift_and_patches_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "installed", lambda: {"torch": "2.13.1+cu130", "numba-cuda": "0.31.0"})
     record = record_of(lib_torch="2.13.0+cpu", lib_numba_cuda="0.30.9")
-    assert judge_record(record, SOURCE) == ("drifted", ["numba-cuda 0.30 then, 0.31 now"])
+    assert judged(record, SOURCE) == ("drifted", ["numba-cuda 0.30 then, 0.31 now"])
     del record.facts["lib_numba_cuda"]  # a machine without it
     assert state(record) == "fresh"
 
 
 def test_a_year_drifts() -> None:
     assert state(record_of(date="2025-11-21 00:00:00.000000"), today=NOW) == "fresh"
-    (reason,) = judge_record(record_of(date="2025-11-20 23:59:59.000000"), SOURCE, NOW)[1]
+    (reason,) = judge_record(record_of(date="2025-11-20 23:59:59.000000"), SOURCE, NOW).why
     assert "2025-11-20" in reason
     assert state(record_of(date="2026-02-31 00:00:00.000000"), today=NOW) == "fresh"  # no such day, and no crash
 
@@ -173,7 +178,7 @@ def test_code_that_changed_drifts(monkeypatch: pytest.MonkeyPatch) -> None:
     record = record_of(source=source)
     assert state(record, source) == "fresh"
     monkeypatch.setitem(record.facts, "code_imaging", "0123456789abcdef")
-    assert judge_record(record, source) == ("drifted", ["firstlight_imaging has changed"])
+    assert judged(record, source) == ("drifted", ["firstlight_imaging has changed"])
     assert state(record, source.replace("-1", "-2")) == "stale"  # which is worse
 
 

@@ -15,10 +15,10 @@ from samples import CPU, EXAMPLES, ROOT, SOURCE
 
 from firstlight.cli import main
 from firstlight.records import recorder as recording
-from firstlight.records.record import judge_record, read
+from firstlight.records.record import Judged, judge_record, read
 from firstlight.records.runner import block_keys
 from firstlight.timing.bench import Bench
-from firstlight.timing.result import Timing
+from firstlight.timing.result import RowName, Timing
 from projects import SOURCES
 
 CHAPTER = Path("examples") / "1_setup"
@@ -30,8 +30,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with one example, in a process that runs on a CPU and may be recorded in."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["firstlight"])
-    monkeypatch.setattr(recording, "best_device", lambda: "cpu")
-    monkeypatch.setattr(recording, "card", lambda _: CPU)
+    monkeypatch.setattr(recording, "card", lambda *_: CPU)
     add(tmp_path, "01_sums", SOURCE)
     add(tmp_path, "05_twice", SOURCE + "again = bench\nagain = Bench('sums')\n")
     return tmp_path
@@ -53,14 +52,15 @@ def test_a_record_is_what_the_example_measured_and_printed(project) -> None:
     assert (record.example, record.machine) == ("1_setup/01_sums", "cpu-amd-epyc")
     assert [*record.timings] == ["sums/add/cpu/n=333"]
     assert record.outputs == {f"01:{block_keys(SOURCE)[0]}": "added"}
-    assert judge_record(record, SOURCE) == ("fresh", [])
+    assert judge_record(record, SOURCE) == Judged(record, "fresh")
 
 
 def test_simulated_and_impossible_rows_are_left_out_by_name(project, monkeypatch) -> None:
     verdicts = {"add": "impossible", "b, c": "simulated", "d": "noisy"}
 
     def time(self: Bench, label: str, *_: object, **__: object) -> None:
-        self.timings.append(Timing(label, "cpu", 0.5, (0.1,), n=3, verdict=verdicts[label]))
+        row = Timing(label, "cpu", 0.5, (0.1,), n=3, verdict=verdicts[label])
+        self.rows[RowName(self.id, label, "cpu", 3)] = row
 
     monkeypatch.setattr(Bench, "time", time)
     source = SOURCE + 'bench.time("b, c")\nbench.time("d")\nnothing = Bench("nothing")\nnothing.time("add")\n'
@@ -69,7 +69,7 @@ def test_simulated_and_impossible_rows_are_left_out_by_name(project, monkeypatch
     record = read(project / "mine.json")
     assert [*record.timings] == ["sums/d/cpu/n=3"]
     assert record.facts["left_out"] == "sums/add/cpu/n=3 | sums/b, c/cpu/n=3 | nothing/add/cpu/n=3"
-    assert judge_record(record, source)[0] == "fresh"  # nothing is missing: what is not there is named
+    assert judge_record(record, source).state == "fresh"  # nothing is missing: what is not there is named
 
 
 def test_an_experiment_that_times_nothing_here_is_named_as_left_out(project) -> None:
@@ -78,14 +78,13 @@ def test_an_experiment_that_times_nothing_here_is_named_as_left_out(project) -> 
     assert main(["record", "1_setup/01", "--to", "mine.json"]) == 0
     record = read(project / "mine.json")
     assert record.timings == {}
-    assert judge_record(record, source)[0] == "fresh"
+    assert judge_record(record, source).state == "fresh"
 
 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (["nonsense"], "'nonsense'"),
-        (["1_setup/01", "--to"], "file"),
         (["1_setup", "--to", "mine.json"], "names 2"),
         (["1_setup/05", "--to", "mine.json"], "05_twice.py has two experiments"),
         (["1_setup/01", "--to", "examples"], "examples"),
@@ -196,10 +195,10 @@ def test_an_interrupted_run_leaves_the_old_record_and_nothing_else(tmp_path, bar
     assert [*old.parent.iterdir()] == [old]
 
 
-def test_a_script_records_itself_and_tells_nobody(tmp_path, bare) -> None:
+def test_a_script_is_recorded_once_and_nobody_is_told(tmp_path, bare) -> None:
     ran = "with open('ran', 'a') as file:\n    file.write('once ')\n"
     add(tmp_path, "01_sums", QUICK + ran)
-    done = command(tmp_path, bare, str(CHAPTER / "01_sums.py"), "--record", "mine.json")
+    done = command(tmp_path, bare, "-m", "firstlight", "record", str(CHAPTER / "01_sums.py"), "--to", "mine.json")
     assert done.returncode == 0, done.stderr
     assert read(tmp_path / "mine.json").example == "1_setup/01_sums"
     assert recording.example_of(tmp_path / "02 Sums (1).py") == "elsewhere/02_sums_1_"  # no folder of a user's is told

@@ -8,21 +8,28 @@ from dataclasses import dataclass
 class FakeDevice:
     """Work that is asked for runs behind what was asked for before; the host goes on at once."""
 
+    name: str = "cpu"
     tick_cost: float = 50e-9
     wait_cost: float = 10e-6
     host_cost: float = 1e-6
     now: float = 0.0
     busy_until: float = 0.0
 
-    def clock(self) -> float:
+    def tick(self) -> float:
         self.now += self.tick_cost
         return self.now
+
+    def cpu_seconds(self) -> float:
+        return self.now  # one core, always busy
+
+    def seconds_of(self, *_: object) -> None:
+        """Tell nothing: it has no events."""
 
     def launch(self, seconds: float) -> None:
         self.now += self.host_cost
         self.busy_until = max(self.busy_until, self.now) + seconds
 
-    def wait(self) -> None:
+    def settle(self) -> None:
         self.now = max(self.now, self.busy_until) + self.wait_cost
 
     def call(self, seconds: float | Callable[[int], float]) -> Callable[[], None]:

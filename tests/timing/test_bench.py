@@ -1,5 +1,9 @@
+import itertools
 import re
+import sys
+from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import pytest
@@ -8,7 +12,7 @@ from samples import scattered
 from firstlight import Bench, display
 from firstlight.timing import bench as bench_module
 from firstlight.timing.ceilings import Roof
-from firstlight.timing.result import Timing
+from firstlight.timing.result import RowName, Timing
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +28,7 @@ def row(label: str, median: float = 0.01, **changes) -> Timing:
 
 def bench_of(*timings: Timing) -> Bench:
     bench = Bench("some-thing")
-    bench.timings.extend(timings)
+    bench.rows.update({RowName(bench.id, t.label, t.device, t.n): t for t in timings})
     return bench
 
 
@@ -46,6 +50,65 @@ def test_two_rows_of_one_name_are_refused_other_sizes_are_not() -> None:
         bench["abs"]
     with pytest.raises(KeyError, match="abs/cpu/n=1"):
         bench["add"]
+
+
+@pytest.mark.parametrize("label", ["add", "host/device", "a/n=3", "a/cpu", "two\nlines", "n=1", "1_000"])
+@pytest.mark.parametrize(("device", "n"), [("cpu", None), ("cuda:1", 5), ("cpu", 1e6), ("cpu", 1e20)])
+def test_a_name_is_taken_apart_into_what_it_was_made_of(label: str, device: str, n: float | None) -> None:
+    name = RowName("some-thing", label, device, n)
+    assert RowName.parse(str(name)) == name
+    assert str(name) == f"some-thing/{name.in_bench}"
+
+
+def test_a_name_that_is_no_rows_is_taken_apart_all_the_same() -> None:
+    assert RowName.parse("collecting/not run here") == RowName("collecting", "not run here")
+    assert [RowName.parse(text).bench for text in ("", "alone", "x//")] == ["", "alone", "x"]
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what begins the next cell of a notebook that is not there."""
+    shell, count = SimpleNamespace(execution_count=1), itertools.count(2)
+
+    def run_next() -> None:
+        shell.execution_count = next(count)
+
+    monkeypatch.setattr(bench_module, "ipython_shell", lambda: shell)
+    return run_next
+
+
+def test_a_cell_that_is_run_again_replaces_its_rows_and_spends_no_more(cell, monkeypatch) -> None:
+    budgets = []
+
+    def measured(*_: object, label: str, budget: float, **__: object) -> Timing:
+        budgets.append(budget)
+        return row(label, median=0.01 * len(budgets), values=(0.01 * len(budgets),) * 5)
+
+    monkeypatch.setattr(bench_module, "measure", measured)
+    bench = Bench("a", budget=1.0)
+    first, _ = bench.time("first", abs, -1), bench.time("second", abs, -1)
+    with pytest.raises(ValueError, match="first/cpu"):
+        bench.time("first", abs, -1)  # twice in one cell
+    cell()
+    again = bench.time("first", abs, -1)
+    assert again.median > first.median
+    assert [t.label for t in bench.timings] == ["first", "second"]
+    assert bench["first"] is again
+    assert budgets == pytest.approx([0.25, 0.95 / 4, 0.9 / 4])  # what the second row took is gone, and no more
+
+
+def test_a_cell_that_fails_when_it_is_run_again_keeps_the_row(cell) -> None:
+    bench = Bench("a", budget=0.1)
+    kept = bench.time("abs", abs, -1)
+    cell()
+    with pytest.raises(TypeError):
+        bench.time("abs", abs, "text")
+    assert bench.timings == [kept]
+
+
+def test_a_program_keeps_its_own_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["mine.py", "--record", "video.mp4"])
+    assert Bench("mine").timings == []
 
 
 def test_the_budget_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:

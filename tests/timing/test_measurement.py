@@ -5,6 +5,7 @@ import os
 import random
 from collections.abc import Iterator
 from concurrent.futures import Future
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,13 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from new_python import printed_by
 
-from firstlight.timing import measurement as timing
-from firstlight.timing.measurement import measure
+from firstlight.timing import measurement
+from firstlight.timing.measurement import Device, measure
 from firstlight.timing.result import Timing
 
 
 def timed(device: FakeDevice, seconds, **kwargs) -> Timing:
-    return measure(device.call(seconds), clock=device.clock, wait=device.wait, **kwargs)
+    with mock.patch.object(measurement, "Device", return_value=device):
+        return measure(device.call(seconds), **kwargs)
 
 
 @given(cost=st.floats(2e-6, 0.05), wait=st.floats(0, 100e-6))
@@ -46,7 +48,7 @@ def test_clock_that_ramps_up_is_waited_for() -> None:
 def test_slow_call_gets_few_blocks_and_says_so() -> None:
     t = timed(FakeDevice(), 0.4, budget=1.0)
     assert t.verdict == "few"
-    assert 1 <= len(t.values) < timing.MIN_BLOCKS
+    assert 1 <= len(t.values) < measurement.MIN_BLOCKS
     assert t.median == pytest.approx(0.4, rel=1e-3)
 
 
@@ -55,7 +57,7 @@ def test_scatter_takes_more_blocks_and_is_called_noisy() -> None:
     noisy = timed(FakeDevice(), lambda _: rng.uniform(6e-3, 10e-3), budget=10)
     quiet = timed(FakeDevice(), 6e-3, budget=10)
     assert noisy.verdict == "noisy"
-    assert len(noisy.values) > len(quiet.values) >= timing.MIN_BLOCKS
+    assert len(noisy.values) > len(quiet.values) >= measurement.MIN_BLOCKS
 
 
 @pytest.mark.parametrize("name", ["bytes", "flops", "n"])
@@ -93,15 +95,17 @@ def test_work_that_was_not_done_is_refused_by_name(fn) -> None:
 
 @pytest.mark.parametrize("step", [0.0, -1e-3])
 def test_a_clock_that_stands_still_or_runs_backwards_is_refused(step: float) -> None:
-    ticks = itertools.count(0.0, step)
+    device, ticks = FakeDevice(), itertools.count(0.0, step)
+    device.tick = lambda: next(ticks)
     with pytest.raises(RuntimeError, match="clock"):
-        measure(lambda: None, clock=lambda: next(ticks), wait=lambda: None)
+        timed(device, 0)
 
 
 def test_a_clock_that_stops_later_is_refused() -> None:
-    ticks = itertools.chain((1e-3 * i for i in range(20)), itertools.repeat(1.0))
+    device, ticks = FakeDevice(), itertools.chain((1e-3 * i for i in range(20)), itertools.repeat(1.0))
+    device.tick = lambda: next(ticks)
     with pytest.raises(RuntimeError, match="clock"):
-        measure(lambda: None, clock=lambda: next(ticks), wait=lambda: None)
+        timed(device, 0)
 
 
 class RefusesNotes(Exception):
@@ -130,21 +134,21 @@ def test_device_is_where_the_arguments_are() -> None:
     class OnGpu:
         device = torch.device("cuda", 1)
 
-    assert timing.device_of((np.ones(1), 3, OnGpu())) == "cuda:1"
-    assert timing.device_of((np.ones(1), torch.ones(1), "cuda")) == "cpu"
-    assert timing.device_of(()) == "cpu"
+    assert measurement.device_of((np.ones(1), 3, OnGpu())) == "cuda:1"
+    assert measurement.device_of((np.ones(1), torch.ones(1), "cuda")) == "cpu"
+    assert measurement.device_of(()) == "cpu"
 
 
 def test_waits_for_the_device_that_was_asked_for_and_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
     waited = []
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda *device: waited.append(device))
-    timing._waiter("xpu:1")()
-    timing._waiter("cpu")()
+    Device("xpu:1").settle()
+    Device("cpu").settle()
     assert waited == [("xpu:1",), ()]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
-    timing._waiter("cpu")()
+    Device("cpu").settle()
     assert waited == [("xpu:1",), ()]
 
 

@@ -6,7 +6,7 @@ from samples import GPU as H200
 from firstlight.devices import Card
 from firstlight.timing.ceilings import Ceilings, Roof, ceilings
 from firstlight.timing.result import Timing
-from firstlight.timing.verdicts import fraction_of_roof, judge, verdict_of
+from firstlight.timing.verdicts import fraction_of_roof, verdict_of, with_verdict
 
 LIMITS = Ceilings(byte_rate=1e12, flop_rate=1e15, cache_bytes=10**7)
 
@@ -31,8 +31,8 @@ def test_what_the_driver_does_not_tell_is_no_ceiling() -> None:
 def test_a_call_that_does_nothing_is_impossible_on_a_cpu_too(amount: dict, verdict: str) -> None:
     limits = ceilings(Card(name="some CPU", kind="cpu", cores=8, cache_bytes=2**25))
     at_once = Timing(label="x", device="cpu", first=1.0, values=(2e-8,) * 9, verdict=verdict, **amount)
-    assert judge(at_once, limits).verdict == "impossible"
-    assert judge(replace(at_once, values=(1.0,) * 9), limits).verdict == verdict
+    assert with_verdict(at_once, limits).verdict == "impossible"
+    assert with_verdict(replace(at_once, values=(1.0,) * 9), limits).verdict == verdict
 
 
 def timing(**changes) -> Timing:
@@ -56,16 +56,16 @@ def timing(**changes) -> Timing:
     ],
 )
 def test_verdicts_by_theory(changes: dict, verdict: str) -> None:
-    assert judge(timing(**changes), LIMITS).verdict == verdict
+    assert with_verdict(timing(**changes), LIMITS).verdict == verdict
 
 
 def test_a_measured_roof_never_says_impossible() -> None:
     roof = Roof(byte_rate=1e10, flop_rate=1e10)
     no_theory = Ceilings(cache_bytes=10**7)
-    assert judge(timing(bytes=10**12), no_theory, roof).verdict == "above-roof"
-    assert judge(timing(flops=10**12), no_theory, roof).verdict == "above-roof"
-    assert judge(timing(bytes=2 * 10**7), replace(no_theory, cache_bytes=10**8), roof).verdict == "in-cache"
-    assert judge(timing(bytes=10**7), no_theory, roof).verdict == "ok"
+    assert with_verdict(timing(bytes=10**12), no_theory, roof).verdict == "above-roof"
+    assert with_verdict(timing(flops=10**12), no_theory, roof).verdict == "above-roof"
+    assert with_verdict(timing(bytes=2 * 10**7), replace(no_theory, cache_bytes=10**8), roof).verdict == "in-cache"
+    assert with_verdict(timing(bytes=10**7), no_theory, roof).verdict == "ok"
 
 
 def test_fraction_is_that_of_the_nearer_roof() -> None:

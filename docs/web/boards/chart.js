@@ -1,41 +1,125 @@
-/* What the widgets have in common: what firstlight.lessons.svg wrote into the page, controls that tell their values, numbers
-   with units, and places along an axis. It is loaded before the script of any of them. */
+/* What the widgets have in common: their data, which Python wrote into the page, elements, controls that tell their
+   values, numbers with units, and places along an axis. It is loaded before the script of any of them. */
 "use strict";
 
-const chart = (() => {
-  function open(kind) { // the widget of that kind, if the page has it: shown, with its data and its controls by name
+globalThis.chart = (() => {
+  const DRAWN = ["svg", "g", "path", "circle", "rect", "text", "title", "defs", "pattern"];
+
+  /** An element with attributes; what is in it is only ever set as text. */
+  function element(name, attributes = {}, ...children) {
+    const drawn = DRAWN.includes(name);
+    const made = drawn ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  }
+
+  const loading = {};
+
+  /** Load a classic script, once: from a file, a browser loads no modules. */
+  function load(src) {
+    loading[src] ??= new Promise((done, failed) => {
+      const script = element("script", { src });
+      script.addEventListener("load", done);
+      script.addEventListener("error", failed);
+      document.head.append(script);
+    });
+    return loading[src];
+  }
+
+  const slider = (name, min, max, value, step = 1) => element("input", { name, type: "range", min, max, step, value });
+  const choice = (name, options) => element("select", { name }, ...options.map((text) => element("option", {}, text)));
+
+  /** Controls under their labels, each with room for its value. */
+  function controls(labelled) {
+    const labels = Object.entries(labelled).map(([text, control]) => {
+      const value = element("span", { class: "fl-value", "aria-hidden": "true" });
+      return element("label", {}, element("span", {}, text), control, value);
+    });
+    return element("div", { class: "fl-controls" }, ...labels);
+  }
+
+  /** Where a script says what it finds. */
+  const status = () =>
+    element("div", { class: "fl-said", role: "status" }, element("p", { class: "fl-verdict-text" }), element("p"));
+
+  /** The widget of a kind with its data and its controls by name. Its script makes what stands above the table, or
+      shows what the page has there. */
+  function open(kind, make = () => []) {
     const board = document.querySelector(`.fl-${kind}`);
-    if (!board) return {};
+    const data = JSON.parse(board.dataset[kind]);
+    board.prepend(...make(data));
     for (const hidden of board.querySelectorAll(":scope > [hidden]")) hidden.hidden = false;
     board.querySelector("details").open = false;
     const [verdict, hint] = board.querySelectorAll(".fl-said p");
-    return { board, data: JSON.parse(board.dataset[kind]), drawing: board.querySelector("svg"), verdict, hint,
-             here: board.querySelector(".fl-here"),
-             inputs: Object.fromEntries([...board.querySelectorAll("[name]")].map((one) => [one.name, one])) };
+    const inputs = Object.fromEntries([...board.querySelectorAll("[name]")].map((input) => [input.name, input]));
+    return { board, data, inputs, drawing: board.querySelector("svg"), verdict, hint };
   }
-  const tell = (input, text) => { input.nextElementSibling.textContent = input.ariaValueText = text; };
+
+  function tell(input, text) {
+    input.nextElementSibling.textContent = text;
+    input.ariaValueText = text;
+  }
   const many = (amount, name) => `${amount} ${name}${amount === 1 ? "" : "s"}`;
   const digits = (value, count) => Number(value.toPrecision(count));
 
-  function quantity(value, unit, count = 3) { // as firstlight.display writes it
-    const prefixes = unit === "s" ? [[-9, "n"], [-6, "µ"], [-3, "m"], [0, ""]]
-      : [[0, ""], [3, "k"], [6, "M"], [9, "G"], [12, "T"], [15, "P"]];
+  const SECONDS = [
+    [-9, "n"],
+    [-6, "µ"],
+    [-3, "m"],
+    [0, ""],
+  ];
+  const AMOUNTS = [
+    [0, ""],
+    [3, "k"],
+    [6, "M"],
+    [9, "G"],
+    [12, "T"],
+    [15, "P"],
+  ];
+
+  /** A number with its unit, as firstlight.display writes it. */
+  function quantity(value, unit, count = 3) {
+    const prefixes = unit === "s" ? SECONDS : AMOUNTS;
     if (!value) return `0 ${unit}`;
-    value = digits(value, count);
-    const wanted = 3 * Math.floor(Math.log10(value) / 3 + 1e-12);
-    const [power, prefix] = prefixes.findLast(([one]) => one <= wanted) ?? prefixes[0], scaled = value / 10 ** power;
+    const rounded = digits(value, count);
+    const wanted = 3 * Math.floor(Math.log10(rounded) / 3 + 1e-12);
+    const [power, prefix] = prefixes.findLast(([least]) => least <= wanted) ?? prefixes[0];
+    const scaled = rounded / 10 ** power;
     return `${scaled.toFixed(Math.max(0, count - 1 - Math.floor(Math.log10(scaled) + 1e-12)))} ${prefix}${unit}`;
   }
 
-  // An axis of powers, as firstlight.lessons.svg.Axis: from a number to its place, from a place to its number, and a mark.
+  /** A quantile of sorted values, linear between neighbours, as the tables have it. */
+  function quantile(sorted, part) {
+    const place = part * (sorted.length - 1);
+    const low = Math.floor(place);
+    return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
+  }
+
+  // An axis of powers: from a number to its place, and from a place to its number; what lies beyond is at an end.
   const inside = (value, ends) => Math.min(Math.max(...ends), Math.max(Math.min(...ends), value));
-  const at = ({ least, most, start, end }, value) =>
-    start + Math.log(inside(value, [least, most]) / least) / Math.log(most / least) * (end - start);
+  function at({ least, most, start, end }, value) {
+    const part = Math.log(inside(value, [least, most]) / least) / Math.log(most / least);
+    return digits(start + part * (end - start), 6);
+  }
   const from = ({ least, most, start, end }, place) =>
     least * (most / least) ** ((inside(place, [start, end]) - start) / (end - start));
-  function mark(here, axis, value) {
-    here.setAttribute("transform", `translate(${digits(at(axis, value), 6)})`);
-    here.setAttribute("visibility", "visible");
-  }
-  return { open, tell, many, digits, quantity, inside, from, mark };
+
+  return {
+    element,
+    load,
+    slider,
+    choice,
+    controls,
+    status,
+    open,
+    tell,
+    many,
+    digits,
+    quantity,
+    quantile,
+    inside,
+    at,
+    from,
+  };
 })();

@@ -1,68 +1,165 @@
-/* Is your number possible? The reader's bytes, time and card become a point on the board's axis, and a verdict. The rules
-   are those of firstlight.lessons.plausibility, which wrote them into the page; texts are only ever set as text. */
+/* Is your number possible? The reader's bytes, time and card become a point on an axis of time over floor, and a
+   verdict. The rules are those of firstlight.lessons.plausibility, which wrote them into the page. */
 "use strict";
 
 (() => {
-  const { board, data: rules, inputs, drawing, verdict, hint, here } = chart.open("possible");
-  if (!board) return;
-  const { quantity } = chart, { axis, hardware, reports } = rules, { start, hardware: card } = inputs;
-  const state = { ...reports[0] }, UNITS = { bytes: "B", seconds: "s", flops: "FLOP" };
+  const { element, quantity } = chart;
+  const UNITS = { bytes: "B", seconds: "s", flops: "FLOP" };
+  const RATIOS = { least: 1e-3, most: 1e3, start: 24, end: 376 };
+  const BASE = 124; // of the axis in its drawing
+  const at = (ratio) => chart.at(RATIOS, ratio);
 
-  // Judging as ReportedTime does, with numbers written as the tables write them.
-  const formatRatio = (ratio) => ratio < 0.001 ? "less than 0.001"
-    : ratio < 1e5 ? chart.digits(ratio, 2).toLocaleString("en", { maximumFractionDigits: 6 }) : "more than 100,000";
+  // -- Judging as ReportedTime does, with numbers written as the tables write them ----------------------------------
 
-  function judge({ bytes, seconds, flops, hardware: name }) {
-    const { byte_rate, flop_rate, cache, measured } = hardware[name];
-    const memory = bytes / byte_rate, arithmetic = flops && flop_rate ? flops / flop_rate : 0;
-    const floor = Math.max(memory, arithmetic), ratio = seconds / floor;
-    const tooFast = (least) => least > rules.tolerance * seconds, cached = bytes < rules.caches * cache;
-    const computes = arithmetic > memory && tooFast(arithmetic);
-    const kind = !tooFast(floor) ? (ratio < rules.atFloor ? "at-floor" : "possible")
-      : measured ? (computes || !cached ? "above-roof" : "in-cache")
-      : tooFast(memory) && !cached ? (computes ? "impossible-twice" : "impossible")
-      : computes ? "above-float32" : "in-cache";
-    const suspects = ratio < rules.suspects[0][0] && seconds > rules.longestLaunch ? rules.suspectsIfLonger
-      : rules.suspects.find(([limit]) => limit === null || ratio < limit)[1];
-    const facts = { seconds: quantity(seconds, "s"), ratio: formatRatio(ratio), floor: quantity(floor, "s"),
-                    memory: quantity(memory, "s"), bytes: quantity(bytes, "B") };
-    return { floor, ratio, kind, suspects, sentence: rules.sentences[kind].replace(/\{(\w+)\}/g, (_, name) => facts[name]) };
+  function formatRatio(ratio) {
+    if (ratio < 0.001) return "less than 0.001";
+    if (ratio >= 1e5) return "more than 100,000";
+    return chart.digits(ratio, 2).toLocaleString("en", { maximumFractionDigits: 6 });
   }
 
-  function change(changes, number = 0) { // which report it starts from, or 0: the reader's own number
+  function kindOf({ memory, arithmetic, ratio, bytes, seconds, card }, rules) {
+    const tooFast = (least) => least > rules.tolerance * seconds;
+    const cached = bytes < rules.caches * card.cache;
+    const computes = arithmetic > memory && tooFast(arithmetic);
+    if (!tooFast(Math.max(memory, arithmetic))) return ratio < rules.atFloor ? "at-floor" : "possible";
+    if (card.measured) return computes || !cached ? "above-roof" : "in-cache";
+    if (tooFast(memory) && !cached) return computes ? "impossible-twice" : "impossible";
+    return computes ? "above-float32" : "in-cache";
+  }
+
+  function suspectsOf(ratio, seconds, { suspects, suspectsIfLonger, longestLaunch }) {
+    if (ratio < suspects[0][0] && seconds > longestLaunch) return suspectsIfLonger;
+    return suspects.find(([limit]) => limit === null || ratio < limit)[1];
+  }
+
+  function judge({ bytes, seconds, flops, hardware }, rules) {
+    const card = rules.hardware[hardware];
+    const memory = bytes / card.byte_rate;
+    const arithmetic = flops && card.flop_rate ? flops / card.flop_rate : 0;
+    const floor = Math.max(memory, arithmetic);
+    const ratio = seconds / floor;
+    const kind = kindOf({ memory, arithmetic, ratio, bytes, seconds, card }, rules);
+    const facts = {
+      seconds: quantity(seconds, "s"),
+      ratio: formatRatio(ratio),
+      floor: quantity(floor, "s"),
+      memory: quantity(memory, "s"),
+      bytes: quantity(bytes, "B"),
+    };
+    const sentence = rules.sentences[kind].replace(/\{(\w+)\}/g, (_, name) => facts[name]);
+    return { floor, ratio, kind, suspects: suspectsOf(ratio, seconds, rules), sentence };
+  }
+
+  // -- The board ----------------------------------------------------------------------------------------------------
+
+  const title = ({ name }, number) => `${number + 1} ${name}`;
+
+  function axis(rules) {
+    const [left, floor, right] = [RATIOS.start - 12, at(1), RATIOS.end + 12];
+    const label = (x, y, text, anchor = "middle") => element("text", { x, y, "text-anchor": anchor }, text);
+    const path = (d, look) => element("path", { d, stroke: "currentColor", ...look });
+    const ticks = [-3, -2, -1, 0, 1, 2, 3].flatMap((power) => {
+      const x = at(10 ** power);
+      return [path(`M${x} ${BASE}v6`), label(x, BASE + 34, power < 0 ? `1/${10 ** -power}` : `${10 ** power}`)];
+    });
+    const points = rules.reports.flatMap((report, number) => {
+      const [x, y] = [at(judge(report, rules).ratio), BASE - 24 * (number + 1)];
+      return [
+        path(`M${x} ${BASE}V${y}`, { "stroke-opacity": 0.5 }),
+        element("circle", { cx: x, cy: y, r: 5 }),
+        label(x + 9, y + 5, title(report, number), "start"),
+      ];
+    });
+    const ratios = rules.reports.map((report) => `${report.name}, ${formatRatio(judge(report, rules).ratio)}`);
+    const words = `An axis of time over floor; what is below 1 lies in a red zone. ${ratios.join("; ")}.`;
+    return element(
+      "svg",
+      { viewBox: `0 0 400 ${BASE + 58}`, role: "img", "aria-label": words },
+      element("rect", { class: "fl-zone", x: left, y: 20, width: floor - left, height: BASE }),
+      element("path", { class: "fl-floor", d: `M${floor} 14V${BASE + 20}` }),
+      label(floor - 6, 13, "faster than the floor", "end"),
+      label(floor + 8, 13, "slower", "start"),
+      path(`M${left} ${BASE}H${right}`, { "stroke-width": 1.5 }),
+      ...ticks,
+      ...points,
+      label((left + right) / 2, BASE + 56, "reported time ÷ floor"),
+      element(
+        "g",
+        { class: "fl-here" },
+        element("circle", { cy: BASE, r: 26 }),
+        element("path", { d: `M0 ${BASE - 13}l13 13-13 13-13-13Z` }),
+      ),
+    );
+  }
+
+  const typing = { name: "typed", type: "text", placeholder: "400 MB, 3.1 ms, 2 GFLOP", autocomplete: "off" };
+  const controls = (rules) =>
+    chart.controls({
+      "Start from": chart.choice("start", [
+        "your own number",
+        ...rules.reports.map((report, number) => `${title(report, number)}, ${report.hardware}`),
+      ]),
+      Card: chart.choice("hardware", Object.keys(rules.hardware)),
+      "Type it": element("input", typing),
+      "Bytes moved": chart.slider("bytes", 6, 11, 6, 0.01),
+      Time: chart.slider("seconds", -6, 1, 1, 0.01),
+      Operations: chart.slider("flops", 6, 15, 6, 0.01),
+    });
+
+  const { board, data, inputs, drawing, verdict, hint } = chart.open("possible", (rules) => [
+    controls(rules),
+    axis(rules),
+    chart.status(),
+  ]);
+  const { start, hardware: card } = inputs;
+  const here = board.querySelector(".fl-here");
+  const state = { ...data.reports[0] };
+
+  /** Take other numbers: those of a report, by its number, or the reader's own, which is 0. */
+  function change(changes, number = 0) {
     Object.assign(state, changes);
     start.selectedIndex = number;
     card.value = state.hardware;
-    const { ratio, kind, suspects, sentence } = judge(state), [first, ...others] = suspects.map((name) => rules.mistakes[name]);
-    const then = others.map(({ title }) => title).join(", ") || "nothing else";
+    const { ratio, kind, suspects, sentence } = judge(state, data);
+    const [first, ...others] = suspects.map((name) => data.mistakes[name]);
+    const then = others.map((mistake) => mistake.title).join(", ") || "nothing else";
     verdict.textContent = sentence;
     hint.textContent = `Most likely: ${first.title}. ${first.test} Otherwise: ${then}.`;
     verdict.parentElement.dataset.kind = kind;
-    chart.mark(here, axis, ratio);
+    here.setAttribute("transform", `translate(${at(ratio)})`);
     for (const [name, unit] of Object.entries(UNITS)) {
-      const value = state[name], input = inputs[name];
-      input.value = value ? Math.log10(value) : input.min;
-      chart.tell(input, value ? quantity(value, unit) : "not counted");
+      const value = state[name];
+      inputs[name].value = value ? Math.log10(value) : inputs[name].min;
+      chart.tell(inputs[name], value ? quantity(value, unit) : "not counted");
     }
   }
 
-  for (const name of Object.keys(UNITS)) inputs[name].addEventListener("input", ({ target: { value, min } }) =>
-    change({ [name]: name === "flops" && Number(value) <= Number(min) ? null : 10 ** value }));
+  for (const name of Object.keys(UNITS))
+    inputs[name].addEventListener("input", ({ target: { value, min } }) => {
+      change({ [name]: name === "flops" && Number(value) <= Number(min) ? null : 10 ** value });
+    });
+
   const SIZES = { n: 1e-9, µ: 1e-6, u: 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12 };
   inputs.typed.addEventListener("input", ({ target: { value } }) => {
-    const told = [...value.matchAll(/(\d[\d.]*(?:e[+-]?\d+)?)\s*([nµumkMGT]?)(B|s|FLOP)\b/g)].map(([, number, size, unit]) =>
-      [Object.keys(UNITS).find((name) => UNITS[name] === unit), number * SIZES[size]]);
-    change(Object.fromEntries(told.filter(([, number]) => number > 0 && number < 1e30)));
+    const quantities = value.matchAll(/(\d[\d.]*(?:e[+-]?\d+)?)\s*([nµumkMGT]?)(B|s|FLOP)\b/g);
+    const typed = [...quantities].map(([, number, size, unit]) => {
+      return [Object.keys(UNITS).find((name) => UNITS[name] === unit), number * SIZES[size]];
+    });
+    change(Object.fromEntries(typed.filter(([, number]) => number > 0 && number < 1e30)));
   });
   card.addEventListener("change", () => change({ hardware: card.value }));
-  start.addEventListener("change", () => change(reports[start.selectedIndex - 1] ?? {}, start.selectedIndex));
+  start.addEventListener("change", () => change(data.reports[start.selectedIndex - 1] ?? {}, start.selectedIndex));
 
   // The point can be taken with the mouse or a finger: it sets the time.
-  here.addEventListener("pointerdown", (event) => { event.preventDefault(); here.setPointerCapture(event.pointerId); });
+  here.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    here.setPointerCapture(event.pointerId);
+  });
   here.addEventListener("pointermove", (event) => {
     if (!here.hasPointerCapture(event.pointerId)) return;
-    const box = drawing.getBoundingClientRect(), place = (event.clientX - box.left) / box.width * drawing.viewBox.baseVal.width;
-    change({ seconds: chart.inside(chart.from(axis, place) * judge(state).floor, [1e-6, 10]) });
+    const box = drawing.getBoundingClientRect();
+    const place = ((event.clientX - box.left) / box.width) * drawing.viewBox.baseVal.width;
+    change({ seconds: chart.inside(chart.from(RATIOS, place) * judge(state, data).floor, [1e-6, 10]) });
   });
   change({}, 1);
 })();

@@ -4,14 +4,18 @@
 
 document.addEventListener("DOMContentLoaded", () => {
   const asked = new URLSearchParams(location.search).get("q")?.toLowerCase().trim() ?? "";
-  const words = asked.split(/[\W_]+/).filter((word) => word.length > 2).map((word) => word.replace(/(ing|e?s)$/, ""));
+  const words = asked
+    .split(/[\W_]+/)
+    .filter((word) => word.length > 2)
+    .map((word) => word.replace(/(ing|e?s)$/, ""));
   Scorer.score = (result) => {
     const [page, title, anchor, , score, , kind] = result;
-    if (kind === "object") return score - 15;  // a name of the reference, which already has words beside it
-    const about = ABOUT[page] ?? "", said = `${title} ${about}`.toLowerCase();
+    if (kind === "object") return score - 15; // a name of the reference, which already has words beside it
+    const about = ABOUT[page] ?? "";
+    const said = `${title} ${about}`.toLowerCase();
     if (anchor.startsWith("#term-")) result[1] = `${title}: ${anchor.slice(6).replaceAll("-", " ")}`;
     else result[3] = about;
-    const base = kind === "index" ? score / 8 : score;  // a term of the glossary counts as much as a word of a title
+    const base = kind === "index" ? score / 8 : score; // a term of the glossary counts as much as a word of a title
     return base + 10 * said.includes(asked) + 4 * words.filter((word) => said.includes(word)).length;
   };
 });

@@ -1,77 +1,127 @@
-/* Will a GPU win? The reader's numbers give what on_gpu and on_cpu of the page give, and become a link: they are kept in
-   the page's address. The rates are those that the page wrote beside the controls; texts are only ever set as text. */
+/* Will a GPU win? The reader's numbers give what on_gpu and on_cpu of the page give, and become a link: the page's
+   address keeps them. The rates are those that the page wrote beside the controls; texts are only ever set as text. */
 "use strict";
 
 (() => {
+  const { quantity, digits } = chart;
   const { board, data, inputs, verdict, hint } = chart.open("wins");
-  if (!board) return;
-  const { quantity, digits } = chart, { start, card, cpu: host, precision } = inputs, names = Object.keys(data.units);
-  const set = (name, value) => { if (Object.hasOwn(inputs, name)) inputs[name].value = value; };
+  const { start, card, cpu: host, precision } = inputs;
+  const names = Object.keys(data.units);
+  const RATES = ["memory", "arithmetic"]; // of the reader's CPU
+
+  function set(name, value) {
+    if (Object.hasOwn(inputs, name)) inputs[name].value = value;
+  }
 
   function predict({ sent, moved, operations, calls, uses, launch, memory, arithmetic }) {
-    const [bytes, single, double, slot] = data.cards[card.value], twice = precision.value === "float64";
+    const [bytes, single, double, slot] = data.cards[card.value];
+    const twice = precision.value === "float64";
     const work = (byteRate, flopRate) => Math.max(moved / byteRate, operations / flopRate);
-    const parts = { "launch overhead": calls * launch, "transfer and wait": (data.wait + sent / slot) / uses,
-                    work: work(bytes, twice ? double : single) };
+    const parts = {
+      "launch overhead": calls * launch,
+      "transfer and wait": (data.wait + sent / slot) / uses,
+      work: work(bytes, twice ? double : single),
+    };
     return { cpu: work(memory, arithmetic / (twice ? 2 : 1)), parts };
   }
 
-  function nameHost() {  // whose rates these are, if the page knows it
-    const same = ([memory, arithmetic]) => Number(inputs.memory.value) === memory && Number(inputs.arithmetic.value) === arithmetic;
-    const found = Object.keys(data.cpus).findIndex((name) => same(data.cpus[name]));
+  /** Choose the CPU whose rates these are, if the page knows it. */
+  function nameHost() {
+    const typed = RATES.map((name) => Number(inputs[name].value));
+    const found = Object.values(data.cpus).findIndex((rates) => rates.every((rate, i) => rate === typed[i]));
     host.selectedIndex = found < 0 ? host.options.length - 1 : found;
   }
 
-  function offerMine() {  // what a page of this site measured in this browser
+  /** Offer the card that a page of this site measured in this browser. */
+  function offerMine() {
     let mine;
-    try { mine = JSON.parse(localStorage.getItem("firstlight gpu")); } catch { /* not allowed, or not ours */ }
-    if (!(mine?.rates?.length === 4)) return;
+    try {
+      mine = JSON.parse(localStorage.getItem("firstlight gpu"));
+    } catch {
+      return; // not allowed, or not ours
+    }
+    if (mine?.rates?.length !== 4) return;
     const name = `yours: ${mine.name}, by WebGPU`;
     if (!data.cards[name]) card.append(new Option(name));
     data.cards[name] = mine.rates;
   }
 
-  function tell() {
+  /** The numbers in the fields, and the name of the first that is none; each stands beside its field with its unit. */
+  function read() {
+    const least = (name) => (["sent", "operations"].includes(name) ? 0 : 1e-9);
     const given = Object.fromEntries(names.map((name) => [name, Number(inputs[name].value || NaN)]));
-    const wrong = names.find((name) => !(given[name] >= (["sent", "operations"].includes(name) ? 0 : 1e-9) && given[name] < 1e30));
+    const wrong = names.find((name) => !(given[name] >= least(name) && given[name] < 1e30));
     for (const name of names) {
-      inputs[name].ariaInvalid = String(name === wrong);
       const shown = name !== wrong && data.units[name] && given[name] > 0;
+      inputs[name].ariaInvalid = String(name === wrong);
       inputs[name].nextElementSibling.textContent = shown ? quantity(given[name], data.units[name]) : "";
     }
-    verdict.parentElement.dataset.kind = "";
-    verdict.textContent = "Type each number like 1200000 or 1.2e6.";
-    hint.textContent = "";
-    if (wrong) return;
-    if (precision.value === "float64" && !data.cards[card.value][2]) {
-      verdict.textContent = "WebGPU has no float64, so your GPU's rate of it is not known. Choose float32, or another card.";
-      return;
-    }
-    const { cpu, parts } = predict(given), { "launch overhead": launch, "transfer and wait": transfer, work } = parts;
-    const gpu = launch + transfer + work, gain = cpu / gpu, ratio = digits(Math.max(gain, 1 / gain), 2).toLocaleString("en");
-    const most = Object.keys(parts).reduce((one, other) => parts[other] > parts[one] ? other : one);
-    const spare = cpu / 2 - launch - work, uses = Math.max(1, Math.ceil(transfer * given.uses / spare));
-    verdict.textContent = `${gain >= 2 ? "The GPU wins" : gain > 0.5 ? "About a tie" : "The CPU wins"}: one use takes ` +
-      `${quantity(gpu, "s")} on the GPU and ${quantity(cpu, "s")} on the CPU. The ${gain < 1 ? "C" : "G"}PU is ${ratio} × as fast.`;
-    verdict.parentElement.dataset.kind = gain >= 2 ? "" : gain > 0.5 ? "in-cache" : "above";
-    hint.textContent = `Most of the GPU's time is ${most}: ` +
-      `${Object.entries(parts).map(([name, time]) => `${name} ${quantity(time, "s")}`).join(", ")}. ` +
-      (spare <= 0 ? "There is no gain of 2 ×, however often the data are used." : uses === 1 ? "A single use of the data gains 2 ×."
-        : `For a gain of 2 ×, use the data ${uses.toLocaleString("en")} times or more for each transfer.`);
+    return [given, wrong];
   }
 
-  start.addEventListener("input", () => Object.entries(data.starts[start.value] ?? {}).forEach(([name, value]) => set(name, value)));
-  host.addEventListener("input", () => ["memory", "arithmetic"].forEach((name, i) => set(name, data.cpus[host.value]?.[i] ?? "")));
-  const asked = [...new URLSearchParams(location.hash.slice(1))], offered = (name, value) =>
-    !inputs[name]?.options || [...inputs[name].options].some((one) => one.value === value);
+  function adviceOn(spare, uses) {
+    if (spare <= 0) return "There is no gain of 2 ×, however often the data are used.";
+    if (uses === 1) return "A single use of the data gains 2 ×.";
+    return `For a gain of 2 ×, use the data ${uses.toLocaleString("en")} times or more for each transfer.`;
+  }
+
+  function say(kind, words, more = "") {
+    verdict.parentElement.dataset.kind = kind;
+    verdict.textContent = words;
+    hint.textContent = more;
+  }
+
+  function tell() {
+    const [given, wrong] = read();
+    if (wrong) {
+      say("", "Type each number like 1200000 or 1.2e6.");
+      return;
+    }
+    if (precision.value === "float64" && !data.cards[card.value][2]) {
+      say("", "WebGPU has no float64, so your GPU's rate of it is not known. Choose float32, or another card.");
+      return;
+    }
+    const { cpu, parts } = predict(given);
+    const { "launch overhead": launch, "transfer and wait": transfer, work } = parts;
+    const gpu = launch + transfer + work;
+    const gain = cpu / gpu;
+    const ratio = digits(Math.max(gain, 1 / gain), 2).toLocaleString("en");
+    const longest = Object.keys(parts).reduce((one, other) => (parts[other] > parts[one] ? other : one));
+    const spare = cpu / 2 - launch - work;
+    const uses = Math.max(1, Math.ceil((transfer * given.uses) / spare));
+    const winner = gain >= 2 ? "The GPU wins" : gain > 0.5 ? "About a tie" : "The CPU wins";
+    const times = Object.entries(parts).map(([name, time]) => `${name} ${quantity(time, "s")}`);
+    say(
+      gain >= 2 ? "" : gain > 0.5 ? "in-cache" : "above",
+      `${winner}: one use takes ${quantity(gpu, "s")} on the GPU and ${quantity(cpu, "s")} on the CPU. ` +
+        `The ${gain < 1 ? "C" : "G"}PU is ${ratio} × as fast.`,
+      `Most of the GPU's time is ${longest}: ${times.join(", ")}. ${adviceOn(spare, uses)}`,
+    );
+  }
+
+  function isOffered(name, value) {
+    const options = inputs[name]?.options;
+    return !options || [...options].some((option) => option.value === value);
+  }
+
+  start.addEventListener("input", () => {
+    for (const [name, value] of Object.entries(data.starts[start.value] ?? {})) set(name, value);
+  });
+  host.addEventListener("input", () => {
+    for (const [i, name] of RATES.entries()) set(name, data.cpus[host.value]?.[i] ?? "");
+  });
+  const asked = [...new URLSearchParams(location.hash.slice(1))];
   offerMine();
-  addEventListener("firstlight gpu", () => { offerMine(); tell(); });
+  addEventListener("firstlight gpu", () => {
+    offerMine();
+    tell();
+  });
   start.selectedIndex = 1;
   start.dispatchEvent(new Event("input"));
-  for (const [name, value] of asked) if (offered(name, value)) set(name, value);
+  for (const [name, value] of asked) if (isOffered(name, value)) set(name, value);
   nameHost();
   board.addEventListener("input", ({ target }) => {
-    if (["memory", "arithmetic"].includes(target.name)) nameHost();
+    if (RATES.includes(target.name)) nameHost();
     else if (target.type === "text") start.selectedIndex = 0;
     tell();
     const link = Object.values(inputs).map((input) => [input.name, input.value]);

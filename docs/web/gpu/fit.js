@@ -1,8 +1,22 @@
 // The fit of page 4_imaging/01 on the reader's GPU: what is in its buffers, and its step.
 
-const N = 256;  // pixels a side
-const BUFFERS = ["parameter", "image", "across", "down", "roots", "weight", "data", "chi2", "slope", "means", "settings"];
-const DISPATCHES = {  // each with the buffers it touches, and how many workgroups it has
+export const N = 256; // pixels a side
+const BUFFERS = [
+  "parameter",
+  "image",
+  "across",
+  "down",
+  "roots",
+  "weight",
+  "data",
+  "chi2",
+  "slope",
+  "means",
+  "settings",
+];
+/** Each with the buffers it touches, and how many workgroups it has.
+ * @type {Record<string, [string[], ...number[]]>} */
+const DISPATCHES = {
   brighten: [["parameter", "image", "across", "roots"], N],
   compare: [["across", "down", "roots", "weight", "data", "chi2", "settings"], N],
   back_across: [["across", "down", "roots"], N],
@@ -10,13 +24,15 @@ const DISPATCHES = {  // each with the buffers it touches, and how many workgrou
   descend: [["parameter", "image", "slope", "means", "settings"], N / 16, N / 16],
 };
 
-/** Prepare a fit to averages in cells: their weights and values, packed as an FFT has them, and the settings of its loss. */
-async function prepare(gpu, { weight, data, area, share, epsilon, rate }) {
+/** Prepare a fit to averages in cells: weights and values, packed as an FFT has them, and the settings of its loss. */
+export async function prepare(gpu, { weight, data, area, share, epsilon, rate }) {
   const sizes = { parameter: 4, image: 4, across: 8, down: 8, weight: 4, data: 8, slope: 4, means: 16 };
   const buffers = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, gpu.buffer(size * N * N)]));
   buffers.chi2 = gpu.buffer(4 * N);
   buffers.settings = gpu.buffer(32);
-  buffers.roots = gpu.buffer(Float32Array.from({ length: 2 * N }, (_, i) => (i % 2 ? Math.sin : Math.cos)(2 * Math.PI * (i >> 1) / N)));
+  buffers.roots = gpu.buffer(
+    Float32Array.from({ length: 2 * N }, (_, i) => (i % 2 ? Math.sin : Math.cos)((2 * Math.PI * (i >> 1)) / N)),
+  );
   const put = (name, values) => gpu.queue.writeBuffer(buffers[name], 0, values);
   put("weight", weight);
   put("data", data);
@@ -26,15 +42,25 @@ async function prepare(gpu, { weight, data, area, share, epsilon, rate }) {
     launches.push(gpu.launch(await gpu.kernel(KERNELS.fit, {}, name), bound, ...groups));
   }
   return {
-    put, read: (name) => gpu.read(buffers[name]),
+    put,
+    read: (name) => gpu.read(buffers[name]),
     choose: (strength) => put("settings", new Float32Array([area, share, strength, epsilon, rate])),
-    begin() { put("parameter", new Float32Array(N * N)); put("means", new Float32Array(4 * N * N)); },
-    steps: (count) => gpu.submit((pass) => { for (let i = 0; i < count; i++) for (const launch of launches) launch(pass); }),
-    reducedChi2: async () => (await gpu.read(buffers.chi2)).reduce((sum, one) => sum + one, 0) * share / 2,
+    begin() {
+      put("parameter", new Float32Array(N * N));
+      put("means", new Float32Array(4 * N * N));
+    },
+    steps(count) {
+      gpu.submit((pass) => {
+        for (let i = 0; i < count; i++) for (const launch of launches) launch(pass);
+      });
+    },
+    reducedChi2: async () => ((await gpu.read(buffers.chi2)).reduce((sum, one) => sum + one, 0) * share) / 2,
     /** The dirty image: the slope of chi² at an empty sky, which the first four dispatches find. */
     async dirty() {
       put("parameter", new Float32Array(N * N).fill(-80));
-      gpu.submit((pass) => launches.slice(0, 4).forEach((launch) => launch(pass)));
+      gpu.submit((pass) => {
+        for (const launch of launches.slice(0, 4)) launch(pass);
+      });
       return (await gpu.read(buffers.slope)).map((value) => -value);
     },
   };

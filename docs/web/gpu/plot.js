@@ -1,52 +1,74 @@
 // A figure of rows as an SVG: both axes are powers, each point has its quartiles, and lines are labelled at their ends.
 
+import { element, quantity } from "./shared.js";
+
 const [H, TOP, BOTTOM] = [330, 16, 52];
-const SVG = "http://www.w3.org/2000/svg", DRAWN = ["svg", "g", "path", "circle", "text", "title"];
-const made = (name, attributes = {}, ...children) => {
-  const one = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
-  one.append(...children);
-  return one;
-};
 
 /** Lines of points [x, y, low, high] by name; roof(x), if given, is drawn dashed. A phone gets a narrower figure. */
-function drawn(words, { lines, x, y, unit, roof, ticks }) {
-  const narrow = innerWidth < 600, [W, LEFT, RIGHT] = narrow ? [330, 78, 16] : [660, 100, 150];
-  const points = Object.values(lines).flat(), ys = points.flatMap(([, , low, high]) => [low, high]);
+export function drawn(words, { lines, x, y, unit, roof, ticks }) {
+  const narrow = innerWidth < 600;
+  const [W, LEFT, RIGHT] = narrow ? [330, 78, 16] : [660, 100, 150];
+  const points = Object.values(lines).flat();
+  const ys = points.flatMap(([, , low, high]) => [low, high]);
   const [least, most] = [Math.min(...points.map(([at]) => at)), Math.max(...points.map(([at]) => at))];
   const [lowest, highest] = [Math.floor(Math.log10(Math.min(...ys))), Math.ceil(Math.log10(Math.max(...ys)))];
-  const right = W - RIGHT, floor = H - BOTTOM;
-  const across = (value) => LEFT + (right - LEFT) * Math.log(value / least) / Math.log(most / least || 2);
-  const up = (value) => floor - (floor - TOP) * (Math.log10(value) - lowest) / (highest - lowest || 1);
+  const right = W - RIGHT;
+  const floor = H - BOTTOM;
+  const across = (value) => LEFT + ((right - LEFT) * Math.log(value / least)) / Math.log(most / least || 2);
+  const up = (value) => floor - ((floor - TOP) * (Math.log10(value) - lowest)) / (highest - lowest || 1);
   const place = ([at, value]) => `${across(at).toFixed(1)} ${up(value).toFixed(1)}`;
-  const svg = made("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": words });
-  const say = (at, height, anchor, text) => svg.append(made("text", { x: at, y: height, "text-anchor": anchor }, text));
+  const svg = element("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": words });
+  const say = (at, height, anchor, text) =>
+    svg.append(element("text", { x: at, y: height, "text-anchor": anchor }, text));
   for (const tick of ticks.filter((one) => one >= least && one <= most)) {
-    svg.append(made("path", { class: "fl-grid", d: `M${across(tick)} ${TOP}V${floor}` }));
-    say(across(tick), floor + 18, "middle", tick < 1 ? `1/${1 / tick}` : tick < 1e4 ? String(tick) : chart.quantity(tick, "", 2).trim());
+    svg.append(element("path", { class: "fl-grid", d: `M${across(tick)} ${TOP}V${floor}` }));
+    say(
+      across(tick),
+      floor + 18,
+      "middle",
+      tick < 1 ? `1/${1 / tick}` : tick < 1e4 ? String(tick) : quantity(tick, "", 2).trim(),
+    );
   }
   for (let power = lowest; power <= highest; power++) {
-    svg.append(made("path", { class: "fl-grid", d: `M${LEFT} ${up(10 ** power)}H${right}` }));
-    say(LEFT - 6, up(10 ** power) + 4, "end", chart.quantity(10 ** power, unit, 1));
+    svg.append(element("path", { class: "fl-grid", d: `M${LEFT} ${up(10 ** power)}H${right}` }));
+    say(LEFT - 6, up(10 ** power) + 4, "end", quantity(10 ** power, unit, 1));
   }
   say((LEFT + right) / 2, H - 8, "middle", x);
-  svg.append(made("text", { transform: `translate(14 ${(TOP + floor) / 2}) rotate(-90)`, "text-anchor": "middle" }, y));
+  svg.append(
+    element("text", { transform: `translate(14 ${(TOP + floor) / 2}) rotate(-90)`, "text-anchor": "middle" }, y),
+  );
   if (roof) {
     const along = Array.from({ length: 60 }, (_, i) => least * (most / least) ** (i / 59)).map((at) => [at, roof(at)]);
     const inside = along.filter(([, value]) => value >= 10 ** lowest && value <= 10 ** highest);
-    svg.append(made("path", { class: "fl-roof", d: `M${inside.map(place).join("L")}` }));
+    svg.append(element("path", { class: "fl-roof", d: `M${inside.map(place).join("L")}` }));
   }
-  let beside = [];
+  const beside = [];
   Object.entries(lines).forEach(([name, line], i) => {
-    const group = made("g", { class: `fl-line fl-line-${i}` }, made("path", { d: `M${line.map(place).join("L")}` }));
+    const group = element(
+      "g",
+      { class: `fl-line fl-line-${i}` },
+      element("path", { d: `M${line.map(place).join("L")}` }),
+    );
     for (const [at, value, low, high] of line) {
-      group.append(made("path", { d: `M${across(at)} ${up(low)}V${up(high)}` }));
-      group.append(made("circle", { cx: across(at), cy: up(value), r: 3 }, made("title", {}, `${name}: ${chart.quantity(value, unit)}`)));
+      group.append(element("path", { d: `M${across(at)} ${up(low)}V${up(high)}` }));
+      group.append(
+        element(
+          "circle",
+          { cx: across(at), cy: up(value), r: 3 },
+          element("title", {}, `${name}: ${quantity(value, unit)}`),
+        ),
+      );
     }
     let height = up(line.at(-1)[1]) + (narrow ? 20 : 4);
     while (beside.some((other) => Math.abs(other - height) < 15)) height += 15;
     beside.push(height);
-    group.append(made("text", narrow ? { x: right, y: height, "text-anchor": "end" } : { x: across(line.at(-1)[0]) + 8, y: height }, name));
+    group.append(
+      element(
+        "text",
+        narrow ? { x: right, y: height, "text-anchor": "end" } : { x: across(line.at(-1)[0]) + 8, y: height },
+        name,
+      ),
+    );
     svg.append(group);
   });
   return svg;

@@ -2,22 +2,53 @@
 
 const round = (value) => Number(value.toPrecision(4));
 
-function toRecord(rows, facts, code, now = new Date()) {
-  const brands = navigator.userAgentData?.brands.filter(({ brand }) => !/not.*brand/i.test(brand));
-  const browser = brands?.map(({ brand, version }) => `${brand} ${version}`).join(", ")
-    || navigator.userAgent.match(/(Firefox|Version|Chrome)\/[\d.]+/)?.[0] || "unknown";
-  const name = facts.name.replace(/[^\x21-\x7e]+/g, " ").trim().slice(0, 80) || "unnamed";
-  const slug = name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "");
+export function toRecord(rows, facts, code, now = new Date()) {
+  const { userAgentData } = /** @type {any} */ (navigator); // not in all browsers
+  const brands = userAgentData?.brands.filter(({ brand }) => !/not.*brand/i.test(brand));
+  const browser =
+    brands?.map(({ brand, version }) => `${brand} ${version}`).join(", ") ||
+    navigator.userAgent.match(/(Firefox|Version|Chrome)\/[\d.]+/)?.[0] ||
+    "unknown";
+  const name =
+    facts.name
+      .replace(/[^\x21-\x7e]+/g, " ")
+      .trim()
+      .slice(0, 80) || "unnamed";
+  const slug = name
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "");
   return {
-    version: "1.0", outputs: {},
+    version: "1.0",
+    outputs: {},
     metadata: {
-      unit: "second", record_schema: 1, helper_api: 1, complete: 1, date: `${now.toISOString().slice(0, 19).replace("T", " ")}.000000`,
-      example: "browser/your_gpu", code_sha256: code, machine: `webgpu-${slug}`, device_kind: "webgpu", device_name: `${name}, WebGPU`,
-      api: "webgpu", browser: browser.slice(0, 120), clock: facts.clock, clock_tick: round(facts.tick), software: facts.software,
+      unit: "second",
+      record_schema: 1,
+      helper_api: 1,
+      complete: 1,
+      date: `${now.toISOString().slice(0, 19).replace("T", " ")}.000000`,
+      example: "browser/your_gpu",
+      code_sha256: code,
+      machine: `webgpu-${slug}`,
+      device_kind: "webgpu",
+      device_name: `${name}, WebGPU`,
+      api: "webgpu",
+      browser: browser.slice(0, 120),
+      clock: facts.clock,
+      clock_tick: round(facts.tick),
+      software: facts.software,
     },
     benchmarks: rows.map(({ bench, label, n, bytes, flops, calls, verdict, first, values }) => ({
-      metadata: { name: `${bench}/${label}/webgpu/n=${n}`, label, device: "webgpu", loops: calls, verdict, n,
-                  ...(bytes && { bytes }), ...(flops && { flops }) },
+      metadata: {
+        name: `${bench}/${label}/webgpu/n=${n}`,
+        label,
+        device: "webgpu",
+        loops: calls,
+        verdict,
+        n,
+        ...(bytes && { bytes }),
+        ...(flops && { flops }),
+      },
       runs: [{ warmups: [[1, round(first)]], values: values.map((value) => Math.max(round(value), 1e-10)) }],
     })),
   };

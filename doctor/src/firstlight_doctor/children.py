@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from firstlight_doctor.schema import HUNG
+
 GRACE = 3.0  # seconds in which a process that was stopped has to end
 _RUNNING: set[subprocess.Popen[bytes]] = set()
 
@@ -55,7 +57,7 @@ def outcome(child: subprocess.Popen[bytes], seconds: float) -> tuple[bytes, byte
         return *child.communicate(timeout=seconds), None
     except subprocess.TimeoutExpired:
         stop(child)
-        failed = f"hung: it was stopped after {seconds:.0f} seconds"
+        failed = f"{HUNG}: it was stopped after {seconds:.0f} seconds"
     try:
         return *child.communicate(timeout=GRACE), failed
     except subprocess.TimeoutExpired as late:  # it hangs inside the kernel, where no signal reaches it

@@ -20,7 +20,7 @@ from typing import Any, Callable
 
 from firstlight_doctor.children import in_child, stop_all
 from firstlight_doctor.redaction import redacted, secrets
-from firstlight_doctor.schema import Facts
+from firstlight_doctor.schema import HUNG, Facts
 
 Run = Callable[[str, "Mapping[str, str]", float], "dict[str, Any]"]
 
@@ -76,7 +76,7 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
     for name in ("nvml", "cuda"):
         facts[name] = run(name, env, SECONDS[name])
     idle = Event()
-    if "hung" in facts["cuda"].get("failed", ""):  # then all that use the driver would
+    if facts["cuda"].get("failed", "").startswith(HUNG):  # then all that use the driver would
         idle.set()
 
     def ask(name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any, Tuple, TypeVar, cast
 T = TypeVar("T")
 LONGEST = 20_000  # characters of one text in a report
 LARGEST = 2**64
+HUNG = "hung"  # begins what `failed` says of a probe that had to be stopped
 # Numbers that rules say aloud: below 0, or beyond these, no machine has counted them.
 LIMITS = {"Count": 2**53, "CudaVersion": 100_000}
 

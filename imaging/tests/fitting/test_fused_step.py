@@ -76,6 +76,7 @@ def assert_agree(of, reference, allowed):
 @pytest.fixture
 def simulated(monkeypatch):
     """Run the kernels as a GPU does, in the simulator: a block a row, a thread a column."""
+    pytest.importorskip("firstlight_kernels")
     monkeypatch.setattr(fused_step, "_runs_on_gpu", lambda _: True)
     monkeypatch.setattr(fused_step, "THREADS", 4)
 

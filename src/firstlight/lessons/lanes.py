@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstlight.display import COLOURS, GREY, Table, Widget
-from firstlight.lessons.svg import STATUS_REGION, board, choice, controls, drawing, hatch, label, slider
+from firstlight.lessons.svg import board
 from firstlight_kernels.arrays import LOAD
 from firstlight_kernels.drawing import stack_panels
 from firstlight_kernels.executor import WARP
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 _MAX_REQUESTS = 64  # of an access, that a page can step through
 _READ, _ALONG = COLOURS[:2]
-_WIDTHS = ("4 (float32)", "8 (float64, complex64)", "16 (complex128)")
-_LEGEND = (
-    "Each row below the lanes is a line of 128 bytes, with the number of its first byte, and consists of four sectors. "
-    "Filled: a lane asks for it. Hatched: comes along. Grey with a dashed rim: came with an earlier request of the "
-    "block. Empty: not moved."
-)
 _HEAD = ("", "requests", "sectors each", "L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes")
 
 
@@ -166,7 +160,7 @@ class Lanes(Widget):
         return fig
 
     def _repr_html_(self) -> str:
-        """Return what a page's script gives life to, which is hidden before, and the table."""
+        """Return the requests, which a page's script draws and steps through, and the table."""
         told = [
             {
                 "name": one.name,
@@ -176,35 +170,8 @@ class Lanes(Widget):
             }
             for one in self.accesses
         ]
-        inputs = controls(
-            ("Requests of", choice("what", ("an index of your own", *(access.name for access in self.accesses)))),
-            ("Index of x, in thread i", '<input name="index" value="i * 2" maxlength="60" spellcheck="false">'),
-            ("Stride", slider("stride", 64, 2)),
-            ("Offset", slider("offset", 32)),
-            ("Bytes of an element of x", choice("width", _WIDTHS)),
-            ("Request", slider("request", 7)),
-            ("Lane", slider("lane", 31)),
-        )
-        picture = drawing(
-            411,
-            80,
-            "32 lanes, and the sectors that they ask for",
-            hatch("fl-hatch", _ALONG),
-            label(41, 25, "lanes", "end"),
-            label(51, 11, "0"),
-            label(402, 11, "31"),
-            "<g></g>",
-        )
-        levels = Table(
-            "Three levels of memory", ("", "this request", "so far"), tuple((level, "", "") for level in _HEAD[3:])
-        )
-        return board(
-            "lanes",
-            told,
-            f'<div hidden>{inputs}{picture}<p class="fl-small">{_LEGEND}</p>{STATUS_REGION}'
-            f'<div class="fl-levels">{levels.html()}</div></div>',
-            f"<details open><summary>All requests, counted</summary>{self.table().html()}</details>",
-        )
+        table = f"<details open><summary>All requests, counted</summary>{self.table().html()}</details>"
+        return board("lanes", told, table)
 
 
 def _accesses(title: str, trace: Trace) -> Iterator[Access]:

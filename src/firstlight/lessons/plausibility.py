@@ -6,11 +6,10 @@ import math
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 
 from firstlight.devices import card
-from firstlight.display import BLUE, RED, Table, Widget, quantity
-from firstlight.lessons.svg import STATUS_REGION, Axis, board, choice, controls, drawing, label, slider
+from firstlight.display import Table, Widget, quantity
+from firstlight.lessons.svg import board
 from firstlight.timing.ceilings import ceilings
 from firstlight.timing.roofs import measured_roof
 from firstlight.timing.specs import SPECS, spec_of, spec_value
@@ -238,10 +237,6 @@ def format_ratio(ratio: float) -> str:
     return "less than 0.001" if ratio < 0.001 else f"{float(f'{ratio:.1e}'):,g}" if ratio < 1e5 else "more than 100,000"
 
 
-_AXIS = Axis(least=1e-3, most=1e3, start=24, end=376)  # of ratios
-_HEIGHT = 124  # of the axis in its drawing
-
-
 @dataclass(frozen=True)
 class Board(Widget):
     """Reported times on an axis of time over floor; on a page, readers put their own number on it.
@@ -299,53 +294,10 @@ class Board(Widget):
             "caches": CACHES,
             "hardware": hardware,
             "reports": [{**asdict(report), "hardware": report.hardware.name} for report in self.reports],
-            "axis": asdict(_AXIS),
         }
-        lists = self._lists()
-        inputs = controls(
-            ("Start from", choice("start", ["your own number", *(term for term, _ in lists[0][1])])),
-            ("Card", choice("hardware", hardware)),
-            ("Type it", '<input type="text" name="typed" placeholder="400 MB, 3.1 ms, 2 GFLOP" autocomplete="off">'),
-            ("Bytes moved", slider("bytes", 11, 6, 0.01, least=6)),
-            ("Time", slider("seconds", 1, 1, 0.01, least=-6)),
-            ("Operations", slider("flops", 15, 6, 0.01, least=6)),
-        )
-        words = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in lists[0][1])
-        rows = tuple((one.title, one.test) for one in MISTAKES.values())
-        return board(
-            "possible",
-            data,
-            f"<div hidden>{inputs}</div>",
-            self._axis(),
-            f"<div hidden>{STATUS_REGION}</div>",
-            f"<details open><summary>All reports in words</summary><dl>{words}</dl></details>",
-            Table("Six mistakes, and how each of them shows", ("the mistake", "how to find out"), rows).html(),
-        )
-
-    def _axis(self) -> str:
-        floor, left, right = _AXIS.at(1), _AXIS.start - 12, _AXIS.end + 12
-        ticks = "".join(
-            f'<path d="M{_AXIS.at(10**power):.1f} {_HEIGHT}v6" stroke="currentColor"/>'
-            + label(_AXIS.at(10**power), _HEIGHT + 34, f"1/{10**-power}" if power < 0 else f"{10**power}")
-            for power in range(-3, 4)
-        )
-        places = [(_AXIS.at(report.ratio), _HEIGHT - 24 * number) for number, report in enumerate(self.reports, 1)]
-        points = "".join(
-            f'<path d="M{x:.1f} {_HEIGHT}V{y}" stroke="currentColor" stroke-opacity="0.5"/>'
-            f'<circle cx="{x:.1f}" cy="{y}" r="5"/>' + label(x + 9, y + 5, f"{number} {report.name}", "start")
-            for number, ((x, y), report) in enumerate(zip(places, self.reports, strict=True), 1)
-        )
-        names = "; ".join(f"{report.name}, {format_ratio(report.ratio)}" for report in self.reports)
-        return drawing(
-            400,
-            _HEIGHT + 58,
-            f"An axis of time over floor; what is below 1 lies in a red zone. {names}.",
-            f'<rect x="{left}" y="20" width="{floor - left:.1f}" height="{_HEIGHT}" fill="{RED}" fill-opacity="0.13"/>'
-            f'<path d="M{floor:.1f} 14V{_HEIGHT + 20}" stroke="{RED}" stroke-width="2.5"/>',
-            label(floor - 6, 13, "faster than the floor", "end"),
-            label(floor + 8, 13, "slower", "start"),
-            f'<path d="M{left} {_HEIGHT}H{right}" stroke="currentColor" stroke-width="1.5"/>{ticks}{points}',
-            label((left + right) / 2, _HEIGHT + 56, "reported time ÷ floor"),
-            f'<g class="fl-here" visibility="hidden"><circle cy="{_HEIGHT}" r="26" fill="transparent"/>'
-            f'<path d="M0 {_HEIGHT - 13}l13 13-13 13-13-13Z" fill="{BLUE}" stroke="#ffffff" stroke-width="2.5"/></g>',
-        )
+        (caption, told), _ = self._lists()
+        reports = Table(caption, ("the report", "its verdict"), told).html()
+        tests = [(mistake.title, mistake.test) for mistake in MISTAKES.values()]
+        mistakes = Table("Six mistakes, and how each of them shows", ("the mistake", "how to find out"), tests).html()
+        words = f"<details open><summary>All reports in words</summary>{reports}</details>"
+        return board("possible", data, words, mistakes)

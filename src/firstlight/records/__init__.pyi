@@ -1,15 +1,16 @@
-from .record import InvalidRecord, Record, find, judge_record, read, write
+from .record import InvalidRecord, Judged, Record, judge_record, read, record_files, write
 from .recorder import record_example
 from .runner import block_keys, run, split
 
 __all__ = [
     "InvalidRecord",
+    "Judged",
     "Record",
     "block_keys",
-    "find",
     "judge_record",
     "read",
     "record_example",
+    "record_files",
     "run",
     "split",
     "write",

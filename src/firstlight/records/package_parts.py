@@ -22,7 +22,7 @@ PACKAGES = {"": Path(__file__).parents[1]} | {
     if (found := find_spec(f"firstlight_{name}")) is not None and found.origin
 }
 LAZY = ("timing", "devices")  # whose names are those of ``from firstlight import …``
-IMPORT = re.compile(r"^\s*(?:from|import) firstlight(?:\.(\w+)|_(\w+)| import)", re.MULTILINE)
+IMPORT = re.compile(rf"^\s*(?:from|import) firstlight(?:\.(\w+)|_({'|'.join(BESIDE)})\b| import)", re.MULTILINE)
 
 
 def part_digests(source: str) -> dict[str, str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from firstlight.devices import Card, card
 from firstlight.display import Table
@@ -18,7 +18,7 @@ from firstlight.records.package_parts import part_digests
 from firstlight.records.runner import SAVING, block_keys, digest, lines_that_run, split
 from firstlight.records.schema import VERDICTS, VERSION, problem
 from firstlight.records.slices import bench_digests
-from firstlight.timing.result import Timing
+from firstlight.timing.result import RowName, Timing
 
 HELPER_API = 1  # raised when firstlight.timing changes what a timing means
 DEVICE = ("multiprocessors", "memory_bytes", "cache_bytes", "clock_hz", "memory_clock_hz", "bus_bits")
@@ -29,9 +29,11 @@ TIMED = ("imaging", "kernels")  # what pages time of the package: when it change
 MAX_AGE = timedelta(days=365)
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
 
+State = Literal["fresh", "drifted", "partial", "stale", "orphan"]
+
 
 class InvalidRecord(ValueError):
-    """A file is not a record; the message says what is wrong with it.
+    """A file is not a record; the message names it and gives the reason.
 
     Examples
     --------
@@ -41,6 +43,10 @@ class InvalidRecord(ValueError):
     ...     print(problem)  # doctest: +ELLIPSIS
     no-such-record.json: cannot be read (...)
     """
+
+    def __init__(self, reason: str, path: Path | None = None) -> None:
+        super().__init__(f"{path}: {reason}" if path else reason)
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -69,6 +75,35 @@ class Record:
     def example(self) -> str:
         """The example, as chapter and name."""
         return str(self.facts["example"])
+
+    @property
+    def names(self) -> list[RowName]:
+        """The names of all rows, and of those that were left out because their times could not be true."""
+        left_out = str(self.facts.get("left_out", "")).split(LEFT_OUT)
+        return [RowName.parse(name) for name in (*self.timings, *left_out)]
+
+    def rows_of(self, bench: str) -> dict[RowName, Timing]:
+        """Return the rows of one experiment."""
+        named = {RowName.parse(name): timing for name, timing in self.timings.items()}
+        return {name: timing for name, timing in named.items() if name.bench == bench}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A record, whether it holds for the code of today, and what speaks against it.
+
+    It is ``fresh``, ``drifted`` (something around the timed code changed), ``stale`` (that code did), ``partial`` (an
+    experiment is missing) or ``orphan`` (the example is gone).
+
+    Examples
+    --------
+    >>> Judged(Record({"machine": "nvidia-h200"}, {}, {}), "stale", ["recorded with older code"]).state
+    'stale'
+    """
+
+    record: Record
+    state: State
+    why: list[str] = field(default_factory=list)
 
 
 def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]:
@@ -130,15 +165,14 @@ def _rounded(value: float) -> float:
 
 def from_json(text: str, path: Path | None = None) -> Record:
     """Read a record; raise InvalidRecord, in words, on anything that is none."""
-    name = f"{path}: " if path else ""
     try:
         content = json.loads(text, parse_constant=int)  # NaN and Infinity are no JSON, and no int() either
         json.dumps(content, ensure_ascii=False).encode()  # half a character can be escaped, but never written
     except (ValueError, RecursionError) as error:
-        raise InvalidRecord(f"{name}not JSON, or cut off ({error})") from None
+        raise InvalidRecord(f"not JSON, or cut off ({error})", path) from None
     long = len(text.encode()) > MAX_BYTES
     if wrong := f"more than {MAX_BYTES:,} bytes, so not a record" if long else problem(content):
-        raise InvalidRecord(f"{name}{wrong}")
+        raise InvalidRecord(wrong, path)
     timings = {}
     for benchmark in content["benchmarks"]:
         meta, (run,) = benchmark["metadata"], benchmark["runs"]
@@ -185,10 +219,10 @@ def read(path: Path) -> Record:
     try:
         return from_json(path.read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidRecord(f"{path}: cannot be read ({error})") from None
+        raise InvalidRecord(f"cannot be read ({error})", path) from None
 
 
-def find(root: Path, example: str = "*/*") -> list[Path]:
+def record_files(root: Path, example: str = "*/*") -> list[Path]:
     """Return the files of all machines' records of an example, or of all examples.
 
     Examples
@@ -198,7 +232,7 @@ def find(root: Path, example: str = "*/*") -> list[Path]:
     ...     path = Path(folder, "nvidia-h200/1_setup/02_first_speedup.json")
     ...     path.parent.mkdir(parents=True)
     ...     path.touch()
-    ...     [found.name for found in find(Path(folder), "1_setup/*")]
+    ...     [found.name for found in record_files(Path(folder), "1_setup/*")]
     ['02_first_speedup.json']
     """
     return sorted(root.glob(f"*/{example}.json"))
@@ -207,10 +241,8 @@ def find(root: Path, example: str = "*/*") -> list[Path]:
 # -- Judged against what the site is built from now ----------------------------------------------------------------
 
 
-def judge_record(
-    record: Record, source: str | None, today: datetime | None = None, bench: str = ""
-) -> tuple[str, list[str]]:
-    """Return the state of a record beside its example's source of today, and the reasons.
+def judge_record(record: Record, source: str | None, today: datetime | None = None, bench: str = "") -> Judged:
+    """Judge a record by its example's source of today.
 
     Timings stand on the statements that their experiment depends on; when the page changes around these, they stay.
 
@@ -223,35 +255,28 @@ def judge_record(
     bench
         The experiment whose timings are meant; all of the record if empty.
 
-    Returns
-    -------
-    tuple
-        ``fresh``, ``drifted`` (something around the timed code changed), ``stale`` (that code itself did), ``partial``
-        (an experiment is missing) or ``orphan`` (the example is gone).
-
     Examples
     --------
-    >>> judge_record(Record({"example": "1_setup/02_first_speedup"}, {}, {}), source=None)
-    ('orphan', ['there is no example 1_setup/02_first_speedup any more'])
+    >>> judge_record(Record({"example": "1_setup/02_first_speedup"}, {}, {}), source=None).why
+    ['there is no example 1_setup/02_first_speedup any more']
     """
     if source is None:
-        return "orphan", [f"there is no example {record.example} any more"]
+        return Judged(record, "orphan", [f"there is no example {record.example} any more"])
     rewritten = record.facts["code_sha256"] != code_digest(source)
-    timed = {bench} if bench else {name.split("/")[0] for name in record.timings}
+    timed = {bench} if bench else {RowName.parse(name).bench for name in record.timings}
     now = bench_digests(source)
     if rewritten and not (timed and all(now.get(name, "") == record.facts.get(_bench_key(name)) for name in timed)):
-        return "stale", ["recorded with older code"]
+        return Judged(record, "stale", ["recorded with older code"])
     if record.facts.get("helper_api") != HELPER_API:
-        return "stale", ["recorded before the meaning of a timing changed"]
-    named = {*record.timings, *str(record.facts.get("left_out", "")).split(LEFT_OUT)}
-    missing = benches(source) - {name.split("/")[0] for name in named}
-    reasons = [f"no times of {', '.join(sorted(missing))}"] if missing and not bench else []
-    if reasons and not rewritten:
-        return "partial", reasons
+        return Judged(record, "stale", ["recorded before the meaning of a timing changed"])
+    missing = bench_names(source) - {name.bench for name in record.names}
+    why = [f"no times of {', '.join(sorted(missing))}"] if missing and not bench else []
+    if why and not rewritten:
+        return Judged(record, "partial", why)
     if rewritten and not bench:
-        reasons.append("the page has changed around what was timed")
-    reasons += _drifts(record, source, today or datetime.now(UTC))
-    return ("drifted", reasons) if reasons else ("fresh", [])
+        why.append("the page has changed around what was timed")
+    why += _drifts(record, source, today or datetime.now(UTC))
+    return Judged(record, "drifted" if why else "fresh", why)
 
 
 def _bench_key(name: str) -> str:
@@ -260,7 +285,7 @@ def _bench_key(name: str) -> str:
 
 
 @cache
-def benches(source: str) -> frozenset[str]:
+def bench_names(source: str) -> frozenset[str]:
     """Return the names of the experiments in an example's code."""
     code = "\n".join(line for block in split(source) if block.kind == "code" for line in lines_that_run(block.text))
     return frozenset(re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code))
@@ -297,30 +322,31 @@ def _minor(version: str) -> str:
 
 def check(root: Path, strict: bool = False) -> int:
     """Print the state of every record under a project's folder; 1 if one is an error, or stale where that counts."""
-    rows = []
     if not (paths := sorted((root / "records").rglob("*.json"))):
         raise ValueError(f"there are no records in {str(root / 'records')!r}: give the folder above it as --root")
+    rows = []
     for path in paths:
-        _, state, reasons = judge_file(path, root / "examples")
-        rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, "; ".join(reasons)))
+        try:
+            judged = judge_file(path, root / "examples")
+            state, why = str(judged.state), "; ".join(judged.why)
+        except InvalidRecord as error:
+            state, why = "invalid", error.reason
+        rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, why))
     print(Table(f"{len(rows)} records", ("record", "state", "why"), tuple(rows)).text())
     states = {state for _, state, _ in rows}
     return int(bool(states & {"invalid", "orphan", "partial", "stale" if strict else ""}))
 
 
-def judge_file(path: Path, examples: Path, bench: str = "") -> tuple[Record | None, str, list[str]]:
-    """Return the record in a file, its state (or that of one experiment) and the reasons; no record is ``invalid``."""
-    try:
-        record = read(path)
-        if [record.machine, *record.example.split("/")] != list(path.with_suffix("").parts[-3:]):
-            raise InvalidRecord(f"it is of {record.example} on {record.machine}, and lies in another's place")
-    except InvalidRecord as error:
-        return None, "invalid", [str(error).removeprefix(f"{path}: ")]
+def judge_file(path: Path, examples: Path, bench: str = "") -> Judged:
+    """Judge the record in a file, or one of its experiments; raise InvalidRecord if it is none, or not of its place."""
+    record = read(path)
+    if [record.machine, *record.example.split("/")] != list(path.with_suffix("").parts[-3:]):
+        raise InvalidRecord(f"it is of {record.example} on {record.machine}, and lies in another's place", path)
     if record.facts.get("api") == "webgpu":  # its code is the site's, which compares it
-        return record, "fresh", []
+        return Judged(record, "fresh")
     script = examples / f"{record.example}.py"
     try:
         source = script.read_text(encoding="utf-8") if script.is_file() else None
-        return record, *judge_record(record, source, bench=bench)
+        return judge_record(record, source, bench=bench)
     except SyntaxError as error:
-        return record, "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]
+        return Judged(record, "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"])

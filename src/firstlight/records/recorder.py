@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from firstlight.devices import best_device, card
+from firstlight.devices import card
 from firstlight.display import Table
-from firstlight.records.record import LEFT_OUT, Record, facts_of, write
-from firstlight.records.record import benches as benches_in
+from firstlight.records.record import LEFT_OUT, Record, bench_names, facts_of, write
 from firstlight.records.runner import ExampleError, run
 from firstlight.records.schema import VERDICTS
-from firstlight.timing.bench import Bench, name_of
+from firstlight.timing.bench import Bench
+from firstlight.timing.result import RowName
 
 
 def record_example(script: Path) -> Record:
@@ -46,16 +46,15 @@ def record_example(script: Path) -> Record:
     ids = [bench.id for bench in benches]
     if len(set(ids)) < len(ids):
         raise ValueError(f"{script.name} has two experiments with one name: {', '.join(sorted(ids))}")
-    rows = {f"{bench.id}/{name_of(t.label, t.device, t.n)}": t for bench in benches for t in bench.timings}
-    best = card(best_device())
+    rows = {name: timing for bench in benches for name, timing in bench.rows.items()}
     source = script.read_text(encoding="utf-8")
-    facts = facts_of(example_of(script), source, best, card("cpu"))
+    facts = facts_of(example_of(script), source, card(), card("cpu"))
     left_out = [name for name, timing in rows.items() if timing.verdict not in VERDICTS]
-    timed = {name.split("/")[0] for name in rows}
-    left_out += [f"{bench}/not run here" for bench in sorted(benches_in(source) - timed)]
+    not_timed = bench_names(source) - {name.bench for name in rows}
+    left_out += [RowName(bench, "not run here") for bench in sorted(not_timed)]
     if left_out:
-        facts["left_out"] = LEFT_OUT.join(left_out)
-    timings = {name: timing for name, timing in rows.items() if name not in left_out}
+        facts["left_out"] = LEFT_OUT.join(map(str, left_out))
+    timings = {str(name): timing for name, timing in rows.items() if name not in left_out}
     return Record(facts, timings, done.outputs, figures=done.figures)
 
 
@@ -99,22 +98,19 @@ def record_one(script: Path, file: Path) -> int:
 
 def record_all(scripts: Sequence[Path], root: Path) -> int:
     """Record examples, a fresh process each, and say at the end what became of each."""
-    from tqdm import tqdm
-
-    machine = card(best_device()).slug
+    machine = card().slug
     rows = []
-    with tqdm(scripts, unit="example", disable=None) as progress:
-        for script in progress:
-            example = example_of(script)
-            progress.set_description(example)
-            file = root / machine / f"{example}.json"
-            command = [sys.executable, "-m", "firstlight", "record", str(script), "--to", str(file)]
-            utf8 = {**os.environ, "PYTHONUTF8": "1"}
-            done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", env=utf8)
-            output = (done.stderr if done.returncode else done.stdout).strip()
-            if done.returncode:
-                print(f"{example}:\n{output}\n")
-            lines = output.splitlines() or [f"it ended with status {done.returncode} and no word"]
-            rows.append((example, "FAILED" if done.returncode else "recorded", lines[-1]))
+    for number, script in enumerate(scripts, 1):
+        example = example_of(script)
+        print(f"{number} of {len(scripts)}: {example}", file=sys.stderr, flush=True)
+        file = root / machine / f"{example}.json"
+        command = [sys.executable, "-m", "firstlight", "record", str(script), "--to", str(file)]
+        utf8 = {**os.environ, "PYTHONUTF8": "1"}
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", env=utf8)
+        output = (done.stderr if done.returncode else done.stdout).strip()
+        if done.returncode:
+            print(f"{example}:\n{output}\n")
+        lines = output.splitlines() or [f"it ended with status {done.returncode} and no word"]
+        rows.append((example, "FAILED" if done.returncode else "recorded", lines[-1]))
     print(Table(f"{machine}, in {root}", ("example", "", "what"), tuple(rows)).text())
     return int(any(row[1] == "FAILED" for row in rows))

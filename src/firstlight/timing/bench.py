@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from firstlight.devices import Card, card
-from firstlight.display import MISSING, Table, Widget, percent, quantity
+from firstlight.display import MISSING, Table, Widget, ipython_shell, percent, quantity
 from firstlight.timing.ceilings import Roof, ceilings
 from firstlight.timing.measurement import device_of, measure
-from firstlight.timing.result import Timing
+from firstlight.timing.result import RowName, Timing
 from firstlight.timing.roofs import measured_roof
-from firstlight.timing.verdicts import judge
+from firstlight.timing.verdicts import with_verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,11 +47,16 @@ class Bench(Widget):
             raise ValueError(f"a Bench is named with small letters, digits and hyphens, like 'vector-add'; got {id!r}")
         if not 0 < budget < math.inf:
             raise ValueError(f"budget must be a positive number of seconds; got {budget!r}")
-        if sys.argv[1:2] == ["--record"]:
-            _record_instead()
         self.id = id
-        self.timings: list[Timing] = []
-        self._left = budget
+        self.rows: dict[RowName, Timing] = {}
+        self._budget = budget
+        self._spent: dict[RowName, float] = {}
+        self._cells: dict[RowName, int | None] = {}
+
+    @property
+    def timings(self) -> list[Timing]:
+        """What was timed, in order."""
+        return list(self.rows.values())
 
     def time(
         self,
@@ -65,28 +68,30 @@ class Bench(Widget):
         flops: int | None = None,
         device: object = None,
     ) -> Timing:
-        """Time ``fn(*args)`` as one row; a call that raises or is interrupted leaves no row behind.
+        """Time ``fn(*args)`` as one row, and judge its rates; a call that raises or is interrupted makes no row.
 
-        Parameters and result are those of :func:`~firstlight.timing.measurement.measure`.
+        The other parameters are those of :func:`~firstlight.timing.measurement.measure`. A cell of a notebook may be
+        run again, and then times its rows anew; otherwise two rows of one name are a mistake.
         """
         device = str(device) if device is not None else device_of(args)
-        name = name_of(label, device, n)
-        if any(name == name_of(other.label, other.device, other.n) for other in self.timings):
-            raise ValueError(f"{self.id!r} has a row {name!r} already; give this one another label")
-        budget = min(1.0, self._left / 4)
+        name, shell = RowName(self.id, label, device, n), ipython_shell()
+        cell = shell.execution_count if shell else None
+        if name in self.rows and self._cells[name] == cell:
+            raise ValueError(f"{self.id!r} has a row {name.in_bench!r} already; give this one another label")
+        left = self._budget - sum(self._spent.values()) + self._spent.get(name, 0.0)
+        budget = min(1.0, left / 4)
         timing = measure(fn, *args, label=label, n=n, bytes=bytes, flops=flops, device=device, budget=budget)
-        timing = judge(timing, ceilings(_card_of(device)), _roof_for(timing))
-        self._left -= min(sum(timing.values) * timing.loops, budget)
-        self.timings.append(timing)
-        return timing
+        self._spent[name], self._cells[name] = min(sum(timing.values) * timing.loops, budget), cell
+        self.rows[name] = with_verdict(timing, ceilings(_card_of(device)), _roof_for(timing))
+        return self.rows[name]
 
     def __getitem__(self, label: str) -> Timing:
         """Return the timing with this label; the name in full where several share it."""
-        found = [t for t in self.timings if label in (t.label, name_of(t.label, t.device, t.n))]
+        found = {name: t for name, t in self.rows.items() if label in (name.label, name.in_bench)}
         if len(found) != 1:
-            names = ", ".join(repr(name_of(t.label, t.device, t.n)) for t in (found or self.timings)) or "none yet"
+            names = ", ".join(repr(name.in_bench) for name in found or self.rows) or "none yet"
             raise KeyError(f"{len(found)} rows of {self.id!r} are called {label!r}; there are: {names}")
-        return found[0]
+        return next(iter(found.values()))
 
     def table(self) -> Table:
         """Return the rows as a table, with the machine in its caption, and what all rows share."""
@@ -115,24 +120,12 @@ class Bench(Widget):
         return self.table().html()
 
 
-def _record_instead() -> NoReturn:
-    """Serve ``python example.py --record mine.json``: leave the script and run it anew under the recorder."""
-    script = getattr(sys.modules["__main__"], "__file__", "")
-    command = [sys.executable, "-m", "firstlight", "record", script, "--to", *sys.argv[2:3]]
-    sys.exit(subprocess.run(command).returncode)
-
-
-def name_of(label: str, device: str, n: int | None) -> str:
-    """Return the name of a row within its experiment."""
-    return "/".join([label, device, *([f"n={n}"] if n else [])])
-
-
 def _card_of(device: str) -> Card:
-    """Return the card of a device, also of one that only Numba reaches, because this PyTorch has no GPU code."""
+    """Return the card of a device, also of one that only Numba reaches, because there is no PyTorch with GPU code."""
     try:
         return card(device)
-    except ValueError:
-        return Card(name=f"{device}, which this PyTorch cannot use", kind="cuda")
+    except (ImportError, ValueError):
+        return Card(name=f"{device}, which PyTorch cannot use here", kind="cuda")
 
 
 def _roof_for(timing: Timing) -> Roof | None:
@@ -141,7 +134,7 @@ def _roof_for(timing: Timing) -> Roof | None:
         return None
     try:
         return measured_roof(timing.device)
-    except (ValueError, RuntimeError):
+    except (ImportError, RuntimeError, ValueError):
         return None
 
 
@@ -150,14 +143,13 @@ def _row(timing: Timing) -> tuple[str, ...]:
     name = (timing.label, f"{timing.n:,}" if timing.n else MISSING, timing.device)
     if timing.verdict in ("simulated", "impossible"):
         return (*name, *[MISSING] * (len(HEAD) - 4), timing.verdict)  # such a number is flagged, never printed
-    rate, unit = (timing.byte_rate, "B/s") if timing.byte_rate else (timing.flop_rate, "FLOP/s")
     on_cpu = timing.device == "cpu" and timing.cores is not None
     return (
         *name,
         quantity(timing.median, "s"),
         percent(timing.relative_iqr),
         quantity(timing.first, "s"),
-        quantity(rate, unit),
+        timing.rate_text or MISSING,
         percent(timing.of_roof),
         f"{timing.cores:.1f}" if on_cpu else MISSING,
         timing.verdict,

@@ -26,8 +26,52 @@ MIN_VALUES = 3  # fewer have no quartiles
 GRACE_SECONDS = 0.75  # beyond the budget, for MIN_VALUES
 QUIET_IQR = 0.02  # below this, MIN_BLOCKS are enough
 
-Clock = Callable[[], float]
-Wait = Callable[[], None]
+
+class Device:
+    """Where a call runs: its name, the clocks that time the call there, and how to wait for it."""
+
+    tick = staticmethod(time.perf_counter)
+    cpu_seconds = staticmethod(time.process_time)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def settle(self) -> None:
+        """Block until all devices in use have finished; this imports nothing that is not loaded already."""
+        torch = sys.modules.get("torch")
+        if torch is not None and torch.accelerator.is_available():
+            started = not torch.cuda.is_available() or torch.cuda.is_initialized()
+            if started:
+                torch.accelerator.synchronize(*([self.name] if self.name != "cpu" else []))
+            if started and torch.cuda.is_available():
+                return  # this waited for the whole CUDA device, Numba's kernels too
+        cuda = sys.modules.get("numba.cuda")
+        if cuda is not None and not sys.modules["numba"].config.ENABLE_CUDASIM and cuda.is_available():
+            cuda.synchronize()
+
+    def seconds_of(self, call: Callable[[], object], call_seconds: float) -> float | None:
+        """Return seconds that the device itself needs for a call, by events, with no gaps between them (CUDA only).
+
+        Around calls that the device has to wait for, events would count the waiting. So the queue is first plugged
+        with work that lasts longer than the host needs to ask for all the calls; they then run back to back.
+        What a call does on other streams counts only if it makes the current one wait for them.
+        """
+        torch = sys.modules.get("torch")
+        if torch is None or not self.name.startswith("cuda") or not torch.cuda.is_available():
+            return None
+        calls = max(1, min(100, int(3e-3 / call_seconds)))
+        times: list[float] = []
+        with torch.cuda.device(self.name):
+            for _ in range(5):
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                torch.cuda._sleep(int(2e9 * min(1.5 * calls * call_seconds, 20e-3)))
+                start.record()
+                for _ in repeat(None, calls):
+                    call()
+                end.record()
+                end.synchronize()
+                times.append(start.elapsed_time(end) * 1e-3 / calls)
+        return statistics.median(times)
 
 
 def measure(
@@ -39,8 +83,6 @@ def measure(
     flops: int | None = None,
     device: object = None,
     budget: float = 1.0,
-    clock: Clock | None = None,
-    wait: Wait | None = None,
 ) -> Timing:
     """Time ``fn(*args)``.
 
@@ -62,8 +104,6 @@ def measure(
         Where the work is done; by default where the arguments are.
     budget
         Seconds to spend after the first call; for the third value, a little more.
-    clock, wait
-        For tests: a clock, and what blocks until the device has finished.
 
     Returns
     -------
@@ -80,26 +120,29 @@ def measure(
     """
     _check_request(fn, label, n, bytes, flops, budget)
     name = str(device) if device is not None else device_of(args)
-    tick, settle = clock or time.perf_counter, wait or _waiter(name)
-    timing = Timing(label, name, first=math.nan, values=(), n=n, bytes=bytes, flops=flops, verdict="simulated")
+    row = Timing(label, name, first=math.nan, values=(), n=n, bytes=bytes, flops=flops, verdict="simulated")
     try:
-        settle()
-        with _launches_in_simulator() as simulated:
-            start = tick()
-            result = fn(*args)
-            settle()
-            first = tick() - start
-        _check_result(result)
-        if simulated:
-            return timing
-        loops, values, cores = _steady_blocks(partial(fn, *args) if args else fn, tick, settle, budget)
-        timing = replace(timing, first=first, values=tuple(values), loops=loops)
-        if clock is None and wait is None:
-            timing = replace(timing, cores=cores, device_seconds=_seconds_on_device(fn, args, name, timing.median))
+        return _timed(partial(fn, *args) if args else fn, row, Device(name), budget)
     except Exception as error:
         with suppress(Exception):  # some refuse notes, and some functions have no repr
             error.add_note(f"raised by the call that was being timed as {label or getattr(fn, '__name__', fn)!r}")
         raise
+
+
+def _timed(call: Callable[[], object], row: Timing, on: Device, budget: float) -> Timing:
+    """Return a row, which says what is known of a call, with the times of the call on a device."""
+    on.settle()
+    with _launches_in_simulator() as simulated:
+        start = on.tick()
+        result = call()
+        on.settle()
+        first = on.tick() - start
+    _check_result(result)
+    if simulated:
+        return row
+    loops, values, cores = _steady_blocks(call, on, budget)
+    timing = replace(row, first=first, values=tuple(values), loops=loops, cores=cores)
+    timing = replace(timing, device_seconds=on.seconds_of(call, timing.median))
     return replace(timing, verdict=verdict_of(timing))
 
 
@@ -132,31 +175,29 @@ def _check_result(result: object) -> None:
     raise TypeError(f"the call returned a {type(result).__name__}, and its work is not done yet: {cure}")
 
 
-def _steady_blocks(
-    call: Callable[[], object], tick: Clock, settle: Wait, budget: float
-) -> tuple[int, list[float], float]:
+def _steady_blocks(call: Callable[[], object], on: Device, budget: float) -> tuple[int, list[float], float]:
     """Grow a block until it is long, then collect blocks without the warm-up: loops, seconds a call, cores."""
     cpu_seconds: list[float] = []
 
     def block(loops: int) -> float:
-        cpu, start = time.process_time(), tick()
+        cpu, start = on.cpu_seconds(), on.tick()
         for _ in repeat(None, loops):
             call()
-        settle()
-        if not (seconds := tick() - start) > 0:
+        on.settle()
+        if not (seconds := on.tick() - start) > 0:
             raise RuntimeError(f"the clock stands still or runs backwards: {loops} calls took {seconds} s by it")
-        cpu_seconds.append((time.process_time() - cpu) / loops)
+        cpu_seconds.append((on.cpu_seconds() - cpu) / loops)
         return seconds / loops
 
-    long_enough = max(MIN_BLOCK_SECONDS, MIN_BLOCK_WAITS * _idle_wait(tick, settle))
-    began, loops = tick(), 1
+    long_enough = max(MIN_BLOCK_SECONDS, MIN_BLOCK_WAITS * _idle_wait(on))
+    began, loops = on.tick(), 1
     values = [block(loops)]
-    while values[-1] * loops < long_enough and loops < MAX_LOOPS and tick() - began < budget:
+    while values[-1] * loops < long_enough and loops < MAX_LOOPS and on.tick() - began < budget:
         loops = math.ceil(loops * min(10, 1.2 * long_enough / max(values[-1] * loops, 1e-9)))
         values = [block(loops)]
 
     cpu_seconds = cpu_seconds[-1:]
-    while tick() - began < budget + (GRACE_SECONDS if len(values) < MIN_VALUES else 0) and len(values) < MAX_BLOCKS:
+    while on.tick() - began < budget + (GRACE_SECONDS if len(values) < MIN_VALUES else 0) and len(values) < MAX_BLOCKS:
         if len(values) >= MIN_BLOCKS and Timing("", "", 0, tuple(values)).relative_iqr < QUIET_IQR:
             break
         values.append(block(loops))
@@ -167,13 +208,13 @@ def _steady_blocks(
     return loops, values, sum(cpu_seconds) / wall if wall else 0.0
 
 
-def _idle_wait(tick: Clock, settle: Wait) -> float:
+def _idle_wait(on: Device) -> float:
     """Return seconds that the wait and the clock cost when there is nothing to wait for."""
     costs = []
     for _ in range(5):
-        start = tick()
-        settle()
-        costs.append(tick() - start)
+        start = on.tick()
+        on.settle()
+        costs.append(on.tick() - start)
     return statistics.median(costs)
 
 
@@ -181,24 +222,6 @@ def device_of(args: tuple[Any, ...]) -> str:
     """Return where the arguments are: the first accelerator among them, else the CPU."""
     devices = [str(getattr(arg, "device", "cpu")) for arg in args]
     return next((device for device in devices if device.split(":")[0] in ("cuda", "xpu", "mps")), "cpu")
-
-
-def _waiter(device: str) -> Wait:
-    """Return what blocks until all devices in use have finished; it imports nothing that is not loaded already."""
-
-    def settle() -> None:
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.accelerator.is_available():
-            started = not torch.cuda.is_available() or torch.cuda.is_initialized()
-            if started:
-                torch.accelerator.synchronize(*([device] if device != "cpu" else []))
-            if started and torch.cuda.is_available():
-                return  # this waited for the whole CUDA device, Numba's kernels too
-        cuda = sys.modules.get("numba.cuda")
-        if cuda is not None and not sys.modules["numba"].config.ENABLE_CUDASIM and cuda.is_available():
-            cuda.synchronize()
-
-    return settle
 
 
 @contextmanager
@@ -221,30 +244,3 @@ def _launches_in_simulator() -> Iterator[list[object]]:
         yield seen
     finally:
         kernel.__call__ = original
-
-
-def _seconds_on_device(
-    fn: Callable[..., object], args: tuple[Any, ...], device: str, call_seconds: float
-) -> float | None:
-    """Return seconds that the device itself needs for a call, by events, with no gaps between the calls (CUDA only).
-
-    Around calls that the device has to wait for, events would count the waiting. So the queue is first plugged
-    with work that lasts longer than the host needs to ask for all the calls; they then run back to back.
-    What a call does on other streams counts only if it makes the current one wait for them.
-    """
-    torch = sys.modules.get("torch")
-    if torch is None or not device.startswith("cuda") or not torch.cuda.is_available():
-        return None
-    calls = max(1, min(100, int(3e-3 / call_seconds)))
-    times: list[float] = []
-    with torch.cuda.device(device):
-        for _ in range(5):
-            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            torch.cuda._sleep(int(2e9 * min(1.5 * calls * call_seconds, 20e-3)))
-            start.record()
-            for _ in repeat(None, calls):
-                fn(*args)
-            end.record()
-            end.synchronize()
-            times.append(start.elapsed_time(end) * 1e-3 / calls)
-    return statistics.median(times)

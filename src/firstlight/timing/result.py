@@ -1,11 +1,51 @@
-"""What was measured of one call."""
+"""What was measured of one call, and the name of the row that it makes."""
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
+
+from firstlight.display import quantity
+
+_NAME = re.compile(r"([^/]*)/(.*?)(?:/([^/]*))?(?:/n=(\d+(?:\.\d+)?(?:e\+\d+)?))?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class RowName:
+    """The name of a row: its experiment, and there its label, its device and its size. Labels may have slashes.
+
+    Examples
+    --------
+    >>> name = RowName.parse("vector-add/copy/host to device/cuda:0/n=1000")
+    >>> name.label, name.device, name.n
+    ('copy/host to device', 'cuda:0', 1000)
+    >>> str(name), name.in_bench
+    ('vector-add/copy/host to device/cuda:0/n=1000', 'copy/host to device/cuda:0/n=1000')
+    """
+
+    bench: str
+    label: str
+    device: str = ""  # none of an experiment that is not for this machine
+    n: float | None = None
+
+    @property
+    def in_bench(self) -> str:
+        """The name within its experiment."""
+        return "/".join(filter(None, [self.label, self.device, f"n={self.n}" if self.n else ""]))
+
+    def __str__(self) -> str:
+        return f"{self.bench}/{self.in_bench}"
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Take apart what ``str`` has written."""
+        found = _NAME.fullmatch(text)
+        bench, label, device, n = found.groups() if found else (text, "", "", None)
+        return cls(bench, label, device or "", (int(n) if n.isdecimal() else float(n)) if n else None)
 
 
 @dataclass(frozen=True)
@@ -60,3 +100,9 @@ class Timing:
     def flop_rate(self) -> float | None:
         """Floating-point operations a second."""
         return self.flops / self.median if self.flops and self.values else None
+
+    @property
+    def rate_text(self) -> str:
+        """The bytes, or else the operations, that it did in a second; empty if neither is known."""
+        rate, unit = (self.byte_rate, "B/s") if self.byte_rate else (self.flop_rate, "FLOP/s")
+        return quantity(rate, unit) if rate else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from firstlight.devices import card
+from firstlight.devices import card, load_torch
 from firstlight.timing.ceilings import Roof
 from firstlight.timing.measurement import measure
 from firstlight.timing.verdicts import CACHES
@@ -20,8 +20,7 @@ def measured_roof(device: str) -> Roof:
     >>> measured_roof("cpu").byte_rate > 0
     True
     """
-    import torch
-
+    torch = load_torch()
     facts = card(device)
     size = min(max(CACHES * (facts.cache_bytes or 0), 2**25), 2**28) // 4
     a, b, out = (torch.rand(size, device=device) for _ in range(3))

@@ -53,13 +53,13 @@ def verdict_of(timing: Timing) -> str:
     return "noisy" if timing.relative_iqr > MAX_IQR else "ok"
 
 
-def judge(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> Timing:
+def with_verdict(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> Timing:
     """Return a timing with the verdict of its rates; only a ceiling, never a measured roof, says ``impossible``.
 
     Examples
     --------
     >>> t = Timing(label="add", device="cuda:0", first=1.0, values=(1e-6,) * 9, bytes=10**9)
-    >>> judge(t, Ceilings(byte_rate=5e12, cache_bytes=60 * 2**20)).verdict
+    >>> with_verdict(t, Ceilings(byte_rate=5e12, cache_bytes=60 * 2**20)).verdict
     'impossible'
     """
     if not timing.values:

@@ -8,7 +8,7 @@ from firstlight_doctor.rules.checks import OF_CARD
 from firstlight_doctor.rules.libcuda import cuda_errors
 from firstlight_doctor.rules.machine import closed_files, find_in_log, find_message, nvml_sees
 from firstlight_doctor.rules.rule import RULES, Signs, rule, signs
-from firstlight_doctor.schema import Facts
+from firstlight_doctor.schema import HUNG, Facts
 
 
 @rule("nodes", on="linux", unless="slurm-job-without-gpu container-lost-gpu")
@@ -195,7 +195,7 @@ def hangs(facts: Facts) -> Signs | None:
     If it comes again, the card or its driver fails under load: update the driver, and watch the temperature.
     """
     failed, nvml = facts.cuda.failed or "", facts.nvml.failed
-    if not failed.startswith("hung"):
+    if not failed.startswith(HUNG):
         return None
     line = find_in_log(facts, r"Xid|GSP|timeout")
     return signs(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from firstlight_doctor.rules.commands import unset
 from firstlight_doctor.rules.machine import find_message
 from firstlight_doctor.rules.rule import Signs, rule, signs
-from firstlight_doctor.schema import Facts
+from firstlight_doctor.schema import HUNG, Facts
 
 FOREIGN = ("undefined symbol: __nvJitLink", "symbol __nvJitLink", "but found runtime version", "undefined symbol: cu")
 HALF_IMPORTED = ("partially initialized module", "module 'torch' has no attribute", "module 'numba' has no attribute")
@@ -94,7 +94,7 @@ def torch_stops(facts: Facts) -> Signs | None:
         f"the check of PyTorch {failed}",
         f"it stopped {'after it had been imported, at its first work' if torch.imported else 'at import torch'}",
         certainty="likely",
-        slow="hung" in failed and not torch.imported,
+        slow=failed.startswith(HUNG) and not torch.imported,
         no_instruction="signal 4" in failed,
         out_of_memory="signal 9" in failed,
     )

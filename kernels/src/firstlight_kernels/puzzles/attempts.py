@@ -8,12 +8,13 @@ from collections.abc import Callable, MutableMapping
 
 import numpy as np
 
+from firstlight_kernels.puzzles.puzzle import Judgement
 from firstlight_kernels.puzzles.tasks import PUZZLES
 from firstlight_kernels.tracing import trace
 
-Answers = MutableMapping[str, tuple[object, str]]
+Answers = MutableMapping[str, tuple[object, Judgement]]
 
-GAP = "not solved yet"
+GAP = Judgement("not solved yet")
 PRAISE = {
     "map": "That's a whole kernel. Every correction of a detector, pixel by pixel, is one of these.",
     "guard": "Well guarded. Whoever owns the memory behind your array will thank you.",
@@ -50,7 +51,7 @@ HINTS = {
     "matmul": "for each pair of tiles: fetch, wait, multiply, wait. What do threads beyond the edge put in?",
     "gridding": "two cells for each visibility, and each has a border of its own. What changes its sign?",
 }
-YOURS: dict[str, tuple[object, str]] = {}
+YOURS: dict[str, tuple[object, Judgement]] = {}
 
 
 def attempt(name: str, answers: Answers | None = None) -> Callable[[object], object]:
@@ -81,8 +82,7 @@ def attempt(name: str, answers: Answers | None = None) -> Callable[[object], obj
     def judge(kernel: object) -> object:
         said = GAP if _is_empty(name, kernel) else PUZZLES[name].check(kernel)
         if said != GAP:
-            right = said.startswith("Right")
-            parts = [f"{name}: {said} {PRAISE[name]}"] if right else [f"{name}: {said}", f"Hint: {HINTS[name]}"]
+            parts = [f"{name}: {said} {PRAISE[name]}"] if said.right else [f"{name}: {said}", f"Hint: {HINTS[name]}"]
             print(*(textwrap.fill(part, 88) for part in parts), sep="\n")
         kept[name] = kernel, said
         return kernel
@@ -95,11 +95,11 @@ def tally(answers: Answers | None = None) -> str:
 
     Examples
     --------
-    >>> tally({"map": (None, "Right: …")})
+    >>> tally({"map": (None, Judgement("Right: …", right=True))})
     '1 of 16 solved. Next: guard.'
     """
     kept = YOURS if answers is None else answers
-    solved = [name for name in PUZZLES if kept.get(name, ("", ""))[1].startswith("Right")]
+    solved = [name for name in PUZZLES if name in kept and kept[name][1].right]
     if len(solved) == len(PUZZLES):
         return f"{len(solved)} of {len(PUZZLES)} solved. All of them! Now go and write a kernel of your own."
     return f"{len(solved)} of {len(PUZZLES)} solved. Next: {next(name for name in PUZZLES if name not in solved)}."

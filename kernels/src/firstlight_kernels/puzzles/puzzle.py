@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -19,6 +19,18 @@ if TYPE_CHECKING:
 
 _MAX_LINES = 100_000  # of one launch; the longest right answer needs a fifth of it
 _TOLERANCE = 1e-4  # kernels calculate in float32, the specification in float64
+
+
+class Judgement(str):
+    """A sentence on a kernel, which knows whether the kernel is right."""
+
+    right: bool
+
+    def __new__(cls, text: str, right: bool = False) -> Self:
+        """Make it of the sentence."""
+        made = super().__new__(cls, text)
+        made.right = right
+        return made
 
 
 @dataclass(frozen=True)
@@ -70,15 +82,16 @@ class Puzzle:
         """The beginning of the kernel, to copy."""
         return f"\n@cuda.jit\n{self.begin}\n    ...\n"
 
-    def check(self, kernel: object) -> str:
+    def check(self, kernel: object) -> Judgement:
         """Return a sentence: whether a kernel is right, or what is wrong with it first; it never raises."""
         try:
             hint = self._first_hint(kernel)
         except Exception as error:  # whatever a reader's kernel does, the answer is a sentence
             hint = _message(error)
         if hint:
-            return f"Not yet: {hint}"
-        return f"Right: it does what NumPy does in all {len(self.launches)} launches, and {self.constraint}."
+            return Judgement(f"Not yet: {hint}")
+        words = f"Right: it does what NumPy does in all {len(self.launches)} launches, and {self.constraint}."
+        return Judgement(words, right=True)
 
     def score(self, kernel: object) -> str:
         """Return what a kernel costs, and what would be enough: a line for each rule, at its worst launch.

@@ -1,7 +1,10 @@
 import os
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+
+from firstlight_kernels.ptx import NoCompilerError
 
 os.environ["MPLBACKEND"] = "Agg"
 # The same examples at every run, and no clock: a test does not fail because its machine is busy.
@@ -11,3 +14,12 @@ settings.register_profile("all", derandomize=True, deadline=None, max_examples=1
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("quick" if config.option.markexpr == "not slow" else "all")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call() -> Generator[None, object, object]:
+    """Skip a test that cannot compile for a GPU here, and say what is missing."""
+    try:
+        return (yield)
+    except NoCompilerError as missing:
+        pytest.skip(str(missing))

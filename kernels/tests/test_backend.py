@@ -4,8 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from new_python import printed_by
-from test_driver import REFUSES, TWO_DEVICES, environment, fake_driver, needs_compiler
+from new_python import environment, printed_by
 
 from firstlight_kernels import blocks_for
 
@@ -17,8 +16,8 @@ NO_GPU = environment(CUDA_VISIBLE_DEVICES="")  # in which the driver, if there i
 
 @pytest.mark.parametrize(
     "before",
-    ["", "import firstlight_kernels.backend", "import numba.cuda", "import numba; numba.njit(lambda x: x)(1)"],
-    ids=["nothing", "backend", "numba.cuda", "a compiled function"],
+    ["", "import numba.cuda", "import numba; numba.njit(lambda x: x)(1)"],
+    ids=["nothing", "numba.cuda", "a compiled function"],
 )
 def test_cuda_is_numbas_and_launches_kernels_whatever_was_imported_before(before):
     code = f"""
@@ -44,22 +43,6 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 
     with pytest.raises(AttributeError, match="cudda"):
         _ = firstlight_kernels.cudda
-
-
-@needs_compiler
-@pytest.mark.parametrize(
-    ("driver", "variable", "expected"),
-    [
-        (REFUSES, None, "True"),
-        (REFUSES, "0", "False"),
-        (TWO_DEVICES, None, "False"),
-        pytest.param(TWO_DEVICES, "1", "True", marks=pytest.mark.slow),
-    ],
-    ids=["no device", "no device, off", "devices", "devices, on"],
-)
-def test_the_simulator_stands_in_for_a_missing_device_and_the_user_decides(tmp_path, driver, variable, expected):
-    env = fake_driver(tmp_path, driver) | ({} if variable is None else {"NUMBA_ENABLE_CUDASIM": variable})
-    assert printed_by("from firstlight_kernels import simulated; print(simulated())", env) == expected
 
 
 # -- How many blocks ---------------------------------------------------------------------

@@ -1,13 +1,12 @@
 """The driver is asked through libraries made for the purpose: what is on this machine must not matter."""
 
 import ctypes
-import os
 import shutil
 import subprocess
 import sys
 
 import pytest
-from new_python import printed_by
+from new_python import environment, printed_by
 
 from firstlight_kernels.driver import cuda_device_count
 
@@ -34,11 +33,6 @@ def fake_driver(folder, source):
     if made.returncode:
         pytest.skip(f"cc makes no library here: {made.stderr.decode(errors='replace').strip()}")
     return environment(LD_LIBRARY_PATH=str(folder))
-
-
-def environment(**variables):
-    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("NUMBA_", "CUDA_"))}
-    return inherited | variables
 
 
 @needs_compiler
@@ -74,3 +68,19 @@ cuda_device_count()
 print(*sorted({"numba", "torch", "numpy", "matplotlib"} & set(sys.modules)))
 """
     assert printed_by(code, environment()) == ""
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("driver", "variable", "expected"),
+    [
+        (REFUSES, None, "True"),
+        (REFUSES, "0", "False"),
+        (TWO_DEVICES, None, "False"),
+        pytest.param(TWO_DEVICES, "1", "True", marks=pytest.mark.slow),
+    ],
+    ids=["no device", "no device, off", "devices", "devices, on"],
+)
+def test_the_simulator_stands_in_for_a_missing_device_and_the_user_decides(tmp_path, driver, variable, expected):
+    env = fake_driver(tmp_path, driver) | ({} if variable is None else {"NUMBA_ENABLE_CUDASIM": variable})
+    assert printed_by("from firstlight_kernels import simulated; print(simulated())", env) == expected

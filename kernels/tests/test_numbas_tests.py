@@ -1,4 +1,4 @@
-"""The kernels of numba-cuda's own tests give in a trace what they give in the simulator."""
+"""The kernels of numba-cuda's own tests, or of Numba's, give in a trace what they give in the simulator."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ def test_kernels_of_numba_cudas_own_tests() -> None:
     script = Path(__file__).with_name("numbas_tests.py")
     done = subprocess.run([sys.executable, script], stdout=subprocess.PIPE, text=True, check=True, timeout=1800)
     kernels = json.loads(done.stdout.splitlines()[-1])
-    assert len(kernels["equal"]) > 300
+    assert len(kernels["equal"]) > 250
     assert not kernels.get("failed")
     assert len(kernels.get("refused", ())) < 50  # nearly all for cuda.fp16
     undefined = (

@@ -5,18 +5,23 @@ from inspect import currentframe
 
 import numpy as np
 import pytest
-from new_python import printed_by
+from new_python import environment, printed_by
 from numba import float32, int32, njit, types
-from test_driver import environment
-from test_ptx import MATVEC, NOTES, ONE, TWO, matvec, square
 
 from firstlight_kernels import cuda, ptx
 from firstlight_kernels.backend import python_function
 from firstlight_kernels.ptx import CompileError, NoCompilerError
 
-pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="NVIDIA has no compiler for macOS")
-
+ONE = "void(float32[:])"
+TWO = "void(float32[:], float32[:])"
+AXPY = "void(float32, float32[:], float32[:])"
 BIG = np.zeros(100_000, dtype=np.float32)
+NOTES = ["a", "list"]
+
+
+@cuda.jit
+def axpy(a, x, y):
+    y[0] += a * x[0]
 
 
 @cuda.jit(device=True)
@@ -126,7 +131,7 @@ def test_a_global_that_no_kernel_can_use_is_named_with_its_line(function, says):
         (plain_function, "@cuda.jit above plain_function"),
         (on_cpu, "not a kernel"),
         (None, "None"),
-        (square, "square is a device function"),
+        (adds_text, "adds_text is a device function"),
     ],
 )
 def test_what_is_no_kernel_is_refused(kernel, says):
@@ -142,25 +147,25 @@ def test_what_is_no_kernel_is_refused(kernel, says):
         ("", "signature"),
         ("float32(float32[:])", "signature"),
         ("void(7)", "signature"),
-        ("float32[:], float32[:]", "matvec.* 3 .* 2"),
-        ("void()", "matvec.* 3 .* 0"),
+        ("float32[:], float32[:]", "axpy.* 3 .* 2"),
+        ("void()", "axpy.* 3 .* 0"),
     ],
 )
 def test_a_signature_that_does_not_fit_is_refused(signature, says):
     with pytest.raises(ValueError, match=says):
-        ptx.compile(matvec, signature)
+        ptx.compile(axpy, signature)
 
 
 @pytest.mark.parametrize("cc", [(6, 1), (9, 9), (99, 0)])
 def test_a_capability_that_cuda_does_not_know_is_refused_with_those_it_knows(cc):
     with pytest.raises(ValueError, match=r"\(7, 5\), .*\(9, 0\)"):
-        ptx.compile(matvec, MATVEC, cc)
+        ptx.compile(axpy, AXPY, cc)
 
 
 @pytest.mark.parametrize(("signature", "cc"), [(types.void(float32[:]), (9, 0)), (ONE, 9.0), (ONE, "90")])
 def test_what_is_written_in_another_way_is_a_type_error(signature, cc):
     with pytest.raises(TypeError):
-        ptx.compile(matvec, signature, cc)
+        ptx.compile(axpy, signature, cc)
 
 
 # -- Where there is no compiler ----------------------------------------------------------
@@ -171,7 +176,7 @@ def test_without_cudas_packages_it_says_what_to_install(monkeypatch, platform, n
     monkeypatch.setitem(sys.modules, "numba.cuda.cudadrv.nvvm", None)
     monkeypatch.setattr(sys, "platform", platform)
     with pytest.raises(NoCompilerError, match=named):
-        ptx.compile(matvec, MATVEC)
+        ptx.compile(axpy, AXPY)
 
 
 def test_if_numba_left_its_compiler_out_it_says_so():

@@ -71,9 +71,26 @@ class Recorder(Protocol):
     def synchronize(self, number: int, offset: int, *, wrote: bool) -> None:
         """Let an atomic operation order what others do."""
 
+    def give_way(self) -> None:
+        """Let other threads run before the current one goes on."""
+
 
 class TracedArray:
     """An array, or a record of one, that records each access to it and is used as one of numba.cuda's is."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    size: int
+    ndim: int
+    itemsize: int
+    nbytes: int
+    dtype: np.dtype
+    _data: np.ndarray
+    _number: int
+    _start: int
+    _executor: Recorder
+    _written: np.ndarray | None
+    _exists: bool
 
     def __init__(
         self, data: np.ndarray, number: int, start: int, executor: Recorder, written: np.ndarray | None = None
@@ -110,8 +127,7 @@ class TracedArray:
     @property
     def name(self) -> str:
         """The name of the array in the kernel."""
-        name: str = self._executor.arrays[self._number].name
-        return name
+        return self._executor.arrays[self._number].name
 
     def __getitem__(self, index: Any) -> Any:
         return self._at(index, sys._getframe(1))

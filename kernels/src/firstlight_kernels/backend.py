@@ -17,7 +17,7 @@ from itertools import pairwise
 from math import prod
 from numbers import Integral
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, Protocol, TypeVar, cast
 
 from firstlight_kernels.driver import cuda_device_count
 from firstlight_kernels.findings import Dim3
@@ -27,11 +27,20 @@ __all__ = ["blocks_for", "cuda", "simulated"]
 # The grids of a tutorial are small on purpose.
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
+
+class Cuda(Protocol):
+    """``numba.cuda``, which has no types; a strict checker wants to know that of the decorator."""
+
+    jit: Callable[..., Any]
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
 config: Any = import_module("numba.core.config")
 config.reload_config()  # here: a later one, in Numba's next compilation, would undo what is set below
 _simulate = config.ENABLE_CUDASIM if os.environ.get("NUMBA_ENABLE_CUDASIM") else not cuda_device_count()
 config.ENABLE_CUDASIM = 0  # if it were on while numba.cuda is imported, `ptx` would have no compiler
-cuda: Any = import_module("numba.cuda")
+cuda = cast("Cuda", import_module("numba.cuda"))
 
 # What a program calls besides `cuda.jit`, which looks at the switch itself. What a kernel calls stays Numba's own: the
 # compiler needs it, and the simulator puts its own there while a kernel runs.
@@ -45,7 +54,10 @@ if _simulate:
     config.ENABLE_CUDASIM = 1
     _simulator = import_module("numba.cuda.simulator")
     vars(cuda).update({name: value for name, value in vars(_simulator).items() if name in _HOST_API})
+    # Without numba-cuda, as on a Mac, Numba's own simulator hands arrays over by what is in the driver's module.
+    vars(import_module("numba.cuda.cudadrv.devicearray"))["auto_device"] = _simulator.auto_device
 
+Size = TypeVar("Size", int, tuple[int, ...])
 MAX_THREADS = 1024  # in one block, on every CUDA device
 MAX_THREADS_Z = 64  # of these along z
 
@@ -66,7 +78,7 @@ def simulated() -> bool:
     return bool(config.ENABLE_CUDASIM)
 
 
-def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> Any:
+def blocks_for(n: Size, threads: Size) -> Size:
     """Return the least number of blocks that has a thread for every element.
 
     Parameters

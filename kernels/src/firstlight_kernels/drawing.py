@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from firstlight_kernels.arrays import LOAD, ArrayInfo
-from firstlight_kernels.findings import Dim3
 from firstlight_kernels.tables import COLOURS
 
 if TYPE_CHECKING:
@@ -18,32 +17,26 @@ _MAX_CELLS = 64  # columns and rows that are drawn
 _MAX_NUMBERED = 34  # columns that are wide enough for the numbers of threads
 
 
-class _Trace(Protocol):
-    """What is drawn of a ``tracing.Trace``, which imports this module."""
+def draw(kernel: str, threads: int, arrays: list[ArrayInfo], accesses: np.ndarray, name: str | None) -> Figure:
+    """Return a figure of arrays, one above the other; loads and stores apart where there are both.
 
-    name: str
-    threads: Dim3
-    arrays: list[ArrayInfo]
-    accesses: np.ndarray[Any, Any]
-
-
-def draw(trace: _Trace, name: str | None) -> Figure:
-    """Return a figure of the arrays of a trace, one above the other; loads and stores apart where there are both."""
-    shown = {number: array for number, array in enumerate(trace.arrays) if array.space in ("global", "shared")}
+    ``threads`` is how many a block has, and ``name`` that of the only array to draw, if not all are wanted.
+    """
+    shown = {number: array for number, array in enumerate(arrays) if array.space in ("global", "shared")}
     names = [array.name for array in shown.values()]
     if name is not None and name not in names:
         raise ValueError(f"no array of this kernel is called {name!r}: there are {', '.join(names) or 'none'}")
-    accessed = {(int(row["array"]), bool(row["kind"] == LOAD)) for row in trace.accesses}
     panels = [
-        (number, load)
+        (array, rows, threads, load)
         for number, array in shown.items()
         for load in (True, False)
-        if (number, load) in accessed and name in (None, array.name)
+        if len(rows := accesses[(accesses["array"] == number) & ((accesses["kind"] == LOAD) == load)])
+        and name in (None, array.name)
     ]
-    heights = [0.5 + 0.28 * _rows_and_columns(shown[number])[0] for number, _ in panels] or [1.0]
+    heights = [0.5 + 0.28 * _rows_and_columns(array)[0] for array, *_ in panels] or [1.0]
     fig, axes = stack_panels(heights, 0.3 + sum(heights))
-    words = [_draw_array(ax, trace, *panel) for ax, panel in zip(axes, panels, strict=False)]
-    fig.set_label(". ".join(words or [f"{trace.name} touches nothing"]) + ".")
+    words = [_draw_array(ax, *panel) for ax, panel in zip(axes, panels, strict=False)]
+    fig.set_label(". ".join(words or [f"{kernel} touches nothing"]) + ".")
     return fig
 
 
@@ -62,16 +55,15 @@ def _rows_and_columns(array: ArrayInfo) -> tuple[int, int]:
     return min(rows, _MAX_CELLS), min(columns, _MAX_CELLS)
 
 
-def _draw_array(ax: Axes, trace: _Trace, number: int, load: bool) -> str:
+def _draw_array(ax: Axes, array: ArrayInfo, accesses: np.ndarray, threads_of_block: int, load: bool) -> str:
     """Draw the elements of an array: which thread came first, and whether others came. Return it in words."""
     from matplotlib.patches import Rectangle
 
-    array, (rows, columns) = trace.arrays[number], _rows_and_columns(trace.arrays[number])
+    rows, columns = _rows_and_columns(array)
     size, width = int(np.prod(array.shape)), array.shape[-1] if len(array.shape) > 1 else columns
     first, visits = np.full((rows, columns), -1), np.zeros((rows, columns), int)
-    accesses = trace.accesses[(trace.accesses["array"] == number) & ((trace.accesses["kind"] == LOAD) == load)]
     if array.space == "shared":  # each block has its own
-        block = accesses["thread"] // int(np.prod(trace.threads))
+        block = accesses["thread"] // threads_of_block
         accesses = accesses[block == block[0]]
     for access in accesses:
         row, column = divmod(int(np.ravel_multi_index(array.index(int(access["offset"])), array.shape)), width)

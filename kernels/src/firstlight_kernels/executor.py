@@ -21,6 +21,7 @@ from greenlet import getcurrent, greenlet
 from firstlight_kernels.arrays import KINDS, ArrayInfo, TracedArray, address_of
 from firstlight_kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError
 
+#: Threads of a warp.
 WARP = 32
 #: Those to whom a fence shows what came before it.
 ALL_BLOCKS, OWN_BLOCK = range(2)
@@ -30,6 +31,7 @@ ALL_BLOCKS, OWN_BLOCK = range(2)
 class Wait:
     """A thread's wait at a barrier of its block, or of the lanes of its warp that a mask names."""
 
+    thread: Thread
     stack: tuple[object, ...]  # instructions of the calls, the innermost first: they tell barriers apart
     line: int  # of the kernel
     source: SourceLine
@@ -43,13 +45,13 @@ class Wait:
 #: The arrays that instructions made, with the calls that they belong to; a shared array belongs to none.
 OwnedArrays = dict[int, tuple[FrameType | None, TracedArray]]
 
-#: What a thread knows of others, by block: of each thread the epochs that came before.
-Clock = dict[int, np.ndarray]
+#: A vector clock, what a thread knows of others, by block: of each thread the epochs that came before.
+VectorClock = dict[int, np.ndarray]
 
 
-def _joined(clocks: Iterable[Clock]) -> Clock:
+def _joined(clocks: Iterable[VectorClock]) -> VectorClock:
     """Return what several clocks know together."""
-    known: Clock = {}
+    known: VectorClock = {}
     for clock in clocks:
         for block, epochs in clock.items():
             known[block] = np.maximum(known[block], epochs) if block in known else epochs
@@ -68,11 +70,11 @@ class Thread:
     local_arrays: OwnedArrays = field(default_factory=dict)
     epoch: int = 0
     clock: int = 0  # in the executor's clocks
-    acquired: Clock = field(default_factory=dict)  # from atomic operations; its next fence makes it known
+    acquired: VectorClock = field(default_factory=dict)  # from atomic operations; its next fence makes it known
     # For its atomic operations to tell: clock and epoch at its last fence of any kind, and at the last for all blocks.
     released: dict[int, tuple[int, int]] = field(default_factory=dict)
     line: int = 0  # of the kernel, where it is
-    wait: Any = None  # a Wait, while it waits
+    barrier: Wait | None = None  # where it waits
     result: Any = None  # of its last vote or shuffle
     greenlet: greenlet | None = None
 
@@ -91,7 +93,7 @@ class Executor:
     def __init__(self, blocks: Dim3, threads: Dim3, limit: int, shared_bytes: int = 0) -> None:
         self.blocks, self.threads, self.limit = blocks, threads, limit
         self.dynamic_shared = np.zeros(shared_bytes, np.uint8)
-        self.clocks: list[Clock] = [{}]
+        self.clocks: list[VectorClock] = [{}]
         self.arrays: list[ArrayInfo] = []
         self.instructions: list[SourceLine] = []
         self.accesses = array("q")  # the fields of ACCESS, one access after the other
@@ -100,7 +102,7 @@ class Executor:
         self.current: Thread
         self.shared_arrays: OwnedArrays = {}
         self.codes: set[int] = set()  # of the kernel and its device functions
-        self._told: dict[object, Clock] = {}  # by atomic operations, at a place, to one block or to all
+        self._told: dict[object, VectorClock] = {}  # by atomic operations, at a place, to one block or to all
         self._calls: dict[object, int] = {(): 0}
         self._instruction_numbers: dict[object, int] = {}
         self._positions: dict[int, list[tuple[int | None, ...]]] = {}  # of each instruction of a function
@@ -198,7 +200,7 @@ class Executor:
     def _run_threads(self, threads: list[Thread], work: Callable[[], None]) -> None:
         """Run the threads of a block, all to their ends."""
         while left := self._advance(threads, work):
-            waiting = [thread for thread in left if thread.wait]
+            waiting = [thread.barrier for thread in left if thread.barrier]
             spinning = len(waiting) < len(left)
             if not self._release_warps(threads, waiting, spinning) and not spinning:
                 self._release_block(threads, waiting)
@@ -206,7 +208,7 @@ class Executor:
     def _advance(self, threads: list[Thread], work: Callable[[], None]) -> list[Thread]:
         """Let every thread run until it ends, waits or gives way, and return those that have not ended."""
         for thread in threads:
-            if thread.wait or thread.done:
+            if thread.barrier or thread.done:
                 continue
             self.current = thread
             thread.greenlet = thread.greenlet or greenlet(work)
@@ -253,7 +255,7 @@ class Executor:
     def wait(self, frame: FrameType, mask: int | None = None, **more: Any) -> Any:
         """Let the current thread wait for its block, or for the lanes of its warp in a mask."""
         thread, source = self.current, self.instructions[self.instruction(frame)]
-        thread.wait = Wait(self._stack(frame), thread.line, source, mask, **more)
+        thread.barrier = Wait(thread, self._stack(frame), thread.line, source, mask, **more)
         self.give_way()
         return thread.result
 
@@ -262,18 +264,20 @@ class Executor:
         getcurrent().parent.switch()
         self._resume_count()
 
-    def _release_warps(self, threads: list[Thread], waiting: list[Thread], spinning: bool) -> bool:
+    def _release_warps(self, threads: list[Thread], waiting: list[Wait], spinning: bool) -> bool:
         """Release the lanes whose barrier of the warp is complete; if none is, and nobody spins, those stuck at one."""
         stuck, released = [], False
-        for group in _by_barrier(thread for thread in waiting if thread.wait.mask is not None):
-            lanes, mask = {thread.rank for thread in group}, group[0].wait.mask
-            warp = threads[group[0].rank // WARP * WARP :][:WARP]
+        for group in _by_barrier(waiting):
+            if (mask := group[0].mask) is None:
+                continue
+            lanes = {wait.thread.rank for wait in group}
+            warp = threads[group[0].thread.rank // WARP * WARP :][:WARP]
             absent = [thread for thread in warp if mask >> thread.rank % WARP & 1 and thread.rank not in lanes]
             missing = [thread for thread in absent if _is_missed(thread, group)]
             if missing:
                 stuck.append((group, missing))
                 continue
-            if read_by := group[0].wait.read_by:
+            if read_by := group[0].read_by:
                 read = {read_by(lane % WARP) for lane in lanes}
                 absent += self._never_started(warp, mask)
                 if unread := [thread for thread in absent if thread.rank % WARP in read]:
@@ -295,25 +299,24 @@ class Executor:
         beyond = enumerate(islice(grown, warp[-1].rank + 1, warp[0].rank + WARP), len(warp))
         return [replace(warp[0], rank=lane, index=index, greenlet=None) for lane, index in beyond if mask >> lane & 1]
 
-    def _release_block(self, threads: list[Thread], waiting: list[Thread]) -> None:
+    def _release_block(self, threads: list[Thread], waiting: list[Wait]) -> None:
         """Release the barrier at which most threads wait, and record if others are missed."""
         group = max(_by_barrier(waiting), key=len)
-        inside = set(map(id, group))
+        inside = {id(wait.thread) for wait in group}
         if missing := [thread for thread in threads if id(thread) not in inside and _is_missed(thread, group)]:
             self._record_divergence(group, missing)
         self._release(group)
 
-    def _release(self, group: list[Thread]) -> None:
+    def _release(self, group: list[Wait]) -> None:
         """Let threads pass their barrier, each with the result of its vote or shuffle."""
-        of_block = group[0].wait.mask is None
-        values = {thread.rank if of_block else thread.rank % WARP: thread.wait.value for thread in group}
-        for thread in group:
-            if thread.wait.result_of:
-                thread.result = thread.wait.result_of(values, thread.rank % WARP)
-        if group[0].wait.orders:
-            self._order(group)
-        for thread in group:
-            thread.wait = None
+        of_block = group[0].mask is None
+        values = {wait.thread.rank if of_block else wait.thread.rank % WARP: wait.value for wait in group}
+        for wait in group:
+            if wait.result_of:
+                wait.thread.result = wait.result_of(values, wait.thread.rank % WARP)
+            wait.thread.barrier = None
+        if group[0].orders:
+            self._order([wait.thread for wait in group])
 
     def _order(self, group: list[Thread]) -> None:
         """Let each of some threads know what all of them know, and what all have done."""
@@ -351,32 +354,31 @@ class Executor:
                 own[thread.rank] = epoch
                 self._told[place, whom] = _joined((told or {}, self.clocks[clock], {block: own}))
 
-    def _record_divergence(self, group: list[Thread], missing: list[Thread]) -> None:
-        other, wait = missing[0], group[0].wait
+    def _record_divergence(self, group: list[Wait], missing: list[Thread]) -> None:
+        other, wait = missing[0], group[0]
         if old := self.divergent_barriers.get(wait.stack):
             self.divergent_barriers[wait.stack] = replace(old, times=old.times + 1)
             return
-        elsewhere = f"waits elsewhere, in {other.wait.source}" if other.wait else "is elsewhere"
+        elsewhere = f"waits elsewhere, in {other.barrier.source}" if other.barrier else "is elsewhere"
         returned = "went past it" if other.line > wait.line else "has returned"
         why = "does not exist" if not other.greenlet else returned if other.done else elsewhere
-        waits, lacks = (tuple(thread.index for thread in threads) for threads in (group, missing))
-        barrier = DivergentBarrier(waits, lacks, why, source=wait.source, block=group[0].block)
-        self.divergent_barriers[wait.stack] = barrier
+        waiting, lacking = tuple(each.thread.index for each in group), tuple(thread.index for thread in missing)
+        found = DivergentBarrier(waiting, lacking, why, source=wait.source, block=wait.thread.block)
+        self.divergent_barriers[wait.stack] = found
 
 
-def _is_missed(thread: Thread, group: list[Thread]) -> bool:
+def _is_missed(thread: Thread, group: list[Wait]) -> bool:
     """Return whether a barrier should wait for a thread: not if it has returned before it; GPUs since Volta do not."""
-    return not thread.done or thread.line > group[0].wait.line
+    return not thread.done or thread.line > group[0].line
 
 
-def _by_barrier(threads: Iterable[Thread]) -> Iterator[list[Thread]]:
-    """Group threads by the barrier at which they wait: of one warp, if it is a barrier of the warp."""
-    groups: dict[object, list[Thread]] = {}
-    for thread in threads:
-        wait = thread.wait
-        warp = None if wait.mask is None else (thread.rank // WARP, wait.mask)
-        groups.setdefault((wait.stack, warp), []).append(thread)
-    yield from groups.values()
+def _by_barrier(waiting: Iterable[Wait]) -> Iterable[list[Wait]]:
+    """Group waits by their barrier: of one warp, if it is a barrier of the warp."""
+    groups: dict[object, list[Wait]] = {}
+    for wait in waiting:
+        warp = None if wait.mask is None else (wait.thread.rank // WARP, wait.mask)
+        groups.setdefault((wait.stack, warp), []).append(wait)
+    return groups.values()
 
 
 def indices(size: Dim3) -> Iterator[Dim3]:

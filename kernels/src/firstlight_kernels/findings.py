@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 __all__ = [
     "BankConflict",
+    "Dim3",
     "DivergentBarrier",
     "OutOfBounds",
     "Race",

@@ -204,14 +204,13 @@ def _capabilities() -> list[tuple[int, int]]:
     try:
         if getattr(cuda, "compile_ptx", None) is None:
             raise ImportError("numba was imported with NUMBA_ENABLE_CUDASIM=1, which leaves out its compiler")
+        import_module("numba_cuda")  # which replaces Numba's own, older compiler
         import_module("numba.cuda.cudadrv.nvvm").NVVM()
         return [tuple(cc) for cc in import_module("numba.cuda.cudadrv.nvrtc").get_supported_ccs()]
     except Exception as error:
         cure = "There is none for macOS" if sys.platform == "darwin" else f"Install it: {_INSTALL}"
         reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
-        raise NoCompilerError(
-            f"NVIDIA's compiler (NVVM) is not installed ({reason}). {cure}. The pages show what it printed elsewhere."
-        ) from None
+        raise NoCompilerError(f"NVIDIA's compiler (NVVM) is not installed ({reason}). {cure}.") from None
 
 
 def _argument_types(signature: str) -> tuple[Any, ...]:

@@ -43,9 +43,11 @@ from firstlight_kernels.tables import table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["STORE", "Trace", "TraceError", "Traffic", "trace"]
+__all__ = ["CACHE_LINE", "LOAD", "SECTOR", "STORE", "WARP", "WORD", "Trace", "TraceError", "Traffic", "trace"]
 
-SECTOR, CACHE_LINE, WORD, BANKS = 32, 128, 4, 32  # bytes, bytes, bytes; banks of shared memory, each a word wide
+#: Bytes of a sector, of a line of a cache, and of a word of a bank of shared memory.
+SECTOR, CACHE_LINE, WORD = 32, 128, 4
+BANKS = 32  # of shared memory
 _HEAD = ("line", "does", "in", "to", "accesses", "by warps", "sectors each", "source")
 
 
@@ -227,7 +229,7 @@ class Trace:
         found: dict[tuple[int, int], BankConflict] = {}
         rows = self.accesses[self.in_space("shared")]
         # Of elements of 8 bytes, shared memory serves half a warp at a time.
-        for request in group_rows(rows, *self.request_of(rows, WARP // np.maximum(rows["size"] // WORD, 1))):
+        for request in self.requests(rows, WARP // np.maximum(rows["size"] // WORD, 1)):
             words_of_bank: dict[int, dict[int, int]] = {}
             for lane, word in enumerate(request["offset"] // WORD):
                 words_of_bank.setdefault(word % BANKS, {}).setdefault(word, lane)
@@ -335,7 +337,7 @@ class Trace:
         """
         from firstlight_kernels.drawing import draw
 
-        return draw(self, array)
+        return draw(self.name, prod(self.threads), self.arrays, self.accesses, array)
 
     # -- Groups of accesses --------------------------------------------------------------------------------------------
 
@@ -349,6 +351,10 @@ class Trace:
         known = [each.space in spaces and array in (None, each.name) for each in self.arrays]
         chosen: np.ndarray = np.array(known or [False])[self.accesses["array"]]
         return chosen
+
+    def requests(self, rows: np.ndarray, lanes_at_once: np.ndarray | int = WARP) -> list[np.ndarray]:
+        """Return the accesses of each request, in the order in which they were made."""
+        return group_rows(rows, *self.request_of(rows, lanes_at_once))
 
     def request_of(self, rows: np.ndarray, lanes_at_once: np.ndarray | int = WARP) -> tuple[np.ndarray, ...]:
         """Return keys that are equal for the accesses of one request: the lanes' n-th executions of an instruction."""

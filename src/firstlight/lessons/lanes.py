@@ -15,10 +15,8 @@ import numpy as np
 
 from firstlight.display import COLOURS, GREY, Table, Widget
 from firstlight.lessons.svg import board
-from firstlight_kernels.arrays import LOAD
 from firstlight_kernels.drawing import stack_panels
-from firstlight_kernels.executor import WARP
-from firstlight_kernels.tracing import CACHE_LINE, SECTOR, WORD, Trace, group_rows
+from firstlight_kernels.tracing import CACHE_LINE, LOAD, SECTOR, WARP, WORD, Trace
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -187,7 +185,7 @@ def _accesses(title: str, trace: Trace) -> Iterator[Access]:
 def _requests(trace: Trace, rows: np.ndarray) -> Iterator[Request]:
     """Group accesses by requests."""
     threads = prod(trace.threads)
-    for group in group_rows(rows, *trace.request_of(rows)):
+    for group in trace.requests(rows):
         lanes = group["thread"] % threads % WARP
         offsets = dict(zip(lanes.tolist(), group["offset"].tolist(), strict=True))
         yield Request(int(group["thread"][0]) // threads, offsets)

@@ -22,7 +22,14 @@ _TOLERANCE = 1e-4  # kernels calculate in float32, the specification in float64
 
 
 class Judgement(str):
-    """A sentence on a kernel, which knows whether the kernel is right."""
+    """A sentence on a kernel, which knows whether the kernel is right.
+
+    Examples
+    --------
+    >>> from firstlight_kernels.puzzles import PUZZLES
+    >>> PUZZLES["map"].check(None).right
+    False
+    """
 
     right: bool
 

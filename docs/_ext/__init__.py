@@ -81,6 +81,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_transform(prose.LeaveOut)  # puts its banner under the facts at the top
 
     app.connect("doctree-read", meta.note_first_words)
+    app.connect("doctree-read", references.keep_addresses)
 
     # All pages are read.
     app.connect("env-check-consistency", codelinks.note_imported_names)
@@ -107,4 +108,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("build-finished", doctor.lay)
     app.connect("build-finished", assets.drop_icons)
     app.connect("build-finished", gallery.tell_costs)
-    return {"version": "1", "env_version": 15}
+    return {"version": "1", "env_version": 16}

@@ -427,12 +427,12 @@ if hd142 and len(seen.frequency) == 1:
 #
 # .. code-block:: bash
 #
-#     pip install "./firstlight-0.1.0-py3-none-any.whl[imaging]"
+#     pip install -r requirements.txt
 #     pip install python-casacore  # reads measurement sets; not for Windows
 #     firstlight image my.ms --of 0 --dish 12 --out images
 #
-# (The file of the first line is at the end of this page. :doc:`/install` says how to
-# download less: for one image you need no GPU, and :doc:`/tclean` what to do without
+# (Type the first line in the folder of the zip from the end of this page.
+# :doc:`/install` says how to download less: for one image you need no GPU, and :doc:`/tclean` what to do without
 # casacore.) ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold
 # are chosen from the data. The command is for one small field in total intensity, so no
 # mosaics and no polarization. (For the fifth channel of a line, subtract the continuum

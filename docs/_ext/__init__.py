@@ -16,6 +16,7 @@ from _ext import (
     downloads,
     folds,
     gallery,
+    holds,
     machines,
     maths,
     meta,
@@ -59,6 +60,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("source-read", navigation.add_navigation)  # "Where next?" is the last thing on a page
     app.add_role("timing", prose.NumberRole(prose.timing_on_page))
     app.add_role("spec", prose.NumberRole(lambda request, _: prose.spec_number(request)))
+    app.add_directive("holds", holds.Holds)
     app.add_role("offered", downloads.OfferedRole())
     app.add_directive("chapter", navigation.Chapter)
     app.add_directive("short-course", navigation.ShortCourse)

@@ -25,6 +25,7 @@ import firstlight
 import firstlight_doctor
 import firstlight_imaging
 import firstlight_kernels
+from _ext.holds import BLOCK
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import example_by_bench
 from _ext.records import judge_records, project_root, relative_root
@@ -197,7 +198,7 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
             (folder / name).parent.mkdir(exist_ok=True)
             link = to_pages(name, titles, base)
             cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), examples, records, link)
-            write(name, script.read_text(encoding="utf-8"), cells)
+            write(name, BLOCK.sub("", script.read_text(encoding="utf-8")), cells)
         if name == PUZZLES:
             (plain := folder / f"{WORKSHEET}.py").write_text(worksheet(), encoding="utf-8")
             blocks = split_code_and_text_blocks(str(plain))[1]

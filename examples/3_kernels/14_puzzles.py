@@ -182,6 +182,10 @@ bench.show()
 # count says. (It isn't always that bad: :doc:`a cache </tutorials/3_kernels/06_caches>`
 # may keep what was fetched too early.)
 #
+# .. holds::
+#
+#    median("puzzles-stride/pieces") > 1.5 * 8 * median("puzzles-stride/side by side")
+#
 # Solve the others in the same way: read what the judge says, draw who touches what, and
 # change one thing.
 #

@@ -51,7 +51,8 @@ def tests(session: nox.Session) -> None:
     """Run the quick tests, without pages that were green as they are now; all tests: nox -s tests -- --all."""
     what = session.posargs or ["--changed"]
     if "--all" in what:
-        what = ["-m", "", *(argument for argument in what if argument != "--all")]
+        suites = "tests kernels/tests imaging/tests doctor/tests rehearsal"
+        what = ["-m", "", "-o", f"testpaths={suites}", *(argument for argument in what if argument != "--all")]
     # One worker tests a file, for what its tests share, the longest files not last. Each has one thread, or they would
     # wait for each other.
     session.env.update(dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
@@ -62,7 +63,7 @@ def tests(session: nox.Session) -> None:
 def rehearse(session: nox.Session) -> None:
     """Run pages on a GPU that is not there; -- all: on every card; -- 3_kernels/11: one page."""
     what = ["--card", "all"] if session.posargs == ["all"] else session.posargs
-    run(session, "python", "tests/rehearsal/rehearse.py", *what)
+    run(session, "python", "rehearsal/rehearse.py", *what)
 
 
 @nox.session

@@ -11,6 +11,7 @@ from copy import deepcopy
 from pathlib import Path
 from unittest import mock
 
+import matplotlib.pyplot as plt
 from sphinx.cmd.build import build_main
 from sphinx.config import Config
 
@@ -20,6 +21,7 @@ from firstlight import display
 def sphinx_build(folder: Path, *arguments: str, **environment: str) -> tuple[bool, str]:
     """Run the command in a folder: whether it failed, and what it printed. What it changes around it is put back."""
     out = io.StringIO()
+    plt.close("all")  # what tests before have left open would be an example's
     with contextlib.ExitStack() as stack:
         for around in (
             contextlib.chdir(folder),

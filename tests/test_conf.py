@@ -202,7 +202,7 @@ def test_without_one_there_are_none(online):
     folder, _ = online
     failed, log = build(folder, "html")
     assert not failed, log
-    assert wheel_of(folder) == "./"
+    assert wheel_of(folder) == "{folder}/"
     for page in (folder / "build/html").rglob("*.html"):
         assert "github.com/someone" not in page.read_text(encoding="utf-8")
         assert "/edit/" not in page.read_text(encoding="utf-8")

@@ -102,7 +102,7 @@ def prose(path: Path) -> str:
         text = fence.sub(lambda found: found[3] if re.match(r"\{(?!code)", found[2]) else "", text)
         return re.sub(r"(?<=\])\([^)]*\)", "", text)  # where links lead
     text = re.sub(r"(?m)^__ https?://\S+$", "", text)  # where reST's nameless links lead
-    literal = re.compile(r"^( *)(\.\. code.*|(?!\.\. ).*::)\n(?:(?:\1 +.*)?\n)+", re.MULTILINE)
+    literal = re.compile(r"^( *)(\.\. (?:code|holds).*|(?!\.\. ).*::)\n(?:(?:\1 +.*)?\n)+", re.MULTILINE)
     return literal.sub(r"\2\n\n", f"{text}\n")
 
 

@@ -35,7 +35,7 @@ def test_it_runs(name: str, where: str, tmp_path: Path) -> None:
         source = source.replace(old, new)
     script = tmp_path / f"{name}.py"
     script.write_text(source, encoding="utf-8")
-    play = [str(ROOT / "tests" / "rehearsal" / "rehearse.py"), "--card", "h100", "--one"]
+    play = [str(ROOT / "rehearsal" / "rehearse.py"), "--card", "h100", "--one"]
     command = [sys.executable, *(play if where == "gpu" else []), str(script)]
     alone = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(SOURCES)}
     simulator = {"NUMBA_ENABLE_CUDASIM": "1"} if where == "cpu" else {}

@@ -16,6 +16,7 @@ from _ext import (
     downloads,
     folds,
     gallery,
+    holds,
     machines,
     maths,
     meta,
@@ -59,6 +60,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("source-read", navigation.add_navigation)  # "Where next?" is the last thing on a page
     app.add_role("timing", prose.NumberRole(prose.timing_on_page))
     app.add_role("spec", prose.NumberRole(lambda request, _: prose.spec_number(request)))
+    app.add_directive("holds", holds.Holds)
     app.add_role("offered", downloads.OfferedRole())
     app.add_directive("chapter", navigation.Chapter)
     app.add_directive("short-course", navigation.ShortCourse)
@@ -79,6 +81,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_transform(prose.LeaveOut)  # puts its banner under the facts at the top
 
     app.connect("doctree-read", meta.note_first_words)
+    app.connect("doctree-read", references.keep_addresses)
 
     # All pages are read.
     app.connect("env-check-consistency", codelinks.note_imported_names)
@@ -105,4 +108,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("build-finished", doctor.lay)
     app.connect("build-finished", assets.drop_icons)
     app.connect("build-finished", gallery.tell_costs)
-    return {"version": "1", "env_version": 15}
+    return {"version": "1", "env_version": 16}

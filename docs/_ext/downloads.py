@@ -1,10 +1,10 @@
-"""What readers take home: the pages as scripts and notebooks, all of them as a zip, two wheels, and the doctor."""
+"""What readers take home: the pages as scripts and notebooks, our wheels that they import, and the doctor."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
-import shlex
 import shutil
 import zipfile
 from functools import cache
@@ -15,142 +15,120 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from docutils import nodes
+from jinja2 import Template
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxRole
+from sphinx_gallery.notebook import jupyter_notebook
+from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
 import firstlight
 import firstlight_doctor
+import firstlight_imaging
+import firstlight_kernels
+from _ext.holds import BLOCK
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import example_by_bench
 from _ext.records import judge_records, project_root, relative_root
+from firstlight.records.exercise import statements_of
 from firstlight.records.runner import SAVING
 from firstlight_kernels.puzzles.attempts import worksheet
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sphinx.application import Sphinx
 
 ROOT = Path(firstlight.__file__).parents[2]
-WHEEL = f"firstlight-{firstlight.__version__}-py3-none-any.whl"
-ZIP = "first-light.zip"
-DOCTOR = f"firstlight_doctor-{firstlight_doctor.__version__}-py3-none-any.whl"
-PYZ = "firstlight-doctor.pyz"
-RECORD = "maintaining/record.ipynb"
-PUZZLES, KERNELS = "3_kernels/14_puzzles", "3_kernels/sixteen_kernels"
+#: The file of each of our distributions.
+WHEELS = {
+    package.__name__.replace("_", "-"): f"{package.__name__}-{package.__version__}-py3-none-any.whl"
+    for package in (firstlight, firstlight_kernels, firstlight_imaging, firstlight_doctor)
+}
+ZIP, PYZ, RECORD = "first-light.zip", "firstlight-doctor.pyz", "maintaining/record.ipynb"
+OFFERED = WHEELS | {"zip": ZIP, "pyz": PYZ, "record": RECORD}
+PUZZLES, WORKSHEET = "3_kernels/14_puzzles", "3_kernels/sixteen_kernels"
 
-PAGE = f"""
-.. rst-class:: no-search
-
-Run it yourself
----------------
-
-{{gaps}}- :offered:`{{name}}.py`, this page as a script;
-- :offered:`{{name}}.ipynb`, this page as a notebook;
-- :offered:`{WHEEL}`, the package ``firstlight``;{{doctor}}
-- :offered:`{ZIP}`, all of these for all pages.
-
-Save the script and the package in the same folder. With `uv <https://docs.astral.sh/uv/>`__ one line runs it, because
-the head of the script says what it needs:
-
-.. code-block:: bash
-
-   uv run {{script}}
-
-The first time, uv fetches PyTorch: about 3 GB on Linux and Windows, since it brings CUDA along. If you have no NVIDIA
-GPU, or no uv, :doc:`/install` has a smaller download, and the PyTorch that fits your GPU. Where no window can open, as
-on a server, the script saves its figures and says where.{{tried}}{{recorded}}
-
-The first cell of the notebook installs the same where the package is missing, {{where}}. {{colab}}
-"""
-GAPS = f"""\
-- :offered:`{KERNELS}.py`, the sixteen gaps in a script, without solutions (no GPU is needed, so uv fetches the small
-  PyTorch for it, without CUDA);
-- :offered:`{KERNELS}.ipynb`, the same as a notebook;
-"""
-TRY = """ When you have put your answer into the exercise, check
-it in a second or two, without the rest of the page:
-
-.. code-block:: bash
-
-   uv run {given} firstlight try {script}
-"""
-RECORDED = """
-
-To see your machine in the tables of this page, record it there, and choose the file below one of them:
-
-.. code-block:: bash
-
-   uv run {given} firstlight record {script} --to mine.json
-"""
-COLAB = "You can `open the notebook in Google Colab <{}>`__, where *Runtime*, *Change runtime type* gives it a GPU."
-UPLOAD = (
-    "In Google Colab, choose *File*, *Upload notebook*, and upload the package, too, under *Files* on the left: Colab "
-    "forgets it when the session ends."
-)
-# uv reads it, and Python does not: https://packaging.python.org/en/latest/specifications/inline-script-metadata/
-# Without an end to the Pythons, uv fetches the newest, for which there may be no wheels.
-HEAD = """\
-# /// script
-# requires-python = ">=3.11,<3.15"
-# dependencies = {needed}
-# [tool.uv.sources]
-{sources}
-# torch = [{{ index = "torch-{build}", marker = "{where}" }}]
-# [[tool.uv.index]]
-# name = "torch-{build}"
-# url = "https://download.pytorch.org/whl/{build}"
-# explicit = true
-# ///
-
-"""
 # One CUDA for both. `firstlight try` asks for the same PyTorch, or uv would fetch a second one.
-NEEDED = ("torch==2.13.0", "numba-cuda[cu13]; sys_platform != 'darwin'")
+TORCH = "torch==2.13.0"
+NUMBA = ("firstlight-kernels", "numba-cuda[cu13]; sys_platform != 'darwin'")
+#: What to install for what is imported; all else comes with these.
+NEEDS = {
+    "firstlight": ("firstlight",),
+    "firstlight_kernels": NUMBA,
+    "numba": NUMBA,
+    "firstlight_imaging": ("firstlight-imaging", *NUMBA, TORCH),  # on an NVIDIA GPU the step of a fit is a kernel
+    "firstlight_doctor": ("firstlight-doctor",),
+    "sklearn": ("scikit-learn",),
+    "torch": (TORCH,),
+}
 
+PAGE = ROOT / "docs/_templates/run_it_yourself.rst"
 FIRST_CELL = """\
-# Installs what this notebook needs where the package is missing; elsewhere it does nothing.
+# Installs what this notebook needs where it is missing; elsewhere it does nothing.
 from importlib.util import find_spec
 
 if not all(map(find_spec, {modules})):
 {look}    %pip install {packages}"""
-LOOK = """\
+LOOK = f"""\
     from pathlib import Path
 
-    here = "put it beside this notebook (in Colab: Files, Upload), and run this cell again"
-    for file in {files}:
-        assert Path(file).is_file(), f"{{file}} is missing: download it from the page of this notebook, {{here}}"
+    folder = ".." if Path("../{WHEELS["firstlight"]}").is_file() else "."  # here, as in Google Colab
 """
 
-README = f"""\
-The pages of First Light, a folder a chapter: each as a script and as a notebook, which installs what it needs in its
-first cell. For the scripts, in an environment of your own:
+README = """\
+The pages of First Light, a folder a chapter: each as a script and as a notebook. With uv, one line runs a script:
 
-    python -m pip install "./{WHEEL}[imaging]" {DOCTOR} scikit-learn
-    python 1_setup/02_first_speedup.py
+    uv run 1_setup/02_first_speedup.py
 
-Where PyTorch finds no GPU that you have, the page "Install" of the site names its wheel for your system.
+In an environment of your own, this installs what all pages import, and PyTorch for most systems. The page "Install" of
+the site names the one for yours:
+
+    python -m pip install -r requirements.txt
 """
 
 
-# What only some pages import, and what pip installs for it.
-EXTRAS = {"sklearn": "scikit-learn", "firstlight_doctor": f"./{DOCTOR}"}
-IMAGING = ("astropy", "finufft", "scipy")  # come with firstlight-imaging
+def imports(tree: ast.AST) -> list[str]:
+    """Return what some code imports of what NEEDS knows, itself or through modules of ``firstlight``."""
+    found, waiting = set[str](), [("", tree)]
+    for package, code in waiting:
+        for node in ast.walk(code):
+            if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                continue
+            names = {one.name for one in node.names}
+            if isinstance(node, ast.ImportFrom):
+                module = f"{package}.{node.module}" if node.level else node.module  # the first is a stub's
+                names = {f"{module}", *(f"{module}.{name}" for name in names)}
+            for name in names - found:
+                at = ROOT.joinpath("src", *name.split("."))
+                files = filter(Path.is_file, (at / "__init__.pyi", at.with_suffix(".py")))
+                waiting += [(name, ast.parse(file.read_text(encoding="utf-8"))) for file in files]
+            found |= names
+    tops = {"firstlight", *(name.partition(".")[0] for name in found)}
+    return [name for name in NEEDS if name in tops]
 
 
-def extras(script: str) -> dict[str, str]:
-    """Return the modules beside ``firstlight`` that a page imports, and what pip installs for each."""
-    return {name: package for name, package in EXTRAS.items() if re.search(rf"(from|import) {name}\b", script)}
+def needed(modules: Iterable[str], there: str = "") -> list[str]:
+    """Return what has to be installed for some modules, each once: names, or our wheels where they are there."""
+    packages = dict.fromkeys(one for module in modules for one in NEEDS[module])
+    return [there + WHEELS[one] if there and one in WHEELS else one for one in packages]
 
 
-def is_imaging(script: str) -> bool:
-    """Return whether a page imports ``firstlight_imaging``."""
-    return "from firstlight_imaging" in script
+def command(modules: Iterable[str], there: str) -> str:
+    """Return the beginning of a line that runs a command of ``firstlight``."""
+    return "uvx --from " + " --with ".join(map(quoted, needed(modules, there)))
+
+
+def quoted(word: str) -> str:
+    """Return a word as every shell takes it."""
+    return word if re.fullmatch(r"[\w.:/=-]+", word) else f'"{word}"'
 
 
 class OfferedRole(SphinxRole):
-    """A link to a file that the site offers: ``wheel``, ``doctor``, ``pyz`` and ``record`` are short for names."""
+    """A link to a file that the site offers; distributions, and the names in OFFERED, are short for theirs."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Link to the file, which is written when the pages are; to ``record`` in Google Colab, where it is there."""
-        file = {"wheel": WHEEL, "doctor": DOCTOR, "pyz": PYZ, "record": RECORD}.get(self.text, self.text)
+        file = OFFERED.get(self.text, self.text)
         address, how = f"{relative_root(self.env)}downloads/{quote(file)}", " download"
         if file == RECORD and (notebooks := self.config.html_context.get("notebooks")):
             address, how = f"{notebooks}/{RECORD}", ""
@@ -171,27 +149,29 @@ class RemoveGalleryDownloads(SphinxTransform):
 
 
 def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put our links at the end of a tutorial."""
+    """Write at the end of a tutorial how to run it: by its address where that is known, elsewhere from the zip."""
     name = docname.removeprefix("tutorials/")
     if name == docname or not Path(app.srcdir, f"{docname}.py").is_file():
         return
-    notebooks = app.config.html_context.get("notebooks")
-    content = Path(app.srcdir, f"{docname}.py").read_text(encoding="utf-8")
-    needed = extras(content)
-    script = shlex.quote(f"{Path(name).name}.py")
-    package = shlex.quote(f"./{WHEEL}[imaging]") if is_imaging(content) else f"./{WHEEL}"
-    given = " ".join(f"--with {one}" for one in (NEEDED[0], package, *needed.values()))
-    text = PAGE.format(
-        name=name,
-        script=script,
-        tried=TRY.format(given=given, script=script) if "\nprint(check(" in content else "",
-        recorded=RECORDED.format(given=given, script=script) if "Bench(" in content else "",
-        gaps=GAPS if name == PUZZLES else "",
-        doctor=f"\n- :offered:`{DOCTOR}`, the package ``firstlight_doctor``;" if "firstlight_doctor" in needed else "",
-        where="from this site" if app.config.html_baseurl else "from the file beside it",
-        colab=COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD,
-    )
-    source[0] += "\n" + text
+    base, notebooks = app.config.html_baseurl, app.config.html_context.get("notebooks")
+    there = f"{base}downloads/" if base else "./"
+    code = Path(app.srcdir, f"{docname}.py").read_text(encoding="utf-8")
+    exercise = statements_of(code)
+    modules, tried = imports(ast.parse(code)), imports(ast.Module(exercise, []))
+    script = quoted(f"{Path(name).name if base else name}.py")
+    facts = {
+        "base": base,
+        "name": name,
+        "script": script,
+        "address": f"{there}{quote(name)}.py" if base else script,
+        "colab": notebooks and f"{notebooks}/{quote(name)}.ipynb",
+        "worksheet": WORKSHEET if name == PUZZLES else "",
+        "needs_torch": TORCH in needed(modules),
+        "try_needs_torch": TORCH in needed(tried),
+        "try": command(tried, there) if exercise else "",
+        "record": command(modules, there) if "Bench(" in code else "",
+    }
+    source[0] += Template(PAGE.read_text(encoding="utf-8"), trim_blocks=True, lstrip_blocks=True).render(facts)
 
 
 def write_downloads(app: Sphinx, _builder: object) -> None:
@@ -200,84 +180,66 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
         return
     from hatchling.builders.wheel import WheelBuilder
 
-    folder, root = Path(app.outdir, "downloads"), project_root(app.env)
+    folder, root, base = Path(app.outdir, "downloads"), project_root(app.env), app.config.html_baseurl
+    there = f"{base}downloads/" if base else "../"
     shutil.rmtree(folder, ignore_errors=True)
-    for project in (ROOT, ROOT / "doctor"):
+    for project in (ROOT, *(ROOT / name.removeprefix("firstlight-") for name in list(WHEELS)[1:])):
         list(WheelBuilder(str(project)).build(directory=str(folder), versions=["standard"]))
+    titles = {page: title.astext() for page, title in app.env.titles.items()}
+    examples, records = example_by_bench(root), cache(lambda example, bench: judge_records(root, example, bench)[0])
+
+    def write(name: str, script: str, notebook: str) -> None:
+        (folder / f"{name}.py").write_text(runnable(script, there), encoding="utf-8")
+        (folder / f"{name}.ipynb").write_text(installing(notebook, imports(ast.parse(script)), there), encoding="utf-8")
+
+    for name in sorted(page.removeprefix("tutorials/") for page in app.env.found_docs):
+        script = Path(app.srcdir, "tutorials", f"{name}.py")
+        if script.is_file():
+            (folder / name).parent.mkdir(exist_ok=True)
+            link = to_pages(name, titles, base)
+            cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), examples, records, link)
+            write(name, BLOCK.sub("", script.read_text(encoding="utf-8")), cells)
+        if name == PUZZLES:
+            (plain := folder / f"{WORKSHEET}.py").write_text(worksheet(), encoding="utf-8")
+            blocks = split_code_and_text_blocks(str(plain))[1]
+            gaps = jupyter_notebook(blocks, app.config.sphinx_gallery_conf, str(folder))
+            write(WORKSHEET, worksheet(), json.dumps(gaps))
+    with zipfile.ZipFile(folder.with_suffix(".zip"), "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(filter(Path.is_file, folder.rglob("*"))):
+            archive.write(file, file.relative_to(folder))
+        archive.write(ROOT / "LICENSE", "LICENSE")
+        archive.writestr("README.txt", README)
+        archive.writestr("requirements.txt", "".join(f"./{wheel}\n" for wheel in WHEELS.values()) + "scikit-learn\n")
+    folder.with_suffix(".zip").rename(folder / ZIP)
     run_path(str(ROOT / "doctor/make_pyz.py"))["build"](folder)
     (folder / RECORD).parent.mkdir()
     notebook, here = (ROOT / RECORD).read_text(encoding="utf-8"), app.config.html_context.get("repository", "")
     (folder / RECORD).write_text(notebook.replace(r"RY = \"\"", rf"RY = \"{here}\""), encoding="utf-8")
-    titles = {page: title.astext() for page, title in app.env.titles.items()}
-    examples, records = example_by_bench(root), cache(lambda example, bench: judge_records(root, example, bench)[0])
-    with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
-        for wheel in (WHEEL, DOCTOR):
-            archive.write(folder / wheel, wheel)
-        archive.write(ROOT / "LICENSE", "LICENSE")
-        archive.writestr("README.txt", README)
-        for name in sorted(page.removeprefix("tutorials/") for page in app.env.found_docs):
-            script = Path(app.srcdir, "tutorials", f"{name}.py")
-            if script.is_file():
-                (folder / name).parent.mkdir(exist_ok=True)
-                source = script.read_text(encoding="utf-8")
-                (folder / f"{name}.py").write_text(runnable(source, "./"), encoding="utf-8")
-                archive.writestr(f"{name}.py", runnable(source, "../"))
-                link = to_pages(name, titles, app.config.html_baseurl)
-                cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), examples, records, link)
-                there = f"{app.config.html_baseurl}downloads/" if app.config.html_baseurl else "./"
-                (folder / f"{name}.ipynb").write_text(installing(cells, there), encoding="utf-8")
-                archive.writestr(f"{name}.ipynb", installing(cells, "../"))
-            if name == PUZZLES:
-                (folder / f"{KERNELS}.py").write_text(runnable(worksheet(), "./"), encoding="utf-8")
-                archive.writestr(f"{KERNELS}.py", runnable(worksheet(), "../"))
-                (folder / f"{KERNELS}.ipynb").write_text(installing(gaps(), there), encoding="utf-8")
-                archive.writestr(f"{KERNELS}.ipynb", installing(gaps(), "../"))
 
 
 def runnable(script: str, there: str) -> str:
     """Return a script that tells uv what it needs, from wheels that are there, and that keeps its figures.
 
-    The worksheet never uses PyTorch itself: the build without CUDA, the smallest, is enough for the package.
+    Python does not read the head: https://packaging.python.org/en/latest/specifications/inline-script-metadata/
+    Without an end to the Pythons, uv would take the newest, for which there may be no wheels.
     """
-    needed, sources = list(NEEDED), {"firstlight": WHEEL}
-    needed.append("firstlight-imaging" if is_imaging(script) else "firstlight")
-    for package in extras(script).values():
-        name = "firstlight-doctor" if package == f"./{DOCTOR}" else package
-        needed.append(name)
-        sources |= {name: DOCTOR} if name != package else {}
-    files = "\n".join(f'# {name} = {{ path = "{there}{file}" }}' for name, file in sources.items())
+    packages, where = needed(imports(ast.parse(script))), "url" if "://" in there else "path"
+    head = ["/// script", 'requires-python = ">=3.11,<3.15"', f"dependencies = {json.dumps(packages)}"]
+    head += ["[tool.uv.sources]"] + [
+        f'{name} = {{ {where} = "{there}{file}" }}' for name, file in WHEELS.items() if name in packages
+    ]
+    if TORCH in packages:
+        head += ["""torch = [{ index = "torch-cu130", marker = "sys_platform == 'win32'" }]""", "[[tool.uv.index]]"]
+        head += ['name = "torch-cu130"', 'url = "https://download.pytorch.org/whl/cu130"', "explicit = true"]
     drawn = SAVING if "plt.show()" in script or ".plot()" in script else "\n"
-    small = script == worksheet()
-    build, where = ("cpu", "sys_platform != 'darwin'") if small else ("cu130", "sys_platform == 'win32'")
-    head = HEAD.format(needed=json.dumps(needed), sources=files, build=build, where=where)
-    return head + script.rstrip("\n") + drawn
+    return "".join(f"# {line}\n" for line in [*head, "///"]) + "\n" + script.rstrip("\n") + drawn
 
 
-def gaps() -> str:
-    """Return the worksheet of the puzzles as a notebook."""
-    title, _, rest = worksheet().partition('"""\n\n')
-    cells: list[dict[str, Any]] = [{"cell_type": "markdown", "metadata": {}, "source": [title.strip('"\n')]}]
-    for part in rest.split("# %%\n"):
-        lines = part.split("\n")
-        words = "\n".join(line[2:] for line in lines if line.startswith("#"))
-        code = "\n".join(line for line in lines if not line.startswith("#")).strip("\n")
-        if words:
-            cells.append({"cell_type": "markdown", "metadata": {}, "source": [f"## {words}"]})
-        cells.append({"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": [code]})
-    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
-
-
-def installing(notebook: str, there: str) -> str:
-    """Return a notebook whose first cell of code installs the packages, whose wheels are there."""
-    content, needed = json.loads(notebook), extras(notebook)
-    first: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    wheel, modules = f"{there}{WHEEL}", ["firstlight", *needed]
-    if is_imaging(notebook):
-        wheel = f"firstlight-imaging @ {wheel}" if "://" in there else f"{wheel}[imaging]"
-        modules += IMAGING
-    packages = [f'"{wheel}"', *(f'"{package}"'.replace("./", there) for package in needed.values())]
-    files = [package.partition("[")[0].strip('"') for package in packages if package.startswith('"./')]
-    look = LOOK.format(files=files) if files else ""
-    install = FIRST_CELL.format(modules=modules, look=look, packages=" ".join(packages))
-    content["cells"].insert(1, first | {"source": [install]})
+def installing(notebook: str, modules: list[str], there: str) -> str:
+    """Return a notebook whose first cell of code installs what is missing, but no other PyTorch or CUDA."""
+    where, look = (there, "") if "://" in there else ("{folder}/", LOOK)
+    packages = " ".join(json.dumps(re.sub(r"==[\d.]+|\[cu13\]", "", one)) for one in needed(modules, where))
+    install, content = FIRST_CELL.format(modules=modules, look=look, packages=packages), json.loads(notebook)
+    cell: Any = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": [install]}
+    content["cells"].insert(1, cell)
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 from docutils.core import publish_doctree
 
+from _ext.holds import BLOCK
 from _ext.prose import NOT_RECORDED, spec_number, timing_number
 from _ext.published import in_markdown
 
@@ -65,7 +66,7 @@ def in_words(
     for cell in content["cells"]:
         if cell["cell_type"] == "markdown":
             parts = []
-            for part in PART.split("".join(cell["source"])):
+            for part in PART.split(BLOCK.sub("", "".join(cell["source"]))):
                 before, words = told, ROLE.sub(number, part)
                 told = before if NOT_RECORDED in words else told
                 parts += [words] * (NOT_RECORDED not in words)

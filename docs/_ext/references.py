@@ -1,11 +1,15 @@
-"""References to other projects in a build without a network: their inventories cannot be had, and ours must resolve."""
+"""References to other projects in a build without a network, and old addresses of names in ours."""
 
 from __future__ import annotations
 
 import builtins
 import logging
 import sys
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from sphinx.addnodes import desc_signature
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -34,3 +38,18 @@ def tell_of_unreachable_inventories() -> None:
         return True
 
     logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(inform)
+
+
+def old_addresses(address: str, moved: dict[str, str]) -> list[str]:
+    """Return the addresses that a name of the reference once had."""
+    return [before + address.removeprefix(now) for before, now in moved.items() if address.startswith(now)]
+
+
+def keep_addresses(app: Sphinx, doctree: nodes.document) -> None:
+    """Give each name on a page of the reference its old addresses, too, for the bookmarks of others."""
+    table = Path(app.srcdir, "moved_names.toml")
+    if names := list(doctree.findall(desc_signature)) if table.is_file() else []:
+        app.env.note_dependency(str(table))
+        moved = tomllib.loads(table.read_text(encoding="utf-8"))
+        for name in names:
+            name["ids"] += [old for one in name["ids"][:1] for old in old_addresses(one, moved)]

@@ -73,6 +73,13 @@ del A, B, C  # they fill more than a gigabyte
 # GPU: :timing:`vector-add speedup "GPU, new result"/"torch, new result"
 # @nvidia-h100-80gb-hbm3` as fast.
 #
+# .. holds::
+#
+#    # The one try gave a ratio of only a third.
+#    slow = median("vector-add/torch, new result")
+#    fast = median("vector-add/GPU, new result")
+#    near(printed(r"so (\d+) times as fast")[0], slow / fast / 3, 0.05)
+#
 # So the promise is kept! We could stop here, and many people do.
 #
 # Faster than what?
@@ -238,6 +245,11 @@ for card, bandwidth in bandwidths.items():
 # :spec:`H100 SXM bandwidth` on its data sheet. So no program can make this addition
 # much faster on that card.
 #
+# .. holds::
+#
+#    least = 12 * 99e6 / spec("H100 SXM", "bandwidth")
+#    least < median("vector-add/GPU, same result") < 1.2 * least
+#
 # **Now your own card.** Take its bandwidth from the data sheet, work out its floor, and
 # compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, and an
 # RTX 4090 :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser
@@ -260,6 +272,13 @@ for card, bandwidth in bandwidths.items():
 # bread costs a cent less there. (That was the plain way, as most people write it. The
 # best way for such a transfer can do no better than draw level with the CPU. A fold
 # below says why.)
+#
+# .. holds::
+#
+#    cores = median("vector-add/torch, same result")
+#    median("vector-add/GPU, there and back") > 10 * cores
+#    # Two thirds of the floor of the transfer, in the fold below.
+#    near(12 * 99e6 / spec("PCIe 5 x16", "bandwidth"), 1.5 * cores, 0.05)
 #
 # What helps is to do more with the data while they are there. If your program adds,
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer

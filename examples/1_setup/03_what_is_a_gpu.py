@@ -178,6 +178,10 @@ plt.show()
 # do ``float64``, too. On a card for games, ``float64`` has 1/32 or 1/64 of the rate of
 # ``float32``.
 #
+# .. holds::
+#
+#    median("precision/GPU, matmul, float64") < median("precision/GPU, matmul, float32")
+#
 # **One minute:** how many SMs has *your* GPU, and how many threads can all of them hold
 # together? If you have no GPU here, take the numbers from the picture.
 
@@ -255,6 +259,11 @@ show_table("Where a number can be, on an H100", head, rows)
 # And the CPU's own way to its memory? When the sixteen cores beside our H100 copied a
 # long vector, they moved :timing:`bytes-in-flight rate "Numba-CPU"
 # @nvidia-h100-80gb-hbm3`, about half as much again as PCIe allows.
+#
+# .. holds::
+#
+#    copied = row("bytes-in-flight/Numba-CPU")
+#    1.35 < copied.byte_rate / spec("PCIe 5 x16", "bandwidth") < 1.65
 #
 # Why so many threads?
 # --------------------

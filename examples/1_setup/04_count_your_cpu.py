@@ -366,6 +366,11 @@ plt.show()
 # so much a GPU wins before it has done anything well, if somebody compares it with that
 # loop. (These are medians. The figure divides the fastest runs.)
 #
+# .. holds::
+#
+#    cores = row("count-your-cpu/SIMD, all cores/cpu/n=65536")
+#    10_000 < cores.flop_rate / row("count-your-cpu/Python loop").flop_rate < 15_000
+#
 # Did your CPU reach its marks? One core of that computer did, almost to the last lane.
 # If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for
 # example, has instructions for 16 numbers, and takes each of them in two goes. And the
@@ -375,6 +380,10 @@ plt.show()
 # programs had the rest, as happens in a cloud. And even when all cores are yours, many
 # CPUs lower their clock rate, or what's called two cores is one that's shared
 # (*hyper-threading*).
+#
+# .. holds::
+#
+#    9.5 < cores.cores < 10.5
 #
 # __ https://www.agner.org/optimize/microarchitecture.pdf
 #
@@ -415,6 +424,13 @@ for cups in (1, 65_536, 2**20):
 # That's more than double what we predicted! So half of the throughput is missing, and
 # with it half of the cups: by Little's law, half as many fill what this kernel can use.
 # **Where would you look for the other half?**
+#
+# .. holds::
+#
+#    steps, clock = 100_000, 1.98e9
+#    predicted = 2**20 * steps / (132 * 128 * clock)
+#    near(median("count-your-cpu/GPU, kernel/cuda:0/n=1"), 4 * steps / clock, 0.1)
+#    2 < median("count-your-cpu/GPU, kernel/cuda:0/n=1048576") / predicted < 2.5
 #
 # It's in where a step gets its numbers. Our line needs three, ``t``, ``keep`` and
 # ``gain``, and each comes from a :term:`register`, the place where a thread keeps a

@@ -242,6 +242,14 @@ except RuntimeError as error:
 # should grow with the number of pictures. But it took no longer for 256 than for one.
 # So it can't have been the arithmetic.
 #
+# .. holds::
+#
+#    one = median("training-a-cnn/small, GPU/cuda:0/n=1")
+#    many = median("training-a-cnn/small, GPU/cuda:0/n=256")
+#    median("training-a-cnn/small, CPU/cpu/n=1", "cpu-amd-epyc") < one
+#    median("training-a-cnn/small, CPU/cpu/n=1") < one
+#    near(many, one, 0.25)
+#
 # Think of a cook with a thousand hands, who fills one plate or a hundred in the same
 # second. But each order comes on a slip of paper, and a waiter has to write it. A step
 # of our network is about 35 operations, and for each of them Python calls PyTorch, and
@@ -273,6 +281,14 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 # %%
 # Compare the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took
 # longer than those of the two cores, and with 256 they had caught up.
+#
+# .. holds::
+#
+#    epochs = r"^ +(?:16|256) +\d+ +([\d.]+)"
+#    few, whole = printed(epochs)
+#    few_cpu, whole_cpu = printed(epochs, "cpu-amd-epyc")
+#    few > 1.3 * few_cpu
+#    whole < 1.1 * whole_cpu
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
 # learned less. (The two machines' scores differ for another reason. ``LazyLinear``
@@ -442,6 +458,10 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
 # @nvidia-h100-80gb-hbm3`, which is less than half of its epoch. **How much of the rest
 # is the loader's? Write down a guess.** Then let it load, and train nothing:
+#
+# .. holds::
+#
+#    6 * many < 0.5 * whole
 
 # folded: seconds goes through all batches five times, and returns the median
 
@@ -480,6 +500,12 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 # the faster the training gets, the more you notice the loader. Compare the tabs: it has
 # a larger part in the H100's epoch than in the EPYC's.
 #
+# .. holds::
+#
+#    (share,) = printed(r"the loader: .*\((\d+)%\)")
+#    (share_cpu,) = printed(r"the loader: .*\((\d+)%\)", "cpu-amd-epyc")
+#    share > 1.5 * share_cpu
+#
 # Our digits are small enough to live on the GPU. Then nothing has to be loaded, or
 # moved, in any step:
 #
@@ -493,6 +519,16 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 # *in one go*, as in the second line of the output. On the EPYC that's nearly free. If
 # they come from files, let several processes load them: ``DataLoader(…, num_workers=4,
 # persistent_workers=True)``, with as many as your job has cores.
+#
+# .. holds::
+#
+#    (at_once,) = printed(r"in one go: .*\((\d+)%\)")
+#    (at_once_cpu,) = printed(r"in one go: .*\((\d+)%\)", "cpu-amd-epyc")
+#    at_once_cpu < share_cpu / 4
+#    # And in the fold below: slower beside the H100, but not with larger pictures.
+#    at_once > share
+#    items = median("training-a-cnn/load, item by item/cpu/n=256")
+#    median("training-a-cnn/load, in one go/cpu/n=256") < items / 4
 #
 # .. dropdown:: Why was "in one go" slower beside the H100?
 #

@@ -52,6 +52,10 @@ print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 # have none, you see a first thing that's odd about this check, because it compares
 # *one* product with *ten*.
 #
+# .. holds::
+#
+#    printed(r"ten products on cuda:0: ([\d.]+) s") == [0.001]
+#
 # Count before you believe
 # ------------------------
 #
@@ -259,6 +263,12 @@ if has_gpu:
 # proud of, but it isn't thousands. (The check itself printed a larger ratio there, as
 # its tab says, because the CPU took longer in that run. A number to report takes more
 # than one run: :doc:`07_timing_it_right`.)
+#
+# .. holds::
+#
+#    cpu = median("wins-matrix-matrix/CPU/cpu/n=4096")
+#    gpu = median("wins-matrix-matrix/GPU/cuda:0/n=4096")
+#    printed(r"ms, ([\d.]+) times as fast")[0] > 1.1 * cpu / gpu
 #
 # Is it possible, too? That GPU did :timing:`wins-matrix-matrix rate "GPU/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM fp32`. Yes. (If you

@@ -66,6 +66,12 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 # memory of an AMD EPYC, it was :timing:`small-copies speedup "4096 events a copy"/"1
 # event a copy" @cpu` as fast. So it isn't only about GPUs. Every copy has a fixed cost.
 #
+# .. holds::
+#
+#    each = median("small-copies/1 event a copy")
+#    once = median("small-copies/4096 events a copy")
+#    800 < each / once < 1250
+#
 # Where did the time go? It can't have gone into moving the bytes, because the big copy
 # moves just as many. It must have gone into something that happens once for *every*
 # copy, however small it is.
@@ -161,6 +167,13 @@ for label, (move, target, source) in ways.items():
 # **Stop for a minute here: how long would 4,096 copies of 64 bytes take?** They carry
 # only a quarter of a megabyte. But they walk 4,096 times, and that makes five times
 # what the 64 MiB took.
+#
+# .. holds::
+#
+#    # In the fold below: beside the H200, large copies of any size took the same time.
+#    within = "transfers/within the CPU's memory/cpu/n={}".format
+#    sizes = 2**18, 2**22, 2**26
+#    all(near(median(within(size), "nvidia-h200"), 8e-3, 0.02) for size in sizes)
 
 # folded: All curves: back from the GPU, and within the memory of three computers
 
@@ -246,6 +259,12 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 # That adds up to a fraction of what collecting took beside it. So here a hundred *are*
 # enough, until you collect in a cheaper way: write each event into one array that you
 # allocated beforehand.
+#
+# .. holds::
+#
+#    stacked = median("collecting/np.stack")
+#    10 < each / (stacked + once) < 20
+#    41 * median("transfers/to the GPU, pageable/cuda:0/n=64") < stacked / 3
 #
 # Does the formula hold?
 # ----------------------

@@ -267,6 +267,11 @@ for every in (1, 7, 63):
 # :timing:`queues median "GPU, device alone" @nvidia-h100-80gb-hbm3`. **Take a minute
 # now, and predict two times: twenty steps with a reading in each, and with one reading
 # at the end.**
+#
+# .. holds::
+#
+#    host = min(row("queues/GPU, host alone").values) / 20
+#    near(4e-4 / host, 0.5, 0.14)  # the script sleeps for 0.4 ms a step
 
 # folded: The measurement: the host alone, the device alone, and five ways to read
 
@@ -367,6 +372,14 @@ plt.show()
 # because nine of ten bubbles are gone. (The dashed curve in the figure wasn't fitted to
 # the points. It was computed from :math:`h` and :math:`d` alone, and none of the H100's
 # five points is off by more than six percent.)
+#
+# .. holds::
+#
+#    device = min(row("queues/GPU, device alone").values) / 20
+#    fastest = lambda when: min(row(f"queues/GPU, read {when}").values) / 20
+#    reads = {1: "each step", 2: "each 2nd step", 5: "each 5th step"}
+#    reads |= {10: "each 10th step", 20: "at the end"}
+#    all(near(fastest(reads[n]), device + host / n, 0.06) for n in reads)
 #
 # And the wait itself? The authors of Torch-FL measured :spec:`PyTorch operation
 # seconds` for a launch on an A100, and :spec:`wait for a GPU seconds` more if you wait

@@ -249,6 +249,15 @@ for name, values in three.items():
 # don't. On an H100 the three medians were within two percent of each other, and still
 # the quartiles of ``Bench`` hardly touched those of the other two.
 #
+# .. holds::
+#
+#    said = r" +([\d.]+) µs, quartiles ([\d.]+) µs and ([\d.]+) µs"
+#    ours, our_low, _ = printed("^twenty lines" + said)
+#    bench, low, high = printed("^Bench" + said)
+#    torch, torch_low, _ = printed("^PyTorch" + said)
+#    max(ours, bench, torch) < 1.02 * min(ours, bench, torch)
+#    high - min(our_low, torch_low) < 0.1 * (high - low)
+#
 # None of the timers is wrong. Quartiles tell you how well a timer repeats *itself*,
 # within one short run, with the same arrays at the same place in memory, at the same
 # clock rate. What changes from one second to the next, or from one run to another, they

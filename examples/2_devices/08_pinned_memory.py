@@ -204,6 +204,12 @@ plt.show()
 # CPU's cache. The one from pinned memory took only a fraction of it. So it wasn't the
 # link that we waited for.
 #
+# .. holds::
+#
+#    pinned = median("pinned-memory/to the GPU, pinned/cuda:0/n=67108864")
+#    near(pinned, 1e-5 + 2**26 / spec("PCIe 5 x16", "bandwidth"), 0.25)
+#    median("pinned-memory/to the GPU, pageable/cuda:0/n=67108864") > 3 * pinned
+#
 # People who ran a program called `clpeak <https://github.com/krrishnarraj/clpeak>`__
 # found it on three of these four cards. On the V100, it hardly mattered. The bars are
 # what the links can do by their data sheets, and the marks are theirs:

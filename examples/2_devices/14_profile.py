@@ -354,6 +354,11 @@ print(f"measured:                {gain:.1f} times as fast")
 # fifths of the time there. So we expected a fifth to remain, and only a *hundredth*
 # did!
 #
+# .. holds::
+#
+#    found, cured = median("profile/as found"), median("profile/converted once")
+#    near(cured / found, 0.01, 0.1)
+#
 # Where did the rest go? Look for ``match`` in the first table. It has self time, and
 # a lot of it, although it only calls others. On the H100's computer it had most of
 # what the copies had left: without both, only a fiftieth remains. It's probably the
@@ -399,6 +404,10 @@ plt.show()
 # after the cure most of it is empty. So this expensive GPU was mostly waiting, for the
 # frame to arrive, for Python, and for the CPU to start the next kernel. Here is a model
 # of two programs, one whose GPU waits, and one whose GPU doesn't:
+#
+# .. holds::
+#
+#    0.12 < median("roofline/match") / cured < 1 / 6
 
 # figure
 from firstlight.timing.specs import spec

@@ -40,6 +40,11 @@ print(f"multiplying: {1e6 * multiplying:4.1f} µs at least")
 # not the arithmetic that decides. The H100 computes for a fortieth of the time, and for
 # the rest of it, it waits for the matrix to arrive.
 #
+# .. holds::
+#
+#    one = median("roofline/match")
+#    one < 1.25 * 4 * 512 * 131_584 / spec("H100 SXM", "bandwidth")
+#
 # Think of cooking with a slow waiter. However fast you cook, the guests eat when the
 # waiter comes. If your waiter is the bottleneck, don't buy a faster stove.
 #
@@ -207,6 +212,13 @@ print(f"float32 arithmetic:     {quantity(roof.flop_rate, 'FLOP/s')}")
 # %%
 # The H100 reaches nine tenths of the bandwidth on its sheet, and nearly eight of the
 # arithmetic.
+#
+# .. holds::
+#
+#    roofs = [1e12 * roof for roof in printed(r"^(?:memory|float32).*: +([\d.]+) T")]
+#    memory, frame, arithmetic = roofs
+#    0.88 < memory / spec("H100 SXM", "bandwidth") < 0.92
+#    0.76 < arithmetic / spec("H100 SXM", "fp32") < 0.8
 
 # folded: Check the whole chain against NumPy in float64, on frames of an odd size
 
@@ -374,12 +386,24 @@ plt.show()
 # steps, whose frames may fit into a :term:`cache`. On the H100 it's the same as the
 # solid one.)
 #
+# .. holds::
+#
+#    frame == memory
+#
 # On the H100, *match* took :timing:`roofline median match @nvidia-h100-80gb-hbm3`, and
 # reached more than nine tenths of its roof. With the conversion in it, it took
 # :timing:`roofline median "match, converting" @nvidia-h100-80gb-hbm3`, because the CPU
 # had to convert the matrix and copy it. That is the work of one careless ``.float()``.
 # Without it, the step is :timing:`roofline speedup match/"match, converting"
 # @nvidia-h100-80gb-hbm3` as fast, and no better card would have helped.
+#
+# .. holds::
+#
+#    def least(frames, modes=131_584):
+#        moved, done = 4 * modes * (512 + frames), 2 * 512 * modes * frames
+#        return max(moved / memory, done / arithmetic)
+#
+#    least(1) > 0.9 * one
 #
 # The other three don't come near any roof. The taper took :timing:`roofline median
 # taper @nvidia-h100-80gb-hbm3`, the FFT :timing:`roofline median FFT
@@ -390,6 +414,12 @@ plt.show()
 # *power* gains nothing on this card: with ``abs()`` it took :timing:`roofline median
 # "power, abs" @nvidia-h100-80gb-hbm3`. The roofline knows bytes and operations, and
 # nothing of waiting.
+#
+# .. holds::
+#
+#    others = [median(f"roofline/{step}") for step in ("taper", "FFT", "power")]
+#    min(others) > 5 * 12 * 2**18 / memory
+#    near(median("roofline/power"), median("roofline/power, abs"), 0.1)
 #
 # Others measured the roofs of their cards, and a transform below them. A small card
 # under load doesn't hold the clock of its sheet:
@@ -518,6 +548,13 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`, it was only a little more than half. A roofline says what is
 # possible, and the library may have no good routine for your shape. On a CPU, two
 # frames can even be slower than one at a time, for the same reason. So try several.
+#
+# .. holds::
+#
+#    many = median("roofline-moved/match, 256 frames")
+#    many / 256 < one / 30
+#    least(256) > 0.95 * many
+#    0.5 < least(8) / median("roofline-moved/match, 8 frames") < 0.65
 
 # folded: All times of the batches
 moved.show()

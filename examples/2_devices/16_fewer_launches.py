@@ -218,6 +218,12 @@ print("\n".join(times))
 # asteroids it took :timing:`fewer-launches median "as written/cuda:0/n=10"
 # @nvidia-h100-80gb-hbm3`, a tenth more than that.
 #
+# .. holds::
+#
+#    few, many = (median(f"launch-slope/GPU, {n} operations") for n in (24, 192))
+#    call = lambda way, n: median(f"fewer-launches/{way}/cuda:0/n={n}")
+#    1.05 < call("as written", 10) / (38 * (many - few) / 168) < 1.15
+#
 # Now look what happened with more asteroids. With a million of them, it took
 # :timing:`fewer-launches median "as written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`.
 # That is a hundred thousand times the work, and even a bit less time. (The launches are
@@ -322,6 +328,10 @@ print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 # @nvidia-h100-80gb-hbm3`. That is :timing:`fewer-launches speedup "stacked"/"one by
 # one" @nvidia-h100-80gb-hbm3` as fast, with ``vmap`` :timing:`fewer-launches speedup
 # "vmap"/"one by one" @nvidia-h100-80gb-hbm3`.
+#
+# .. holds::
+#
+#    50 < call("one by one", 5000) / call("stacked", 5000) < 60
 #
 # The stacked call makes 38 phone calls, and fifty calls make 1,900. So you could expect
 # a factor of fifty, and it came out near that. You need no compiler and no special
@@ -562,6 +572,10 @@ else:
 # "captured/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`. That is about half of the
 # compiled call, and there was nothing to build.
 #
+# .. holds::
+#
+#    near(call("captured", 1000), call("compiled", 1000) / 2, 0.1)
+#
 # With ten million it brought nothing: it was :timing:`fewer-launches speedup
 # "captured/cuda:0/n=10000000"/"as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as
 # fast as written. The launches are gone, but the GPU still has to do everything that
@@ -604,6 +618,12 @@ else:
 # as the function does. Take this mode for a function that stays many launches long
 # after it was compiled, such as a network.
 #
+# .. holds::
+#
+#    compiled, captured, both = "compiled", "captured", "compiled and captured"
+#    call(both, 1000) > call(compiled, 1000) > call(captured, 1000)
+#    call(both, 10**7) > min(call(compiled, 10**7), call(captured, 10**7))
+#
 # Which one?
 # ----------
 #
@@ -630,6 +650,12 @@ bench.show()
 # Batching moves you to the right along a curve that is flat, so it's free until the
 # curve rises. Capturing lowers only the flat part. Compiling lowers the flat part and
 # puts off the rise.
+#
+# .. holds::
+#
+#    # It is flat up to a million, and has risen at ten millions.
+#    flat = call("as written", 10)
+#    0.7 < call("as written", 10**6) / flat < 1 < call("as written", 10**7) / flat / 2
 #
 # .. list-table:: When each cure pays
 #    :header-rows: 1

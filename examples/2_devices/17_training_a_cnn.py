@@ -98,6 +98,12 @@ mend first.
 # @nvidia-h100-80gb-hbm3`. That's eight times as much to compute, in about the same
 # time.
 #
+# .. holds::
+#
+#    step = lambda way, n, on="cuda:0": median(f"training-a-cnn/{way}/{on}/n={n}")
+#    one, eight = (step("large, GPU", n) for n in (1, 8))
+#    near(one, eight, 0.1)
+#
 # So it can't have been the computing. A step consists of many operations, 35 for the
 # small network. For each of them Python calls PyTorch, and PyTorch asks the GPU to
 # start. This is a :term:`launch`, and it takes the same time for one picture as for
@@ -120,11 +126,25 @@ mend first.
 # Four times the pictures took more than twice the time, so now the ride is longer than
 # the queue, and the GPU is busy at last.
 #
+# .. holds::
+#
+#    launches = step("small, CPU", 1, "cpu")
+#    step("small, GPU", 1) > 0.9 * launches
+#    many = step("large, GPU", 256)
+#    step("large, CPU", 256, "cpu") > 50 * many
+#    1.15 < many / eight < 1.35
+#    2 < step("large, GPU", 1024) / many < 3
+#
 # And the walk? It isn't in the figure, because we had loaded all batches before. To
 # load 256 pictures one by one, the H100's server needed :timing:`training-a-cnn median
 # "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`. That's longer than even the
 # large network's step on the H100. So the H100 would mostly wait for the next batch,
 # and with the loading, all gains of the table are smaller.
+#
+# .. holds::
+#
+#    load = step("load, item by item", 256, "cpu")
+#    load > many
 #
 # Copy this: two times of your own
 # --------------------------------
@@ -425,6 +445,14 @@ plt.show()
 # H100 took :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=4194304"
 # @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
 #
+# .. holds::
+#
+#    compute, real = step("lesson, CPU", 256, "cpu"), step("lesson, GPU", 256)
+#    2.5 < (load + compute) / load < 2.8
+#    1.7 < (load + compute) / (load + real) < 1.95
+#    copied = median("pinned-memory/to the GPU, pageable/cuda:0/n=4194304")
+#    copied < min(load, real) / 5
+#
 # So, will a GPU train *your* network faster? Take your two times, and look for yourself
 # in this list:
 #
@@ -437,6 +465,11 @@ plt.show()
 # - *A batch computes far longer than that, and far longer than it loads.* You're in the
 #   last row of the first table. Rent one. In between, work out the limit, and expect
 #   clearly less.
+#
+# .. holds::
+#
+#    # Most is the queue: of a step with one picture, the GPU works for less than this.
+#    row("training-a-cnn/large, GPU/cuda:0/n=1").device_seconds < 0.4 * one
 #
 # .. dropdown:: How long do the launches take? A guess from your CPU
 #
@@ -452,6 +485,11 @@ plt.show()
 #    CPU it says nothing of this server. With one picture, the medium network's step is
 #    nearly all launches, and it took :timing:`training-a-cnn median "lesson,
 #    GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on the H100.
+#
+#    .. holds::
+#
+#       guess, took = 45 / 35 * launches, step("lesson, GPU", 1)
+#       max(guess, took) < 1.4 * min(guess, took)
 #
 # .. dropdown:: Can a data sheet tell?
 #
@@ -513,6 +551,12 @@ plt.show()
 # the computing shorter, but it has launches of its own, because it converts the weights
 # at each step. It also costs digits: the fold with the check says how far the gradients
 # were off.
+#
+# .. holds::
+#
+#    min(step("large, autocast", 256), step("large, both", 256)) > 0.95 * many
+#    at_work = lambda way: row(f"training-a-cnn/{way}/cuda:0/n=256").device_seconds
+#    at_work("large, autocast") < at_work("large, GPU") < many
 #
 # These are the lines that move a network and a batch to the GPU, with both tricks:
 #
@@ -618,6 +662,16 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # times the fastest of them. A larger batch wants a larger learning rate, too: for Adam,
 # by `the square root`__. We left it alone, so that only the batch changes.)
 #
+# .. holds::
+#
+#    said = r" +\d+ +\d+ +([\d.]+) +([\d.]+)%"
+#    rows = {batch: printed(f"^{batch}{said}") for batch in ("64", "256", "1024")}
+#    rows["longer"] = printed(f"^256, longer{said}")
+#    times, right = ({name: one[i] for name, one in rows.items()} for i in (0, 1))
+#    max(times["256"], times["1024"]) < 0.5 * times["64"] < times["longer"]
+#    right["1024"] < right["256"] < right["64"] - 5
+#    right["longer"] > right["64"] - 2
+#
 # __ https://arxiv.org/abs/2205.10287
 #
 # Your turn
@@ -638,6 +692,12 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # see what's left of the loading. (But don't trust a short look. On the H100's server,
 # our answer was *slower* over four batches than one by one, though far faster when we
 # timed it again and again, for the table. Perhaps its 16 cores had to be woken first.)
+#
+# .. holds::
+#
+#    looked = r"loading 64: ([\d.]+) ms in one go, ([\d.]+) ms one by one"
+#    at_once, one_by_one = printed(looked)
+#    at_once > one_by_one
 
 from torch.utils.data import BatchSampler, RandomSampler
 

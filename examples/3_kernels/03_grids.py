@@ -267,6 +267,12 @@ for shape in ((1, 1), (9, 17)):
 # @nvidia-h100-80gb-hbm3`. With x as the row, it took :timing:`grids median "kernel,
 # turned" @nvidia-h100-80gb-hbm3`, for the same result.
 #
+# .. holds::
+#
+#    call = lambda way: median(f"grids/{way}/cuda:0/n=67108863")
+#    good, turned = call("kernel, 32 × 8"), call("kernel, turned")
+#    turned > 1.5 * good
+#
 # The reason is *which* pixels are read together. The GPU runs threads in groups of 32,
 # called :term:`warps <warp>`, and it numbers them along x first. In memory, the pixels
 # of a *row* lie side by side, and the next row comes a long way behind. So if x is the
@@ -307,10 +313,18 @@ show_table("What a block of 256 threads asks for", head, rows)
 # :doc:`caches </tutorials/3_kernels/06_caches>` kept some of them. Others saw the same
 # mistake cost more on one card than on another, and on both less than a count says:
 #
+# .. holds::
+#
+#    turned < 32 / 4.9 * good
+#
 # .. measured-by-others:: swapped-gtx1650 swapped-rtx3060ti
 #
 # (All our blocks were 32 × 8. With 16 × 16 the H100 took :timing:`grids median "kernel,
 # 16 × 16" @nvidia-h100-80gb-hbm3`, so that shape is as good.)
+#
+# .. holds::
+#
+#    near(good, call("kernel, 16 × 16"), 0.05)
 #
 # So the rule isn't "x is the column". It's "x goes where memory goes". If your array
 # comes from ``np.asfortranarray``, its columns lie together, and x should be the row.
@@ -346,6 +360,10 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # median "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. To start a thread costs a GPU next to
 # nothing, so there wasn't much to save. (Why it was slower, we don't know.)
 #
+# .. holds::
+#
+#    call("kernel, 4 a thread") > good
+#
 # So take the loop when you need it: when an image is too tall (CUDA allows 65,535
 # blocks along y), when a thread has something to prepare that it can use for many
 # pixels, or when you want a single block to find a mistake.
@@ -356,6 +374,11 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # CPU beside it. If the H100 read each pixel once and wrote it once, at the :spec:`H100
 # SXM bandwidth` of its data sheet, it would need less than half of what our kernel
 # took. So there's room left for you.
+#
+# .. holds::
+#
+#    least = 8 * 67_108_863 / spec("H100 SXM", "bandwidth")
+#    call("torch, avg_pool2d") > good > 2 * least
 
 # folded: The image, its size, on a GPU four launches to compare, and a check
 

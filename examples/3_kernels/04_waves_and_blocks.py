@@ -116,6 +116,12 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 # as a whole one. And the more waves there are, the less the last one matters: from ten
 # waves on, at most a tenth of the card is idle.
 #
+# .. holds::
+#
+#    waves = {132: 1, 133: 2, 198: 2, 264: 2, 265: 3, 528: 4}
+#    times = {n: median(f"waves/busy/cuda:0/n={n}") for n in waves}
+#    all(near(times[n] / times[132], waves[n], 0.03) for n in waves)
+#
 # **Would the 133rd block also double the time of a kernel that copies numbers?** No,
 # because its threads spend most of their time waiting for memory. A cook who waits for
 # the oven can look after a second order. On the H100 we copied an array with one block
@@ -124,6 +130,11 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 # :timing:`bytes-in-flight median "1 load, 12% full" @nvidia-h100-80gb-hbm3`. They
 # hardly got in each other's way. Such a kernel needs many blocks on a multiprocessor to
 # keep it busy, so its :math:`N` is larger.
+#
+# .. holds::
+#
+#    one = median("bytes-in-flight/1 load, 6% full")
+#    one > 1.8 * median("bytes-in-flight/1 load, 12% full")
 #
 # So don't count too closely. **Give each thread one element, and you'll usually have
 # many more blocks than the card needs.** If you have only a few for each of its

@@ -169,6 +169,11 @@ for step in (1, 2, 4, 6, 8, 64):
 # kernel of our opening reads an eighth of the numbers at an eighth of the rate, which
 # takes as long as reading them all. That's just what the H100 did.
 #
+# .. holds::
+#
+#    rate = lambda k: row(f"coalescing/kernel, stride {k}").byte_rate
+#    all(near(rate(k) / rate(1), 1 / k, 0.05) for k in (2, 4, 8))
+#
 # **What about a stride of 64?** By the rule it's an eighth once more, as for every
 # stride from 8 on. Let's see what real cards say.
 
@@ -395,6 +400,14 @@ plt.show()
 # it, too. But pairs aren't the whole story either. A stride of 64 should take half the
 # time of 32, and on the H100 it took two thirds. We don't know why.
 #
+# .. holds::
+#
+#    rate(64) < rate(16) < 0.6 * rate(8)
+#    took = lambda k: median(f"coalescing/kernel, stride {k}")
+#    near(took(8), took(1), 0.05) and near(took(16), took(1), 0.05)
+#    took(32) < 0.6 * took(1)
+#    near(took(64) / took(32), 2 / 3, 0.05)
+#
 # A stride that nobody wrote
 # --------------------------
 #
@@ -407,6 +420,10 @@ plt.show()
 # :timing:`coalescing median "kernel, stride 6" @nvidia-h100-80gb-hbm3`: a sixth of the
 # numbers, and the whole time. Such a layout, one record after the other, is called an
 # *array of structures*.
+#
+# .. holds::
+#
+#    near(took(6), took(1), 0.05)
 #
 # The remedy is to keep each of the six in an array of its own, which is called a
 # *structure of arrays*. In NumPy that's one line:
@@ -453,6 +470,11 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # that *reads* far apart took :timing:`coalescing median "kernel, read columns"
 # @nvidia-h100-80gb-hbm3`. So let it be the reads.
 #
+# .. holds::
+#
+#    reads = median("coalescing/kernel, read columns")
+#    median("coalescing/kernel, write columns") > 3 * reads
+#
 # How good could it be? A plain copy moves the same bytes, and both sides of it lie side
 # by side. The remedy in every textbook is a *tile*: a block reads a piece of the image
 # along its rows, turns it around in :doc:`shared memory
@@ -464,6 +486,12 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # "kernel, through tiles" @nvidia-h100-80gb-hbm3`. That's hardly less than reading far
 # apart! (PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch,
 # transposed" @nvidia-h100-80gb-hbm3`.)
+#
+# .. holds::
+#
+#    tiles = median("coalescing/kernel, through tiles")
+#    0.9 * reads < tiles < reads < median("coalescing/torch, transposed")
+#    tiles > 1.5 * median("coalescing/torch, copied")
 #
 # Why reading far apart does so well is the subject of :doc:`the next page
 # </tutorials/3_kernels/06_caches>`: our rule is right about *each load*, but it doesn't

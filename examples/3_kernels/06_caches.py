@@ -57,6 +57,12 @@ for stored, layout in {"rows": "C", "columns": "F"}.items():
 # So it has about two fifths of its speed left, and not an eighth. Something gave us a
 # good part of it back!
 #
+# .. holds::
+#
+#    columns = median("what-the-compiler-did/single_sum, columns")
+#    rows = median("what-the-compiler-did/single_sum, rows")
+#    0.37 < columns / rows < 0.43
+#
 # Look at what one thread does. It needs a number from its row, and a sector with eight
 # numbers of that row arrives. It uses one of them. In the next step it wants the next
 # one, and that's in the same sector. So if someone has *kept* that sector in the
@@ -188,6 +194,12 @@ plt.show()
 # Neither rate is the card's highest. Perhaps too few loads were :doc:`in flight
 # </tutorials/3_kernels/11_bytes_in_flight>`, but we haven't tried.)
 #
+# .. holds::
+#
+#    rate = lambda n: row(f"caches/kernel/cuda:0/n={n}").byte_rate
+#    rate(2**25) > rate(2**26) > rate(2**27) > 0.95 * rate(2**30)
+#    rate(2**25) > 1.3 * rate(2**30)
+#
 # So a cache can fool you when you time something. In the box below, somebody added two
 # vectors again and again, and reached nearly everything that the memory of an A100 can
 # deliver. But all three arrays together had 12 MB and lay in the L2. **If you want to
@@ -217,6 +229,11 @@ plt.show()
 # </tutorials/3_kernels/10_what_the_compiler_did>`, the H100 took only
 # :timing:`coalescing speedup "kernel, by columns"/"kernel, by rows"
 # @nvidia-h100-80gb-hbm3` as long by rows as by columns.)
+#
+# .. holds::
+#
+#    by = lambda way: median(f"coalescing/kernel, by {way}")
+#    1.2 < by("rows") / by("columns") < 2
 #
 # *Random places: no.* Hardly anybody wants the other seven numbers of the sector before
 # it has to make room. It's the same with a stride of eight, where nobody ever wants

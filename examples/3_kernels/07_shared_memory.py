@@ -171,6 +171,16 @@ def column_along_x(a, b, c):
 # x"/"first try" @nvidia-h100-80gb-hbm3` as fast. So it wasn't memory. The caches had
 # brought most of the numbers, and the match was chance.
 #
+# .. holds::
+#
+#    ms_per_slot, ms_per_byte = code("ms_per_slot", "ms_per_byte")
+#    took = lambda step: 1e3 * median(f"shared-memory/{step}/cuda:0/n=4096")
+#    near(160 * ms_per_byte, took("first try"), 0.02)
+#    160 * ms_per_byte > 2 * took("column along x")
+#    # The profiler, below, says how many of the numbers the two caches had.
+#    counted, profile, waits = code("counted", "profile", "waits")
+#    88 < profile["l1_hit_rate"]["2"] < 90 and 74 <= profile["l2_hit_rate"]["2"] < 76
+#
 # What was it, then? Let's ask NVIDIA's compiler, which needs no GPU, and count how many
 # instructions there are in the loop for each multiply-add:
 
@@ -208,11 +218,24 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 # Step 1 needs three quarters of its time for slots, nearly all with instructions that
 # compute addresses, and nothing of the product.
 #
+# .. holds::
+#
+#    of_peak = lambda step: ms_per_slot / took(step)
+#    0.65 < 36 * of_peak("first try") < 0.75
+#
 # **What does step 2 wait for now?** Not for slots, because it leaves two thirds of them
 # empty. Its loads need about a third of the time, so the cache isn't short of cycles
 # either. What's left is *latency*: some of the numbers come from further away than the
 # nearest cache, and until they're there, a warp can't go on. We want fewer of them, and
 # from nearby.
+#
+# .. holds::
+#
+#    0.30 < 7.5 * of_peak("column along x") < 0.36
+#    0.28 < 4 * 2 * of_peak("column along x") < 0.38
+#    # Latency: so much of a warp's time from one instruction to the next, in cycles.
+#    cycles = lambda step, *of: [round(profile[metric][step]) for metric in of]
+#    cycles("2", "stalled_long_scoreboard", "warp_latency") == [41, 45]
 #
 # Step 3: one page on the blackboard
 # ----------------------------------
@@ -346,6 +369,11 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # Even without caches, memory would be done long before. Now the blackboard is in the
 # way: reading from it takes seven tenths of the time. The rest is mostly waiting, at
 # the barriers and for a full queue.
+#
+# .. holds::
+#
+#    0.65 < 4 * 1.5 * of_peak("tile") < 0.75
+#    cycles("3", "stalled_mio_throttle", "warp_latency") == [11, 33]
 #
 # Step 4: 4 × 4 elements each
 # ---------------------------
@@ -497,6 +525,11 @@ step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 # %%
 # Now the slots are its longest limit, but half of the instructions do what we want.
 #
+# .. holds::
+#
+#    0.65 < 508 / 256 * of_peak("4 x 4 each") < 0.69
+#    0.32 < of_peak("4 x 4 each") < 0.35
+#
 # Step 5: 8 × 8 elements each, and fewer registers
 # ------------------------------------------------
 #
@@ -511,6 +544,10 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # each" @nvidia-h100-80gb-hbm3`, a little longer than step 4! And *nothing* is busy:
 # little more than half of the slots, and a third of the time for loads. What does it
 # wait for?
+#
+# .. holds::
+#
+#    took("8 x 8 each") < 1.05 * took("4 x 4 each")
 #
 # Look at what it needs. The compiler gave each thread 146 registers, and a block has
 # 256 threads. A multiprocessor has 65,536 registers, so there's room for *one* block,
@@ -528,6 +565,12 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # @nvidia-h100-80gb-hbm3` of the library. What doesn't fit into 128 registers is
 # *spilled*, which means stored in memory for a while. Here that's only two of a
 # thousand instructions. Ask for much less, and it's many.
+#
+# .. holds::
+#
+#    last = "5, 128 registers"
+#    spilled = profile["spilling_requests"][last] / profile["inst_executed"][last]
+#    0.0015 < spilled < 0.0025
 #
 # Ask the profiler
 # ----------------
@@ -615,6 +658,20 @@ show_table(
 # left out the stores. Memory isn't what we counted: in step 1 it was idle for nine
 # tenths of the time. Now that case *is* closed.
 #
+# .. holds::
+#
+#    busy = lambda metric, step: profile[metric][step] / 100
+#    part = lambda step, i: counted[step][i] / profile["time_duration"][step]
+#    all(abs(busy("issue_active", n) - part(n, 0)) < 0.03 for n in counted)
+#    all(-0.01 < busy("lsu_wavefronts", n) - part(n, 1) < 0.15 for n in counted)
+#    all(busy("dram_throughput", n) < part(n, 2) / 2 for n in counted)
+#    busy("dram_throughput", "1") < 0.1
+#    # What it measured is what we timed.
+#    rows = ["row along x", "first try", "column along x", "tile", "4 x 4 each"]
+#    rows += ["8 x 8 each", "8 x 8 each, 128 registers", "wide loads", "torch"]
+#    lasted = profile["time_duration"].values()
+#    all(near(ms, took(row), 0.06) for row, ms in zip(rows, lasted, strict=True))
+#
 # The last column says what a warp waits for longest, from one of its instructions to
 # the next. Nsight Compute calls that *stalls*. Here is how to read it for a kernel of
 # your own:
@@ -640,9 +697,22 @@ show_table(
 # step 1, as much time goes to *math pipe throttle*, for the units that compute
 # addresses.)
 #
+# .. holds::
+#
+#    longest = lambda step: max(waits, key=lambda stall: waits[stall][step])
+#    {longest(n) for n in ("1", "4", last, "library")} == {"stalled_not_selected"}
+#    ready = waits["stalled_not_selected"]["1"]
+#    near(waits["stalled_math_pipe_throttle"]["1"], ready, 0.02)
+#    longest("5, 146 registers") == "stalled_wait"
+#
 # There's a simple rule behind the last line. A scheduler with two warps, each of which
 # starts an instruction every 3.4 cycles, uses 2 / 3.4 of its slots. That's step 5 as it
 # first was. Here is what became of the slots:
+#
+# .. holds::
+#
+#    used = lambda step, warps: warps / profile["warp_latency"][step]
+#    abs(used("5, 146 registers", 2) - busy("issue_active", "5, 146 registers")) < 0.005
 #
 # .. raw:: html
 #    :file: ../../figures/slots.svg
@@ -652,6 +722,16 @@ show_table(
 # ratios are nearly all of the difference. And it has no more than eight warps, with 254
 # registers for each thread. But each of them starts an instruction every 2.2 cycles, so
 # two are enough.
+#
+# .. holds::
+#
+#    0.7 < of_peak("torch") < 0.8
+#    (multiply_adds,) = code("multiply_adds")
+#    each = {n: done / multiply_adds for n, done in profile["inst_executed"].items()}
+#    1.12 < each["library"] < 1.14 and 1.71 < each[last] < 1.73
+#    [round(profile["issue_active"][n]) for n in ("library", last)] == [90, 81]
+#    profile["registers"]["library"] == 254
+#    abs(used("library", 2) - busy("issue_active", "library")) < 0.005
 
 # %%
 # What comes next?
@@ -681,6 +761,17 @@ show_table(
 # out.) Our wide loads take away 12 % of the instructions, and only half as much of the
 # time, because now warps wait for the numbers from shared memory: *short scoreboard*
 # goes from 3 to 19 % of their time. No count would have shown that.
+#
+# .. holds::
+#
+#    0.87 < each["wide loads"] / each[last] < 0.89
+#    0.04 < 1 - took("wide loads") / took("8 x 8 each, 128 registers") < 0.08
+#    waiting = profile["stalled_short_scoreboard"]
+#    share = {n: waiting[n] / profile["warp_latency"][n] for n in waiting}
+#    [round(100 * share[n]) for n in (last, "wide loads")] == [3, 19]
+#    five = (8, 4), (32, 4), (16, 6), (8, 8), (16, 10)
+#    best = min(took(f"T = {T}, R = {R}") for T, R in five)
+#    took("8 x 8 each, 128 registers") < 0.9 * best
 #
 # Beyond are the *tensor cores*, which multiply small matrices in one instruction. With
 # them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"

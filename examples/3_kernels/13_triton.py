@@ -246,12 +246,21 @@ plt.show()
 # "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So it was :timing:`triton-rows speedup
 # "Triton/cuda:0/n=1024"/"five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast.
 #
+# .. holds::
+#
+#    took = lambda way, n: median(f"triton-rows/{way}/cuda:0/n={n}")
+#    4 < took("five steps", 1024) / took("Triton", 1024) < 5.5
+#
 # Why is that more than we predicted? Divide the bytes by the time. The five steps moved
 # their 8 passes at :timing:`triton-rows rate "five steps/cuda:0/n=1024"
 # @nvidia-h100-80gb-hbm3`, and our kernel its 2 passes at :timing:`triton-rows rate
 # "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So most of the gain is in the bytes
 # that don't move, and a little is in how fast they move. The memory of an H100 delivers
 # :spec:`H100 SXM bandwidth` at most, so there isn't much left to win.
+#
+# .. holds::
+#
+#    2 * 2**28 / took("Triton", 1024) > 0.8 * spec("H100 SXM", "bandwidth")
 #
 # Others have measured it on an A100:
 #
@@ -267,6 +276,11 @@ plt.show()
 # "torch.softmax/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, and our kernel
 # :timing:`triton-rows median "Triton/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. So a
 # library isn't always at the limit either.
+#
+# .. holds::
+#
+#    near(took("torch.softmax", 1024), took("Triton", 1024), 0.05)
+#    took("torch.softmax", 4096) > 1.2 * took("Triton", 4096)
 #
 # The row that wasn't there
 # -------------------------
@@ -436,6 +450,12 @@ plt.show()
 # kernel that reads once and writes once is close to what the memory can do, with few
 # threads or with many.
 #
+# .. holds::
+#
+#    gain = lambda n: took("Triton, four warps", n) / took("Triton", n)
+#    all(1.01 < gain(n) < 1.1 for n in (256, 16384))
+#    all(near(gain(n), 1, 0.01) for n in (1024, 4096))
+#
 # So choose ``num_warps`` by measuring. In a file of your own,
 # ``triton.testing.do_bench(lambda: run_softmax(x, out, 8))`` gives a time in
 # milliseconds. Or let ``@triton.autotune`` do it: it times a list of choices at the
@@ -465,6 +485,11 @@ plt.show()
 # :timing:`triton-rows median "torch.compile/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`
 # against :timing:`triton-rows median "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
 # At none of the four widths did the two differ by more than 2 %.
+#
+# .. holds::
+#
+#    compiled = {n: took("torch.compile", n) for n in (256, 1024, 4096, 16384)}
+#    all(near(compiled[n], took("Triton", n), 0.02) for n in compiled)
 #
 # So when should you write Triton yourself? If ``torch.compile`` doesn't find the
 # fusion, and you've counted that there is something to win. It's good at chains of

@@ -22,11 +22,11 @@ your kernels thread by thread.
 #
 # There's a file that has nothing but the sixteen gaps. Open it in one of two ways:
 #
-# - *On your computer.* From the foot of this page, save ``sixteen_kernels.py`` and the
-#   package in one folder, and type ``uv run sixteen_kernels.py``. Once all is
+# - *On your computer.* Take ``sixteen_kernels.py`` from the foot of this page, open a
+#   terminal in its folder, and type ``uv run sixteen_kernels.py``. Once all is
 #   installed, it answers in a second or two.
 # - *In Google Colab.* Choose *File*, *Upload notebook*, and take
-#   ``sixteen_kernels.ipynb``. Upload the package, too, under *Files* on the left.
+#   ``sixteen_kernels.ipynb``.
 #
 # The first puzzle is called ``map``. Square every element, ``out[:] = x**2``. There are
 # as many threads as elements. It counts only if a thread reads memory once. **Put your
@@ -181,6 +181,10 @@ bench.show()
 # speedup "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, even more than the
 # count says. (It isn't always that bad: :doc:`a cache </tutorials/3_kernels/06_caches>`
 # may keep what was fetched too early.)
+#
+# .. holds::
+#
+#    median("puzzles-stride/pieces") > 1.5 * 8 * median("puzzles-stride/side by side")
 #
 # Solve the others in the same way: read what the judge says, draw who touches what, and
 # change one thing.

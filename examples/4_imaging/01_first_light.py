@@ -518,6 +518,13 @@ plt.show()
 # :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`, hardly more
 # than for the small image.
 #
+# .. holds::
+#
+#    step = lambda side, on: median(f"first-light/a step, {side}, {on}")
+#    step(180, "GPU") > 0.95 * step(180, "CPU")
+#    step(512, "GPU") < 1.25 * step(180, "GPU")
+#    step(512, "GPU") < step(512, "CPU") / 4
+#
 # Why would eight times the work take hardly longer? Think of ordering a hundred dishes
 # from a very quick kitchen, with a phone call for each dish. You'll be on the phone all
 # evening, and the kitchen waits for you. A step of this loop makes about 100 calls of

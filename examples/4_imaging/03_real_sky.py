@@ -357,6 +357,13 @@ plt.show()
 # 12.8°. Sums are rounded in another way there, and that alone turned some of the jumps
 # around, while the flux changed by less than a thousandth.
 #
+# .. holds::
+#
+#    off = r"(?s)self-calibration:.*?antenna 4 by ([\d.]+)°"
+#    printed(off)[0] == 22.3 and printed(off, "cpu-amd-epyc")[0] == 12.8
+#    flux = r"^after +([\d.]+) Jy"
+#    near(printed(flux)[0], printed(flux, "cpu-amd-epyc")[0], 1e-3)
+#
 # In a terminal, all of this is one command:
 #
 # .. code-block:: bash

@@ -17,7 +17,7 @@ import pytest
 from conftest import SITE
 from packaging.requirements import Requirement
 
-from _ext.downloads import ROOT, WHEEL, ZIP
+from _ext.downloads import ROOT, WHEELS, ZIP
 
 # A quick page of each chapter, by what docs/tutorials/*/*.cost.json says.
 QUICK = (
@@ -38,14 +38,13 @@ print("".join(output.get("text", "") for cell in notebook.cells for output in ce
 
 @pytest.fixture(scope="module", params=QUICK)
 def taken(request, browser, address, tmp_path_factory):
-    """A page's name, and a folder with everything that a reader can take from it."""
+    """A page's name, and a folder with all that a reader takes: the zip, where nobody knows the site's address."""
     folder = tmp_path_factory.mktemp("taken")
     page = browser.new_page()
     page.goto(f"{address}/tutorials/{request.param}.html")
-    for link in page.locator("#run-it-yourself a.fl-offered").all():
-        with page.expect_download() as download:
-            link.click()
-        download.value.save_as(folder / download.value.suggested_filename)
+    with page.expect_download() as download:
+        page.locator("#run-it-yourself a.fl-offered").click()
+    download.value.save_as(folder / ZIP)
     page.close()
     with zipfile.ZipFile(folder / ZIP) as archive:
         archive.extractall(folder)
@@ -54,8 +53,8 @@ def taken(request, browser, address, tmp_path_factory):
 
 def test_every_file_arrives_whole(taken):
     page, folder = taken
-    for file in (ZIP, WHEEL, f"{page}.py", f"{page}.ipynb"):
-        assert (folder / Path(file).name).read_bytes() == (SITE / "downloads" / file).read_bytes()
+    for file in (ZIP, *WHEELS.values(), f"{page}.py", f"{page}.ipynb"):
+        assert (folder / file).read_bytes() == (SITE / "downloads" / file).read_bytes()
     examples = {path.relative_to(ROOT / "examples").with_suffix("") for path in (ROOT / "examples").glob("*/*.py")}
     for end in (".py", ".ipynb"):
         assert {path.relative_to(folder).with_suffix("") for path in folder.glob(f"*/*{end}")} == examples | {
@@ -78,14 +77,13 @@ def needed(*names):
 
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory):
-    """A Python with what the wheel and its extra ask for and what opens notebooks, lent by this environment."""
+    """A Python with what the wheels and pages ask for and what opens notebooks, lent by this environment."""
     folder = tmp_path_factory.mktemp("fresh")
     venv.create(folder)
     python = str(folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
     there = Path(said(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
-    for name in needed("firstlight", "firstlight+imaging", "scikit-learn", "nbclient", "ipykernel", "pip") - {
-        "firstlight"
-    }:
+    asked = needed(*WHEELS, "firstlight-kernels+cuda", "scikit-learn", "nbclient", "ipykernel", "pip")
+    for name in asked - WHEELS.keys():
         found = metadata.distribution(name)
         for top in {file.parts[0] for file in found.files} - {"..", "__pycache__"}:
             if not (there / top).exists():
@@ -116,7 +114,8 @@ def said(python, *arguments, **options):
 def test_script_and_notebook_run_where_nothing_else_is(taken, fresh):
     page, folder = taken
     chapter, name = page.split("/")
-    pip(fresh, f"{folder / WHEEL}[imaging]" if chapter == "4_imaging" else folder / WHEEL)
+    wheels = re.findall('path = "../(.*)"', (folder / f"{page}.py").read_text(encoding="utf-8"))
+    pip(fresh, *(folder / wheel for wheel in wheels))
     done = said(fresh, "-m", "firstlight", "record", f"{name}.py", "--to", "mine.json", cwd=folder / chapter)
     assert done.returncode == 0, done.stderr
     printed = set(done.stdout.splitlines())
@@ -124,7 +123,7 @@ def test_script_and_notebook_run_where_nothing_else_is(taken, fresh):
     mine = json.loads((folder / chapter / "mine.json").read_text(encoding="utf-8"))
     assert mine["metadata"]["code_sha256"] == shown[1], "the page takes the record of its script"
 
-    said(fresh, "-m", "pip", "uninstall", "--yes", "firstlight")
+    said(fresh, "-m", "pip", "uninstall", "--yes", *WHEELS)
     assert said(fresh, "-c", "import firstlight", cwd=folder).returncode != 0, "it comes from somewhere else"
     done = said(fresh, "-c", RUN, f"{name}.ipynb", cwd=folder / chapter)
     assert done.returncode == 0, done.stderr

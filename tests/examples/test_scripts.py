@@ -13,6 +13,7 @@ from pages import EXAMPLES
 from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
 from _ext.folds import MARK
+from _ext.holds import BLOCK
 from firstlight.records.slices import depends_on
 
 SCRIPTS = sorted(EXAMPLES.glob("*/[0-9][0-9]_*.py"))
@@ -88,7 +89,7 @@ def test_our_solution_comes_last_and_the_exercise_does_not_need_it(script: Path)
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_the_course_says_how_long_a_page_takes(script: Path) -> None:
     _, blocks = split_code_and_text_blocks(str(script))
-    prose = " ".join(re.sub(r"\s*<[^<>`]+>`", "`", text) for kind, text, _ in blocks if kind == "text")
+    prose = " ".join(BLOCK.sub("", re.sub(r"\s*<[^<>`]+>`", "`", text)) for kind, text, _ in blocks if kind == "text")
     words = len(re.findall(r"\w[\w'’.-]*", re.sub(r":\w+:`", "`", prose)))
     cells = [text.strip().splitlines() for kind, text, _ in blocks if kind == "code" and text.strip()]
     shown = [cell for cell in cells if not re.match(FOLDED, cell[0])]

@@ -79,6 +79,12 @@ def test_warps_by_width_are_what_a_launch_takes(page) -> None:
 
 
 @needs_triton
+def test_our_solution_is_right(page) -> None:
+    assert page["check"](page["standardise_solution"]).startswith("Right")
+
+
+@pytest.mark.slow  # a process for each answer
+@needs_triton
 def test_answers(page, kernel_of) -> None:
     wrong = {
         "empty": ("standardise", "nothing"),

@@ -18,6 +18,7 @@ def test_self_calibration_lowers_chi2_and_the_flux_stays(page):
     assert mended.flux == pytest.approx(found.flux, rel=0.05)
 
 
+@pytest.mark.slow
 def test_the_simulated_set_converges_on_its_flux(page):
     mended = page["image"](page["self_calibrate"](page["simulated"](), field=8, cell_size=0.1).vis, field=8, draws=4)
     assert mended.quality.verdict == "converged"
@@ -38,7 +39,7 @@ def test_only_the_sky_gives_a_wrong_sign_away_and_wrong_weights_are_blamed(page)
     assert "check_weights" in heavy.quality.faults[0][1]
 
 
-@pytest.mark.parametrize("letter", "ABC")
+@pytest.mark.parametrize("letter", ["A", "B", pytest.param("C", marks=pytest.mark.slow)])
 def test_files_handed_out_have_the_fault_that_check_expects_and_its_remedy_helps(page, letter):
     image, vis, planted = page["image"], page["handed_out"](letter), page["PLANTED"][letter]
     assert page["possible_solution"][letter] == REMEDY[planted]

@@ -1,56 +1,138 @@
+import ast
 import json
 import re
 import shlex
+import sys
 import tomllib
 import zipfile
 from html import unescape
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
+from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from _ext.downloads import DOCTOR, KERNELS, PUZZLES, PYZ, RECORD, ROOT, WHEEL, ZIP
+from _ext.course import tutorials_in
+from _ext.downloads import PUZZLES, PYZ, RECORD, ROOT, WHEELS, WORKSHEET, ZIP, imports, needed
+from firstlight.records.exercise import statements_of
 from firstlight.records.record import code_digest
 from firstlight_kernels.puzzles.attempts import worksheet
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
+TRIED = "check = str\n\n# %%\n# Try.\nprint(check(1))"
 ODD = "02_größer&'odd'"
 FILES = {
     "install.rst": ":orphan:\n\nInstall\n=======\n\n"
-    + " ".join(f":offered:`{x}`" for x in ("wheel", "doctor", "pyz", "record")),
+    + " ".join(f":offered:`{x}`" for x in ("firstlight", "firstlight-doctor", "zip", "pyz", "record")),
     "examples/1_part/GALLERY_HEADER.rst": "Part\n----\n",
     "examples/1_part/01_add.py": PLAIN,
-    f"examples/1_part/{ODD}.py": PLAIN.replace("print(1)", "from firstlight import Bench\nbench = Bench('odd')"),
+    f"examples/1_part/{ODD}.py": PLAIN.replace("print(1)", TRIED),
     "examples/1_part/03_ask.py": PLAIN.replace("print(1)", "from firstlight_doctor import case"),
     "examples/1_part/04_image.py": PLAIN.replace(
         "print(1)",
-        "from firstlight_imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()\ncheck = str\n\n"
-        "# %%\n# Try.\nprint(check(1))",
+        f"from firstlight_imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()\n{TRIED}",
+    ),
+    "examples/1_part/05_lanes.py": PLAIN.replace(
+        "print(1)",
+        "import torch\nfrom firstlight_kernels import trace\ncheck = lambda x: (torch, trace, x)\nprint(check(1))",
     ),
     "examples/3_kernels/GALLERY_HEADER.rst": "Kernels\n-------\n",
     f"examples/{PUZZLES}.py": PLAIN.replace("Add\n===", "Solve\n====="),
 }
-PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask", "1_part/04_image", PUZZLES)
+PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask", "1_part/04_image", "1_part/05_lanes", PUZZLES)
+ADDRESS = "https://site.example/docs/"
+NUMBA = "numba-cuda[cu13]; sys_platform != 'darwin'"
+TORCH = "torch==2.13.0"
 
 
 @pytest.fixture(scope="module")
 def site(make_site):
+    """A site of which nobody has said where it will be."""
     site = make_site(FILES)
     site.rebuild()
     return site
 
 
-def test_the_install_page_names_todays_wheel_and_gives_conda_all_that_the_package_needs():
-    """Its package goes in without what it depends on: conda once left two of them out, and chapter 4 did not start."""
+@pytest.fixture(scope="module")
+def known(make_site):
+    """A site whose address is known."""
+    site = make_site(FILES)
+    site.rebuild("html", "-D", f"html_baseurl={ADDRESS}")
+    return site
+
+
+def needs(code):
+    return needed(imports(ast.parse(code)))
+
+
+def test_a_page_needs_what_it_imports_itself_or_through_modules_of_ours():
+    assert needs("import math\nfrom firstlight.display import BLUE") == ["firstlight"]
+    assert needs("def f():\n    from torch import nn") == ["firstlight", TORCH]
+    assert needs("from firstlight import best_device") == ["firstlight", TORCH]
+    assert needs("from firstlight.lessons.lanes import Lanes") == ["firstlight", "firstlight-kernels", NUMBA]
+    assert needs("from firstlight.lessons import lanes") == ["firstlight", "firstlight-kernels", NUMBA]
+    assert needs("import firstlight.lessons.svg") == ["firstlight"]
+    assert needs("from numba import njit\nimport sklearn.datasets") == [
+        *("firstlight", "firstlight-kernels", NUMBA, "scikit-learn")
+    ]
+    assert set(needs("from firstlight_imaging.units import ARCSEC")) == {
+        *("firstlight", "firstlight-imaging", "firstlight-kernels", NUMBA, TORCH)
+    }
+    assert needs("from firstlight_doctor import case") == ["firstlight", "firstlight-doctor"]
+
+
+def test_all_that_a_page_imports_is_asked_for_or_comes_with_what_is():
+    """By what the four projects say that they need, each package and its extra for PyTorch."""
+    brought = {}
+    for name in WHEELS:
+        folder = ROOT / name.removeprefix("firstlight").removeprefix("-")
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        brought[name] = {Requirement(one).name for one in project["dependencies"]}
+    named = {"sklearn": "scikit-learn", "astropy": "astropy", "triton": "torch", "arcae": "firstlight-imaging"}
+    for page in tutorials_in(ROOT):
+        tree = ast.parse((ROOT / f"examples/{page}.py").read_text(encoding="utf-8"))
+        asked = {Requirement(one).name for one in needed(imports(tree))}
+        there = asked.union(*(brought.get(one, ()) for one in asked))
+        tops = {name.partition(".")[0] for name in names_in(tree)}
+        ours = {named.get(top, top.replace("_", "-")) for top in tops if top not in sys.stdlib_module_names}
+        assert ours <= there, page
+
+
+def names_in(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "1_setup/01_find_your_gpu",
+        "1_setup/02_first_speedup",
+        "1_setup/03_what_is_a_gpu",
+        "2_devices/03_is_it_possible",
+        "2_devices/04_small_copies",
+    ],
+)
+def test_these_exercises_need_nothing_but_the_package(page):
+    statements = statements_of((ROOT / f"examples/{page}.py").read_text(encoding="utf-8"))
+    assert needed(imports(ast.Module(statements, []))) == ["firstlight"]
+
+
+def test_the_install_page_gives_conda_all_that_the_packages_need():
+    """They go in without what they depend on: conda once left two of them out, and chapter 4 did not start."""
     page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"firstlight-[\w.-]+\.whl", page)) == {WHEEL}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    needed = [*project["dependencies"], *project["optional-dependencies"]["imaging"]]
+    asked = set()
+    for folder in (ROOT, ROOT / "kernels", ROOT / "imaging", ROOT / "doctor"):
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+        asked |= {Requirement(one).name for one in project["dependencies"]}
     command = page.partition("conda create")[2].partition("```")[0].replace("pytorch-gpu", "torch")
     words = {re.match(r"[\w-]*", word.strip('"'))[0] for word in command.split()}
-    assert {re.match(r"[\w-]+", one)[0] for one in needed} - {"numba"} <= words  # numba comes with numba-cuda
+    assert asked - {"numba"} <= words  # numba comes with numba-cuda
 
 
 def offered(site):
@@ -69,30 +151,23 @@ def told_to_uv(script):
     return tomllib.loads(re.sub("^# ?", "", head, flags=re.MULTILINE))
 
 
-def inline(script):
-    """What a script tells uv that it needs, and the files that it names beside it."""
-    told = told_to_uv(script)
-    sources = told["tool"]["uv"]["sources"]
-    return told["dependencies"], {name: Path(of["path"]).name for name, of in sources.items() if "path" in of}
+@pytest.mark.parametrize("page", PAGES)
+def test_a_script_names_what_it_needs_and_its_code_is_still_that_of_the_page(site, page):
+    script = offered(site)[f"{page}.py"]
+    told, text = told_to_uv(script), script.read_text(encoding="utf-8")
+    source = (site.folder / f"examples/{page}.py").read_text("utf-8")
+    assert told["dependencies"] == needs(source)
+    where = {name: script.parent / of["path"] for name, of in told["tool"]["uv"]["sources"].items() if name != "torch"}
+    assert where.keys() == WHEELS.keys() & set(told["dependencies"])
+    assert all(file.is_file() for file in where.values())
+    assert code_digest(text) == code_digest(source)
+    compile(text, script.name, "exec")
 
 
-def torch_of(script):
-    """Where uv looks for PyTorch, for which systems: the index must be among those that the script names."""
-    uv = told_to_uv(script)["tool"]["uv"]
-    ((index, marker),) = ((of["index"], of["marker"]) for of in uv["sources"]["torch"])
-    return {each["name"]: each["url"] for each in uv["index"]}[index], marker
-
-
-def test_a_script_names_what_it_needs_and_its_code_is_still_that_of_the_page(site):
-    for page in PAGES:
-        script = offered(site)[f"{page}.py"]
-        asked, files = inline(script)
-        assert "torch==2.13.0" in asked
-        assert torch_of(script) == ("https://download.pytorch.org/whl/cu130", "sys_platform == 'win32'")
-        assert all((script.parent.parent / file).is_file() for file in files.values())
-        ours = site.folder / f"examples/{page}.py"
-        assert code_digest(script.read_text("utf-8")) == code_digest(ours.read_text("utf-8"))
-        compile(script.read_text("utf-8"), script.name, "exec")
+def test_on_windows_uv_takes_a_pytorch_with_gpu_code(site):
+    uv = told_to_uv(offered(site)["1_part/04_image.py"])["tool"]["uv"]
+    assert uv["sources"]["torch"] == [{"index": uv["index"][0]["name"], "marker": "sys_platform == 'win32'"}]
+    assert uv["index"][0]["url"] == "https://download.pytorch.org/whl/cu130"
 
 
 def test_uv_takes_no_python_that_has_no_wheels(site):
@@ -101,98 +176,109 @@ def test_uv_takes_no_python_that_has_no_wheels(site):
 
 
 def test_what_is_offered(site):
-    files = {f"{page}{end}" for page in PAGES for end in (".py", ".ipynb")} | {
-        f"{KERNELS}{end}" for end in (".py", ".ipynb")
-    }
-    assert set(offered(site)) == files | {ZIP, WHEEL, DOCTOR, PYZ, RECORD}
+    pages = {f"{page}{end}" for page in (*PAGES, WORKSHEET) for end in (".py", ".ipynb")}
+    assert set(offered(site)) == pages | {ZIP, *WHEELS.values(), PYZ, RECORD}
     assert not (site.folder / "build/html/_downloads").exists(), "sphinx-gallery's own copies"
     with zipfile.ZipFile(offered(site)[ZIP]) as archive:
-        assert set(archive.namelist()) == files | {"LICENSE", "README.txt", WHEEL, DOCTOR}
-        for name in (WHEEL, DOCTOR):
+        assert set(archive.namelist()) == pages | {"LICENSE", "README.txt", "requirements.txt", *WHEELS.values()}
+        for name in (*WHEELS.values(), *pages):
             assert archive.read(name) == offered(site)[name].read_bytes()
-        for name in (f"{page}.py" for page in PAGES):
-            assert archive.read(name) == offered(site)[name].read_bytes().replace(b'"./', b'"../')
-        notebook = first_code(archive.read("1_part/01_add.ipynb"))
-    assert f'%pip install "../{WHEEL}"' in notebook
-    assert f'%pip install "./{WHEEL}"' in first_code(offered(site)["1_part/01_add.ipynb"].read_text())
-    compile(TransformerManager().transform_cell(notebook), "cell", "exec")
-    with zipfile.ZipFile(offered(site)[WHEEL]) as wheel:
+        installed = archive.read("requirements.txt").decode().split()
+    assert [Path(file).name for file in installed[:-1]] == [*WHEELS.values()]
+    with zipfile.ZipFile(offered(site)[WHEELS["firstlight"]]) as wheel:
         contents = {name: wheel.read(name) for name in wheel.namelist()}
     assert contents["firstlight/timing/bench.py"] == (ROOT / "src/firstlight/timing/bench.py").read_bytes()
     of_the_site = re.compile(rb"^\s*(from|import) (sphinx|docutils|myst)", re.MULTILINE)
     assert not [name for name, content in contents.items() if of_the_site.search(content) or name.endswith(".js")]
 
 
+def test_the_first_cell_of_a_notebook_installs_wheels_beside_it_or_in_the_folder_above(site, tmp_path, monkeypatch):
+    cell = first_code(offered(site)["1_part/03_ask.ipynb"].read_text())
+    assert (
+        "%pip install " + " ".join(f'"{{folder}}/{WHEELS[name]}"' for name in ("firstlight", "firstlight-doctor"))
+        in cell
+    )
+    python = TransformerManager().transform_cell(cell.replace("firstlight_doctor", "nowhere_to_be_found"))
+    asked = []
+    monkeypatch.chdir(tmp_path)
+    for folder in ("..", "."):
+        Path(tmp_path, folder, WHEELS["firstlight"]).touch()
+        names = {"get_ipython": lambda: type("", (), {"run_line_magic": lambda _, *words: asked.append(words)})()}
+        exec(python, names)
+        assert names["folder"] == folder
+        Path(tmp_path, folder, WHEELS["firstlight"]).unlink()
+    assert len(asked) == 2
+    exec(TransformerManager().transform_cell(cell), {})  # all is there: nothing is asked of IPython
+
+
 def test_the_puzzles_are_offered_with_gaps_alone(site):
-    script = offered(site)[f"{KERNELS}.py"]
-    asked, files = inline(script)
-    assert "firstlight" in asked
-    assert files == {"firstlight": WHEEL}
-    assert torch_of(script) == ("https://download.pytorch.org/whl/cpu", "sys_platform != 'darwin'")
+    script = offered(site)[f"{WORKSHEET}.py"]
+    assert told_to_uv(script)["dependencies"] == ["firstlight", "firstlight-kernels", NUMBA]
     assert code_digest(script.read_text("utf-8")) == code_digest(worksheet())
-    notebook = json.loads(offered(site)[f"{KERNELS}.ipynb"].read_text("utf-8"))
+    notebook = json.loads(offered(site)[f"{WORKSHEET}.ipynb"].read_text("utf-8"))
     code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert "%pip install" in code[0]
     assert code_digest("\n".join(code[1:])) == code_digest(worksheet().partition('"""\n\n')[2])
 
 
-@pytest.mark.parametrize(("page", "count"), [("../install", 4), *zip(PAGES, (4, 4, 5, 4, 6), strict=True)])
-def test_links_lead_to_files(site, page, count):
-    text = site.read(f"html/tutorials/{page}.html")
-    links = re.findall(r'<a class="fl-offered" href="([^"]+)" download>', text)
-    assert len(links) == count
-    for link in links:
-        assert ((site.folder / f"build/html/tutorials/{page}").parent / unquote(link)).is_file()
-    assert "sphx-glr-download" not in text
+@pytest.mark.parametrize(
+    ("page", "here", "there"), [("../install", 5, 5), *((page, 1, 3) for page in PAGES[:-1]), (PUZZLES, 1, 5)]
+)
+def test_links_lead_to_files(site, known, page, here, there):
+    for one, count in ((site, here), (known, there)):
+        text = one.read(f"html/tutorials/{page}.html")
+        links = re.findall(r'<a class="fl-offered" href="([^"]+)" download>', text)
+        assert len(links) == count
+        for link in links:
+            assert ((one.folder / f"build/html/tutorials/{page}").parent / unquote(link)).is_file()
+        assert "sphx-glr-download" not in text
 
 
-def lines_for_uv(site, page):
+def lines_to_paste(site, page):
     """The words of the lines that a page tells its reader to paste."""
     text = unescape(re.sub("<[^>]*>", "", site.read(f"html/tutorials/{page}.html")))
-    return [shlex.split(line) for line in text.splitlines() if line.startswith("uv run ")]
+    return [shlex.split(line) for line in text.splitlines() if re.match("uvx? ", line)]
 
 
-def test_the_lines_that_run_and_record_a_script_can_be_pasted(site):
-    run, record = lines_for_uv(site, PAGES[1])
-    assert run[-1] == f"{ODD}.py"
-    assert record[-5:] == ["firstlight", "record", f"{ODD}.py", "--to", "mine.json"]
-    assert len(lines_for_uv(site, PAGES[0])) == 1  # it times nothing
+def test_what_a_page_tells_its_reader_to_paste_runs_from_the_folder_of_the_zip(site):
+    run, tried = lines_to_paste(site, PAGES[1])
+    assert run == ["uv", "run", f"{PAGES[1]}.py"]
+    assert tried == ["uvx", "--from", f"./{WHEELS['firstlight']}", "firstlight", "try", f"{PAGES[1]}.py"]
+    assert lines_to_paste(site, PAGES[2]) == [["uv", "run", f"{PAGES[2]}.py"]]
 
 
-def test_a_page_that_imports_the_doctor_brings_it_along(site):
-    assert lines_for_uv(site, PAGES[2])[0] == ["uv", "run", "03_ask.py"]
-    asked, files = inline(offered(site)[f"{PAGES[2]}.py"])
-    assert {"firstlight", "firstlight-doctor"} <= set(asked)
-    assert files == {"firstlight": WHEEL, "firstlight-doctor": DOCTOR}
-    notebook = first_code(offered(site)[f"{PAGES[2]}.ipynb"].read_text())
-    assert f'%pip install "./{WHEEL}" "./{DOCTOR}"' in notebook
-    assert "firstlight_doctor" in notebook.partition("%pip")[0]
-    assert "firstlight_doctor" not in first_code(offered(site)[f"{PAGES[0]}.ipynb"].read_text())
+def test_where_the_address_is_known_one_line_runs_a_page_from_there(known):
+    (_, _, address), tried = lines_to_paste(known, PAGES[1])
+    assert address == f"{ADDRESS}downloads/{quote(PAGES[1])}.py"
+    there = f"{ADDRESS}downloads/{WHEELS['firstlight']}"
+    assert tried == ["uvx", "--from", there, "firstlight", "try", f"{ODD}.py"]
+    script = offered(known)[f"{PAGES[1]}.py"]
+    assert told_to_uv(script)["tool"]["uv"]["sources"] == {"firstlight": {"url": there}}
+    image = told_to_uv(offered(known)["1_part/04_image.py"])["tool"]["uv"]["sources"]
+    assert image["firstlight-imaging"] == {"url": f"{ADDRESS}downloads/{WHEELS['firstlight-imaging']}"}
+    with zipfile.ZipFile(offered(known)[ZIP]) as archive:
+        assert archive.read(f"{PAGES[1]}.py") == script.read_bytes()
 
 
-def test_a_page_on_imaging_brings_the_extra_along(site):
-    run, *_, given = lines_for_uv(site, PAGES[3])
-    assert run == ["uv", "run", "04_image.py"]
-    assert "firstlight-imaging" in inline(offered(site)[f"{PAGES[3]}.py"])[0]
-    asked, _ = inline(offered(site)[f"{PAGES[3]}.py"])
-    assert given[-3:] == ["firstlight", "try", "04_image.py"]
-    assert f"./{WHEEL}[imaging]" in given
-    assert {one for one in asked if one.startswith("torch")} <= set(given)  # or uv fetches a second one
-    notebook = first_code(offered(site)[f"{PAGES[3]}.ipynb"].read_text())
-    assert f'%pip install "./{WHEEL}[imaging]"' in notebook
-    assert "astropy" in notebook.partition("%pip")[0]
+def test_a_line_that_tries_an_exercise_asks_for_what_its_check_needs_alone(site):
+    """The page on imaging imports PyTorch, and its check does not."""
+    assert TORCH in told_to_uv(offered(site)["1_part/04_image.py"])["dependencies"]
+    assert lines_to_paste(site, "1_part/04_image")[1][:3] == ["uvx", "--from", f"./{WHEELS['firstlight']}"]
+    assert "without PyTorch" in site.read("html/tutorials/1_part/04_image.html")
+    line = lines_to_paste(site, "1_part/05_lanes")[1]
+    wanted = (f"./{WHEELS['firstlight-kernels']}", NUMBA, TORCH)
+    assert line[3:-3] == [word for one in wanted for word in ("--with", one)]
+    assert "without PyTorch" not in site.read("html/tutorials/1_part/05_lanes.html")
 
 
-def test_where_the_address_is_known_notebooks_fetch_the_wheel_and_a_page_that_is_gone_is_offered_no_more(site):
-    for path in (*site.folder.glob("tutorials/1_part/02_*"), site.folder / f"examples/1_part/{ODD}.py"):
-        path.unlink()
-    site.rebuild("html", "-E", "-D", "html_baseurl=https://site.example/docs/")
-    notebook = offered(site)["1_part/01_add.ipynb"].read_text(encoding="utf-8")
-    assert f'"https://site.example/docs/downloads/{WHEEL}"' in first_code(notebook)
-    imaging = first_code(offered(site)[f"{PAGES[3]}.ipynb"].read_text(encoding="utf-8"))
-    assert f'"firstlight-imaging @ https://site.example/docs/downloads/{WHEEL}"' in imaging
-    assert "from this site" in site.read("html/tutorials/1_part/01_add.html")
-    assert f"1_part/{ODD}.py" not in offered(site)
+def test_where_the_address_is_known_notebooks_fetch_the_wheels_and_leave_pytorch_and_cuda_as_they_are(known):
+    cell = first_code(offered(known)["1_part/04_image.ipynb"].read_text(encoding="utf-8"))
+    wanted = shlex.split(cell.partition("%pip install ")[2])
+    there = {f"{ADDRESS}downloads/{WHEELS[name]}" for name in WHEELS if name != "firstlight-doctor"}
+    assert set(wanted) == there | {"torch", "numba-cuda; sys_platform != 'darwin'"}
+    compile(TransformerManager().transform_cell(cell), "cell", "exec")
+    assert "firstlight_doctor" in first_code(offered(known)["1_part/03_ask.ipynb"].read_text())
+    assert "firstlight_doctor" not in first_code(offered(known)["1_part/01_add.ipynb"].read_text())
 
 
 def test_what_every_page_says_of_its_downloads_is_not_searched(site):
@@ -201,14 +287,18 @@ def test_what_every_page_says_of_its_downloads_is_not_searched(site):
     assert not {"uv", "colab", "notebook"} & index["terms"].keys()
 
 
-def test_where_the_repository_is_known_notebooks_open_in_colab_and_the_one_that_records_clones_it(site):
+def test_where_the_repository_is_known_notebooks_open_in_colab_and_a_page_that_is_gone_is_offered_no_more(site):
+    for path in (*site.folder.glob("tutorials/1_part/02_*"), site.folder / f"examples/1_part/{ODD}.py"):
+        path.unlink()
     assert RECORD not in site.read("html/install.html").partition("download>")[0]
     assert "colab.research" not in site.read("html/tutorials/1_part/01_add.html")
-    site.rebuild("html", "-E", "-A", "repository=some/one", "-A", "notebooks=https://colab.example/some/one")
+    address = ("-D", f"html_baseurl={ADDRESS}")
+    site.rebuild("html", "-E", *address, "-A", "repository=some/one", "-A", "notebooks=https://colab.example/some/one")
     assert r"REPOSITORY = \"some/one\"" in offered(site)[RECORD].read_text(encoding="utf-8")
     assert f'href="https://colab.example/some/one/{RECORD}">' in site.read("html/install.html")
-    page = site.read(f"html/tutorials/{PAGES[4]}.html")
-    assert f'href="https://colab.example/some/one/{PAGES[4]}.ipynb"' in page
+    assert f"1_part/{ODD}.py" not in offered(site)
+    page = site.read(f"html/tutorials/{PUZZLES}.html")
+    assert f'href="https://colab.example/some/one/{PUZZLES}.ipynb"' in page
     assert "Upload notebook" not in page
 
 

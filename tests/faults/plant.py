@@ -3,8 +3,8 @@
 A test suite that is fast and green may still be blind. Each fault in ``faults.toml`` is a small, plausible mistake that
 would hurt a reader: a sign, a lost weight, a stale number shown as fresh. A suite worth its time finds them. It is run
 after tests were changed, moved or thrown out: ``python tests/faults/plant.py`` asks the quick suite, ``--all`` the slow
-tests too, and names pick single faults. A fault that is missed wants a test; one whose text is gone is to be planted
-anew, at the same mistake in the new code.
+tests too, and names pick single faults. ``.ci/run`` tries a tenth of them, each commit another one. A fault that is
+missed wants a test; one whose text is gone is to be planted anew, at the same mistake in the new code.
 """
 
 from __future__ import annotations
@@ -34,14 +34,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of faults; by default all of them")
     parser.add_argument("--all", action="store_true", help="try the slow tests, too")
+    parser.add_argument("--share", metavar="3/10", help="of all faults, try the third of ten parts")
     arguments = parser.parse_args()
+    if gone := [name for name, fault in FAULTS.items() if read(ROOT / fault["file"]).count(fault["old"]) != 1]:
+        parser.error(f"the text that these change is gone, or there twice: {', '.join(gone)}; plant them anew")
     if unknown := set(arguments.names) - FAULTS.keys():
         parser.error(f"no fault is called {', '.join(sorted(unknown))}; there are: {', '.join(FAULTS)}")
     faults = {name: FAULTS[name] for name in arguments.names or FAULTS}
-    if not (arguments.all or arguments.names):
+    if arguments.share:
+        part, parts = map(int, arguments.share.split("/"))
+        faults = dict([*faults.items()][part - 1 :: parts])
+    elif not (arguments.all or arguments.names):
         faults = {name: fault for name, fault in faults.items() if "pages" not in fault}  # the rehearsal takes minutes
     marked = "" if arguments.all else "not slow"
-    least = len(faults) - (0 if arguments.all or arguments.names else MAY_MISS)
+    least = len(faults) - (0 if arguments.all or arguments.names or arguments.share else MAY_MISS)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as with Ctrl-C, the copy is taken away
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
@@ -61,6 +67,11 @@ def main() -> int:
     return int(found < least or untried > 0)
 
 
+def read(file: Path) -> str:
+    """Read a file; one that is gone has no text."""
+    return file.read_text(encoding="utf-8") if file.is_file() else ""
+
+
 def copy_tree(copy: Path) -> None:
     """Copy what git has or would have."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
@@ -74,9 +85,7 @@ def copy_tree(copy: Path) -> None:
 def try_fault(copy: Path, fault: dict, marked: str) -> str:
     """Plant one fault, run its tests, and take it out again."""
     file = copy / fault["file"]
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    if (times := text.count(fault["old"])) != 1:
-        return f"the text it changes is {'there twice' if times else 'gone'}: plant it anew ({fault['file']})"
+    text = read(file)
     file.write_text(text.replace(fault["old"], fault["new"]), encoding="utf-8")
     try:
         code, said = rehearse(copy, *fault["pages"]) if "pages" in fault else run_tests(copy, fault["tests"], marked)
@@ -104,7 +113,7 @@ def run_tests(copy: Path, tests: list[str], marked: str, seconds: int | None = S
 
 def rehearse(copy: Path, card: str, *pages: str) -> tuple[int, str]:
     """Run pages of the copy on a card that is not there: 1 and what failed, or 0."""
-    command = [sys.executable, "tests/rehearsal/rehearse.py", *pages, "--card", card]
+    command = [sys.executable, "rehearsal/rehearse.py", *pages, "--card", card]
     done = subprocess.run(command, cwd=copy, capture_output=True, encoding="utf-8", timeout=SECONDS)
     failed = re.search(r"FAILED \(1\) (.*)$", done.stdout, re.MULTILINE)
     return done.returncode if failed or not done.returncode else -1, failed[1] if failed else done.stdout[-200:]

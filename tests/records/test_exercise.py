@@ -112,3 +112,11 @@ def test_a_file_that_is_missing_or_no_text_is_refused_in_a_line(tmp_path, capsys
     for file in (tmp_path / "no.py", tmp_path, binary):
         assert main(["try", str(file)]) == 1
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["imaging", "kernels"])
+def test_a_script_older_than_our_projects_is_told_to_be_downloaded_again(name, tmp_path, capsys):
+    script = tmp_path / "page.py"
+    script.write_text(f"from firstlight.{name}.deep.inside import check\n\nprint(check(1))\n", encoding="utf-8")
+    assert main(["try", str(script)]) == 1
+    assert f"firstlight_{name}" in capsys.readouterr().err

@@ -125,6 +125,15 @@ def has(text: str, phrase: str) -> bool:
     return all(part in text for part in parts(phrase)) and bool(expression(phrase).search(text))  # few have all parts
 
 
+@lru_cache(None)
+def by_beginning() -> dict[str, list[str]]:
+    """Return all phrases by how they begin: a text has few of these beginnings."""
+    phrases: dict[str, list[str]] = {}
+    for phrase in SHARED_BY:
+        phrases.setdefault(parts(phrase)[0][:8], []).append(phrase)
+    return phrases
+
+
 def is_within(phrase: str, other: str) -> bool:
     """Return whether a phrase is a part of another one, beside which it tells nothing more."""
     return bare(phrase) != bare(other) and bare(phrase) in bare(other)
@@ -141,7 +150,8 @@ def causes_of(text: str) -> list[ErrorMatch]:
     ['cpu-wheel']
     """
     text, found = normalize(text).strip(), []
-    there = {phrase for phrase in SHARED_BY if has(text, phrase)}
+    begun = (phrases for beginning, phrases in by_beginning().items() if beginning in text)
+    there = {phrase for phrases in begun for phrase in phrases if has(text, phrase)}
     for code, cause in TABLE.items():
         seen = [(kind, phrase) for kind in WEIGHTS for phrase in cause.get(kind, ()) if phrase in there]
         seen = [(kind, phrase) for kind, phrase in seen if not any(is_within(phrase, other) for _, other in seen)]

@@ -42,8 +42,7 @@ def try_exercise(script: Path) -> None:
     You said 7.
     """
     try:
-        source = script.read_text(encoding="utf-8")
-        statements = depends_on(source, _asks(source))
+        statements = statements_of(script.read_text(encoding="utf-8"))
     except SyntaxError as error:
         raise ValueError(f"{script}, line {error.lineno}: {error.msg}; mend it and try again") from None
     except UnicodeDecodeError:
@@ -80,6 +79,17 @@ def try_exercise(script: Path) -> None:
         timer.join()
         signal.signal(signal.SIGINT, handler)
         sys.modules["__main__"] = previous
+
+
+def statements_of(source: str) -> list[ast.stmt]:
+    r"""Return the statements of an example that its exercise's check depends on, and the check; none without one.
+
+    Examples
+    --------
+    >>> [ast.unparse(one) for one in statements_of("import torch\ncheck = 'You said {}.'.format\nprint(check(7))")]
+    ["check = 'You said {}.'.format", 'print(check(7))']
+    """
+    return depends_on(source, _asks(source))
 
 
 def _asks(source: str) -> Callable[[ast.stmt], bool]:

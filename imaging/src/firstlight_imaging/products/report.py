@@ -79,9 +79,9 @@ def write_products(
     --------
     >>> import tempfile
     >>> from firstlight_imaging import image
-    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
     >>> from firstlight_imaging.simulate.skies import Ring
-    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
+    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(alma_antennas()[:20], n_times=4)), 0.03, seed=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     [path.name for path in write_products(image(seen, draws=2), seen, Path(folder), "disk").paths][:2]
     ['disk.image.fits', 'disk.model.fits']

@@ -110,9 +110,9 @@ def self_calibrate(
     Examples
     --------
     >>> from dataclasses import replace
-    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
     >>> from firstlight_imaging.simulate.skies import Ring
-    >>> clean = observe([Ring(0.5, 0, 0.5)], uv_track(n_times=4))
+    >>> clean = observe([Ring(0.5, 0, 0.5)], uv_track(alma_antennas()[:20], n_times=4))
     >>> turn = np.exp(0.5j * (clean.antennas[:, 0] == 3) - 0.5j * (clean.antennas[:, 1] == 3))
     >>> seen = with_noise(replace(clean, data=clean.data * turn), 0.03, seed=1)
     >>> found = self_calibrate(seen)

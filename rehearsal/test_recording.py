@@ -23,7 +23,7 @@ from firstlight.records.recorder import scripts_named
 from projects import SOURCES
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parent
 NOTEBOOK = ROOT / "maintaining" / "record.ipynb"
 WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/record.yml").read_text(encoding="utf-8"))
 INPUTS = WORKFLOW[True]["workflow_dispatch"]["inputs"]  # YAML reads "on" as true

@@ -1,9 +1,9 @@
 """Run pages on cards that are not there, two at a time.
 
-python tests/rehearsal/rehearse.py                     all pages on an H100
-python tests/rehearsal/rehearse.py 3_kernels/11 4      those pages
-python tests/rehearsal/rehearse.py --card small mps    on other cards; --card all: on all of them
-python tests/rehearsal/rehearse.py --coverage          and write down which lines ran (then: coverage combine)
+python rehearsal/rehearse.py                    all pages on an H100
+python rehearsal/rehearse.py 3_kernels/11 4     those pages
+python rehearsal/rehearse.py --card small mps   on other cards; --card all: on all of them
+python rehearsal/rehearse.py --coverage         and write down which lines ran (then: coverage combine)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from types import ModuleType
 
 from cards import CARDS, HERE
 
-ROOT = HERE.parents[1]
+ROOT = HERE.parent
 sys.path.insert(0, str(ROOT / "tools"))
 from projects import SOURCES  # noqa: E402
 

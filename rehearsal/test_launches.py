@@ -19,7 +19,7 @@ def on_driver(tests: Path, card: str, kept: Path) -> str:
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     env = {key: value for key, value in os.environ.items() if not key.startswith(("NUMBA_", "PYTEST_"))}
     env |= {"PYTHONPATH": path, "REHEARSAL_CARD": card}
-    done = subprocess.run(command, cwd=HERE.parents[1], env=env, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=HERE.parent, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -30,4 +30,4 @@ def test_launches_are_checked_and_their_kernels_played(tmp_path):
 
 @pytest.mark.slow
 def test_the_tests_of_kernels_hold_without_the_simulator(tmp_path):
-    assert "passed" in on_driver(HERE.parent / "kernels", "h100", tmp_path)
+    assert "passed" in on_driver(HERE.parent / "kernels/tests", "h100", tmp_path)

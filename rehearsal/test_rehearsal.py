@@ -13,7 +13,7 @@ import pytest
 from projects import SOURCES
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
+ROOT = HERE.parent
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="the rehearsal needs Linux: its driver is a libcuda.so.1"
 )

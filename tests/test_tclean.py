@@ -11,7 +11,7 @@ from firstlight.cli import main
 from firstlight_imaging import read_visibilities
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.products.fits_images import read_mask, write_image
-from firstlight_imaging.products.report import _SUFFIXES
+from firstlight_imaging.products.whole_set import SUFFIXES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tclean.md").read_text(encoding="utf-8")
 MASK, NPZ, _ = re.findall(r"^```python\n(.+?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -25,7 +25,7 @@ def test_its_options_are_those_of_the_command(capsys):
 
 def test_its_files_are_those_that_are_written():
     first = " ".join(re.findall(r"^\| (`my\..*?) \|", PAGE, re.MULTILINE))
-    assert set(re.findall(r"`my\.(.+?)`", first)) == set(_SUFFIXES)
+    assert set(re.findall(r"`my\.(.+?)`", first)) == set(SUFFIXES)
 
 
 def test_its_mask_is_a_circle_of_the_image(tmp_path, monkeypatch):

@@ -13,8 +13,8 @@ little better. What you gain is that you draw no mask, and a report that says wh
 noise, the field or the calibration limits an image, and what to do about it. It judges
 the images of ``tclean``, too.
 
-**Needs:** any computer, python-casacore, and a network once, for 6.6 MB. The site shows
-what the real set gave. Without them, the script simulates one.
+**Needs:** any computer, arcae (on Windows, in WSL), and a network once, for 6.6 MB. The
+site shows what the real set gave. Without them, the script simulates one.
 """
 
 # %%
@@ -70,13 +70,13 @@ def simulated(degrees=15):
 
 folder = tempfile.TemporaryDirectory()  # removed at the end
 try:
-    import casacore.tables
+    import arcae
 
     # To have the whole set: git clone https://github.com/miguelcarcamov/gpuvmem
     hd142, name = hd142527.download(Path(folder.name)), "HD 142527"
 except (ImportError, OSError):
     hd142, name = None, "a simulated disk"
-    print("No network or no casacore: what follows is simulated, and not HD 142527.")
+    print("No network or no arcae: what follows is simulated, and not HD 142527.")
 
 # %%
 
@@ -244,7 +244,7 @@ say(found.quality)
 
 # folded code: The same report on all four images, in short
 
-from firstlight_imaging.fitting import assess_model
+from firstlight_imaging.automatic import assess_model
 
 reports = {"firstlight image, own mask": found.quality}
 for key, mask in masks.items() if hd142 else ():
@@ -278,7 +278,7 @@ for who, one in reports.items():
 #
 # So let's do that. In a terminal it's one word more, ``--self-calibrate``.
 
-from firstlight_imaging.calibration import self_calibrate
+from firstlight_imaging.selfcal import self_calibrate
 
 cured = self_calibrate(seen, field=8, cell_size=0.1)
 say(cured)
@@ -302,7 +302,7 @@ say(mended.quality)
 # folded: How to read one of the two polarizations
 
 if hd142:
-    with casacore.tables.table(str(hd142), ack=False) as rows:
+    with arcae.table(str(hd142)) as rows:
         flags = rows.getcol("FLAG")
 
 
@@ -310,7 +310,7 @@ def only(hand):
     """Read the set with the other polarization flagged."""
     others = flags.copy()
     others[..., 1 - hand] = True
-    with casacore.tables.table(str(hd142), readonly=False, ack=False) as rows:
+    with arcae.table(str(hd142), readonly=False) as rows:
         rows.putcol("FLAG", others)
     vis = read_visibilities(hd142, windows=[0])
     return scale_weights(vis, check_weights(vis))
@@ -320,7 +320,7 @@ def only(hand):
 
 # folded code: Solve with XX, correct YY
 
-from firstlight_imaging.calibration import apply_gains
+from firstlight_imaging.gains import apply_gains
 
 # The first image's mask for all, so that they differ in phases only
 how = {"field": 8, "cell_size": 0.1, "mask": lambda *_: found.mask}
@@ -428,12 +428,14 @@ if hd142 and len(seen.frequency) == 1:
 # .. code-block:: bash
 #
 #     pip install -r requirements.txt
-#     pip install python-casacore  # reads measurement sets; not for Windows
+#     pip install "arcae>=0.5.8"  # reads measurement sets, and is 200 MB
 #     firstlight image my.ms --of 0 --dish 12 --out images
 #
 # (Type the first line in the folder of the zip from the end of this page.
-# :doc:`/install` says how to download less: for one image you need no GPU, and :doc:`/tclean` what to do without
-# casacore.) ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold
+# :doc:`/install` says how to download less: for one image you need no GPU. There's
+# arcae for Linux, on x86-64 and ARM, and for Macs with Apple's own chips. There's none
+# for Windows, so use WSL, or let CASA write a UVFITS file or an npz: :doc:`/tclean`
+# says how.) ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold
 # are chosen from the data. The command is for one small field in total intensity, so no
 # mosaics and no polarization. (For the fifth channel of a line, subtract the continuum
 # and add ``--channels 4``, since they count from 0.) You get, among others:

@@ -70,7 +70,8 @@ if m87_file:
 # Whatever you guessed, it's worse: ``image`` refuses to give a flux at all. The file
 # isn't damaged, and there isn't too much noise. But the best image that it can find has
 # a reduced :math:`\chi^2` of more than 7, where 1 would be a good fit, and a residual
-# reaches 80 times the noise. The verdict is *not calibrated*. What does that mean?
+# reaches more than 80 times the noise. The verdict is *not calibrated*. What does that
+# mean?
 #
 # Each :term:`visibility` is measured by two telescopes, which both write down the same
 # wave. But each telescope has a clock of its own, and the clocks don't agree. Besides,
@@ -129,7 +130,7 @@ for _ in range(3):
 # is 120 microarcseconds (µas) wide. Seen from here, a coin on the moon is a tenth of
 # that.
 
-from firstlight_imaging.calibration import closure_image
+from firstlight_imaging.selfcal import closure_image
 
 micro = 1e-6  # arcsec
 if m87_file:
@@ -232,7 +233,7 @@ plt.show()
 # __ https://github.com/rfranceschi/diskchef
 
 from firstlight_imaging import check_weights, scale_weights
-from firstlight_imaging.calibration import self_calibrate
+from firstlight_imaging.selfcal import self_calibrate
 
 disk_file = download(
     "https://raw.githubusercontent.com/rfranceschi/diskchef/"

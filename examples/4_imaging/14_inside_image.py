@@ -231,7 +231,7 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 
 from dataclasses import replace
 
-from firstlight_imaging.fitting.auto_image import model_visibilities
+from firstlight_imaging.automatic import model_visibilities
 
 clean = replace(seen, data=model_visibilities(found.model, seen, coords))
 again = [image(with_noise(clean, sigma, seed=s), draws=0).flux for s in range(10, 14)]
@@ -263,8 +263,9 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 #
 # All three decisions lean on one number, the noise that the weights promise. If your
 # weights are four times too large, everything seems to be twice as far above the noise:
-# the mask takes in artefacts, and no fit ever gets down to 1 σ. So check the weights
-# first (``check_weights``; the command does it for you).
+# the mask takes in artefacts, and no fit ever gets down to 1 σ. So ``image`` first
+# holds the weights of a file against the scatter of the data, with ``check_weights``,
+# and its report says what was wrong with them.
 #
 # A bad calibration has the same effect, since it puts blobs beside the source that
 # aren't noise. ``image`` notices, because the residuals *beside* the source are too

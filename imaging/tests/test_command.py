@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from astropy.io import fits
 
-from firstlight_imaging import GridCoords, Visibilities, write_image
+from firstlight_imaging import GridCoords, Visibilities, image, read_visibilities, write_image
 from firstlight_imaging.cli import main
 from firstlight_imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring
@@ -38,7 +38,7 @@ def fitted(monkeypatch, *words: str) -> Visibilities:
         given.append(vis)
         raise ValueError
 
-    monkeypatch.setattr("firstlight_imaging.image", stop)
+    monkeypatch.setattr("firstlight_imaging.automatic.image", stop)
     main([*words])
     return given[0]
 
@@ -140,7 +140,7 @@ def test_a_mask_of_casa_and_a_cell_reach_the_image(npz, tmp_path, monkeypatch):
         given.update(how)
         raise ValueError
 
-    monkeypatch.setattr("firstlight_imaging.image", stop)
+    monkeypatch.setattr("firstlight_imaging.automatic.image", stop)
     words = ["--mask", str(tmp_path / "mask.fits"), "--cell", "0.05", "--phase-centre", f"10,{20 + 1 / 3600}"]
     main([str(npz), "--out", str(tmp_path / "out"), *words])
     assert given["cell_size"] == 0.05
@@ -208,7 +208,7 @@ def test_closures_make_an_image_without_a_place(tmp_path, capsys):
 def test_what_is_wrong_is_told_before_anything_is_fitted(npz, tmp_path, capsys, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     shutil.copy(npz, "copy.npz")
-    monkeypatch.setattr("firstlight_imaging.image", lambda *_, **__: pytest.fail("it was fitted"))
+    monkeypatch.setattr("firstlight_imaging.automatic.image", lambda *_, **__: pytest.fail("it was fitted"))
     assert main(["my.npz", *words]) == 1
     said = capsys.readouterr().err
     assert words[0].strip("-").replace("-", " ") in said.replace("-", " ")
@@ -220,7 +220,7 @@ def test_what_is_wrong_is_told_before_anything_is_fitted(npz, tmp_path, capsys, 
 def test_what_is_wrong_in_a_file_is_told_before_anything_is_fitted(arrays, tmp_path, capsys, monkeypatch, change):
     changed = change | {name: change[name] * arrays[name] for name in change.keys() & arrays}
     np.savez(tmp_path / "bad.npz", **arrays | changed)
-    monkeypatch.setattr("firstlight_imaging.image", lambda *_, **__: pytest.fail("it was fitted"))
+    monkeypatch.setattr("firstlight_imaging.automatic.image", lambda *_, **__: pytest.fail("it was fitted"))
     assert main([str(tmp_path / "bad.npz"), "--out", str(tmp_path)]) == 1
     assert "bad.npz" in capsys.readouterr().err
     assert files(tmp_path) == {"bad.npz"}
@@ -239,6 +239,22 @@ def test_weights_that_the_sky_may_excuse_are_told(tmp_path, capsys, monkeypatch)
     given = fitted(monkeypatch, str(tmp_path / "my.npz"), "--out", str(tmp_path))
     assert "weights" in capsys.readouterr().out
     assert (given.weight == vis.weight).all()
+
+
+def test_image_fits_what_the_command_fits(npz, monkeypatch):
+    commands = fitted(monkeypatch, str(npz), "--out", str(npz.parent / "out"))
+    given = []
+
+    def stop(vis, _):
+        given.append(vis)
+        raise ValueError
+
+    monkeypatch.setattr("firstlight_imaging.automatic.auto_image.attempt_image", stop)
+    for vis in (read_visibilities(npz), commands):
+        with pytest.raises(ValueError, match=r"^$"):
+            image(vis)
+    assert all((vis.weight == commands.weight).all() for vis in given)
+    assert not (commands.weight == read_visibilities(npz).weight).any()
 
 
 def test_a_weight_that_sticks_out_is_left_out(arrays, tmp_path, capsys, monkeypatch):
@@ -265,7 +281,7 @@ def test_angles_have_units(npz, tmp_path, monkeypatch, field, arcsec):
         given.update(how)
         raise ValueError
 
-    monkeypatch.setattr("firstlight_imaging.image", stop)
+    monkeypatch.setattr("firstlight_imaging.automatic.image", stop)
     main([str(npz), "--out", str(tmp_path / "out"), "--field", field])
     assert given["field"] == pytest.approx(arcsec, rel=1e-12)
 

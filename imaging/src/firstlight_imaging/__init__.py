@@ -1,11 +1,12 @@
 """Image a sky from its visibilities, in MPoL's vocabulary; importing this package alone imports no library.
 
-`data` reads and averages visibilities, `fourier` transforms them, `model` has the images that are fitted, `fitting`
-fits and judges them, `simulate` makes data of known skies, `products` writes what is found.
+`data` reads, checks and averages visibilities, `fourier` transforms them, `model` has the images that are fitted,
+`fitting` fits and judges them. `automatic` makes an image of which nothing has to be chosen, `gains` solves those of
+antennas, and `selfcal` does both in turn. `simulate` makes data of known skies, `products` writes what is found.
 """
 
-from firstlight_imaging._lazy import attach
+import lazy_loader
 
 __version__ = "0.1.0"
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,3 +1,4 @@
+from .automatic.auto_image import Image, image
 from .coordinates import GridCoords
 from .data.datasets import GriddedDataset
 from .data.gridding import DataAverager
@@ -8,7 +9,6 @@ from .data.uvfits import read_uvfits
 from .data.uvtable import read_uvtable, write_uvtable
 from .data.visibilities import Visibilities
 from .data.weights import check_weights, scale_weights
-from .fitting.auto_image import Image, image
 from .fitting.cross_validation import split_cells, split_dartboard
 from .fitting.exact import ExactLikelihood
 from .fitting.fit_loop import Fit, fit

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from firstlight_imaging._types import Complex, Real
-from firstlight_imaging.fourier.streaming import chunks
+from firstlight_imaging.streaming import chunks
 from firstlight_imaging.units import ARCSEC
 
 MIN_GRID_FRACTION = 0.01  # data that reach less of the grid are in another unit, most likely

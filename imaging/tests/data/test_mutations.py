@@ -148,7 +148,7 @@ IDS = [f"{name}-{mutate.__name__}" for name, mutate, _ in MUTATIONS]
 
 def read(path: Path) -> Visibilities:
     if path.suffix == ".ms":
-        pytest.importorskip("casacore.tables", reason="needs python-casacore")
+        pytest.importorskip("arcae", reason="needs arcae")
     faulthandler.dump_traceback_later(120, exit=True)  # for what hangs
     try:
         with warnings.catch_warnings():

@@ -51,5 +51,5 @@ def test_a_file_is_known_by_what_is_in_it(tmp_path):
     for name in ("absent.npz", "absent.uvfits", "absent.ms"):
         with pytest.raises(FileNotFoundError, match="absent"):
             read_visibilities(tmp_path / name)
-    with pytest.raises(TypeError, match="field"):
+    with pytest.raises(ValueError, match=r"read_npz, which has no field .*leave it out"):
         read_visibilities(tmp_path / "sky", field=1)

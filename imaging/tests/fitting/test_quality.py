@@ -10,6 +10,7 @@ import torch
 from firstlight_imaging import DataAverager, ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight_imaging.coordinates import sky_to_packed
 from firstlight_imaging.fitting.quality import (
+    Measured,
     assess,
     map_noise,
     residual_image,
@@ -116,7 +117,7 @@ def test_the_error_of_that_flux_is_how_far_baselines_disagree(estimate, scatter)
     ],
 )
 def test_what_an_image_misses_is_told_where_noise_does_not_explain_it(fluxes, said):
-    quality = str(assess(1.0, 1000, 1.0, 1.0, 4.0, fluxes))
+    quality = str(assess(Measured(1.0, 1000, 1.0, 1.0, 4.0, *fluxes)))
     assert said in quality
     assert ("Jy (" in quality) == bool(said)
 

@@ -1,10 +1,7 @@
-import errno
 import math
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,108 +9,9 @@ from astropy.io import fits
 
 from firstlight_imaging import GridCoords, image
 from firstlight_imaging.products import report
-from firstlight_imaging.products.report import point_remark, whole_set, write_products
+from firstlight_imaging.products.report import point_remark, write_products
 from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring
-
-NAMES = ("my.image.fits", "my.model.fits", "my.pbcor.fits", "my.txt")
-
-
-def content(folder: Path) -> dict[str, str]:
-    return {path.name: path.read_text() for path in folder.iterdir() if not path.name.endswith(".tmp")}
-
-
-def write(folder: Path, text: str, names: tuple[str, ...] = NAMES) -> None:
-    for name in names:
-        (folder / name).write_text(text)
-
-
-def make(folder: Path, then: Callable[[], None] = lambda: None, *, names: tuple[str, ...] = NAMES, overwrite=True):
-    with whole_set(folder, "my", overwrite=overwrite) as temporary:
-        write(temporary, "new", names)
-        then()
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> dict[str, str]:
-    write(tmp_path, "old", (*NAMES, "mine.txt", "my.notes"))
-    return content(tmp_path)
-
-
-def test_a_set_replaces_all_of_the_old_one_and_nothing_else(tmp_path, old):
-    with whole_set(tmp_path, "my", overwrite=True) as folder:
-        write(folder, "new", NAMES[:2])
-        assert content(tmp_path) == old
-    assert not list(tmp_path.glob(".*"))
-    assert content(tmp_path) == {**dict.fromkeys(NAMES[:2], "new"), "mine.txt": "old", "my.notes": "old"}
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(errno.ENOSPC, "disk full")])
-def test_a_set_that_is_not_finished_leaves_what_was_there(tmp_path, old, error):
-    def fail():
-        raise error
-
-    with pytest.raises(type(error)):
-        make(tmp_path, fail, names=NAMES[:2])
-    assert content(tmp_path) == old
-    with pytest.raises(type(error)):
-        make(tmp_path / "a/b", fail, overwrite=False)
-    assert not (tmp_path / "a/b").exists()
-
-
-@pytest.mark.parametrize("nth", range(1, 7))
-def test_moving_a_set_that_is_interrupted_is_undone(tmp_path, old, monkeypatch, nth):
-    replace, count = Path.replace, iter(range(1, 100))
-
-    def interrupted(path: Path, target: Path) -> Path:
-        moved = replace(path, target)
-        if next(count) == nth:
-            raise KeyboardInterrupt
-        return moved
-
-    monkeypatch.setattr(Path, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        make(tmp_path, names=NAMES[:3])
-    assert content(tmp_path) == old
-
-
-def test_two_runs_into_one_folder_do_not_mix(tmp_path):
-    with whole_set(tmp_path, "my", overwrite=True) as first:
-        with pytest.raises(FileExistsError, match="another run"), whole_set(tmp_path, "my", overwrite=True):
-            pass
-        with whole_set(tmp_path, "other", overwrite=False) as second:
-            write(second, "second", ("other.txt",))
-        write(first, "first")
-    assert content(tmp_path) == dict.fromkeys(NAMES, "first") | {"other.txt": "second"}
-    late = tmp_path / "late"
-    with pytest.raises(FileExistsError):
-        make(late, lambda: write(late, "theirs", NAMES[:1]), overwrite=False)  # by another program
-    assert content(late) == {NAMES[0]: "theirs"}
-
-
-@pytest.mark.parametrize(("out", "name"), [("file", "my"), ("file/out", "my"), ("out", "m" * 245), (".", "folder")])
-def test_where_nothing_can_be_written_it_says_so_at_once(tmp_path, out, name):
-    (tmp_path / "file").write_text("")
-    (tmp_path / "folder.png").mkdir()
-    with pytest.raises(OSError, match=r"written|exists|long"), whole_set(tmp_path / out, name, overwrite=True):
-        pytest.fail("it began")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.png"]
-
-
-@pytest.mark.parametrize("seed", [1, 7])
-def test_of_a_point_between_pixels_the_flux_is_told(seed):
-    """Of a sparse array, an image has it 2 to 9 % too bright."""
-    rng = np.random.default_rng(seed)
-    antennas = rng.uniform(-75, 75, (20, 3)) * [1, 1, 0.05]
-    east, north, flux = *rng.uniform(-1, 1, 2), rng.uniform(0.2, 0.6)
-    seen = with_noise(observe([Point(flux, east, north)], uv_track(antennas, n_times=8)), 0.05, seed=seed)
-    found = image(seen, draws=2)
-    (remark,) = point_remark(found, seen)
-    told, error = map(float, re.search(r"([\d.e-]+) ± ([\d.e-]+) Jy", remark).groups())
-    assert abs(told - flux) < 3 * error < abs(found.flux - flux)
-    pair = [Point(flux, east, north), Point(flux / 5, east + 8)]
-    two = with_noise(observe(pair, uv_track(antennas, n_times=8)), 0.05, seed=seed)
-    assert point_remark(found, two) == []
 
 
 def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(tmp_path, monkeypatch):
@@ -126,8 +24,9 @@ def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(t
     small = replace(found, coords=coords, sky=1e6 * found.sky, model=1e6 * found.model, error=np.ones_like(found.sky))
     near = replace(seen, uu=1000 * seen.uu, vv=1000 * seen.vv)
     for name, one, vis, unit in (("wide", found, seen, "arcsec"), ("small", small, near, "mas")):
-        *_, text = write_products(one, vis, tmp_path, name, dish=12, robust=-1)
-        said = text.read_text()
+        products = write_products(one, vis, tmp_path, name, dish=12, robust=-1, head="first\n")
+        said = products.paths[-1].read_text()
+        assert said == f"first\n{products.report}\n"
         header, restored = (get(tmp_path / f"{name}.restored.fits") for get in (fits.getheader, fits.getdata))
         beam = re.search(rf"robust -1, beam ([\d.]+) × [\d.]+ {unit}", said)
         peak = re.search(r"peak ([\d.]+) Jy/beam", said)
@@ -150,7 +49,7 @@ def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(t
 def test_of_a_beam_like_no_gaussian_the_report_says_what_the_command_can_do(tmp_path, monkeypatch):
     monkeypatch.setattr("firstlight_imaging.fourier.beams._MAX_MISFIT", 0.0)
     seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
-    said = write_products(image(seen, draws=0), seen, tmp_path, "my", robust=2)[-1].read_text()
+    said = write_products(image(seen, draws=0), seen, tmp_path, "my", robust=2).report
     assert "--robust below 2" in said
 
 
@@ -173,7 +72,7 @@ def test_products_are_those_that_it_says_and_none_of_an_impossible_dish(tmp_path
             write_products(found, seen, tmp_path, "my", dish=dish)
     assert not list(tmp_path.iterdir())
     for _ in range(2):  # the second time, it replaces them
-        paths = write_products(found, seen, tmp_path, "m" * 240, dish=12)
+        paths = write_products(found, seen, tmp_path, "m" * 240, dish=12).paths
     assert sorted(paths) == sorted(tmp_path.iterdir())
     assert len(paths) == 9
 
@@ -186,3 +85,19 @@ def test_the_channel_of_an_image_holds_all_that_it_was_made_of(tmp_path, frequen
     header = fits.getheader(tmp_path / "my.model.fits")
     assert np.abs(seen.frequency - header["CRVAL3"]).max() < header["CDELT3"] / 2
     assert header["CDELT3"] < 25e9
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_of_a_point_between_pixels_the_flux_is_told(seed):
+    """Of a sparse array, an image has it 2 to 9 % too bright."""
+    rng = np.random.default_rng(seed)
+    antennas = rng.uniform(-75, 75, (20, 3)) * [1, 1, 0.05]
+    east, north, flux = *rng.uniform(-1, 1, 2), rng.uniform(0.2, 0.6)
+    seen = with_noise(observe([Point(flux, east, north)], uv_track(antennas, n_times=8)), 0.05, seed=seed)
+    found = image(seen, draws=2)
+    (remark,) = point_remark(found, seen)
+    told, error = map(float, re.search(r"([\d.e-]+) ± ([\d.e-]+) Jy", remark).groups())
+    assert abs(told - flux) < 3 * error < abs(found.flux - flux)
+    pair = [Point(flux, east, north), Point(flux / 5, east + 8)]
+    two = with_noise(observe(pair, uv_track(antennas, n_times=8)), 0.05, seed=seed)
+    assert point_remark(found, two) == []

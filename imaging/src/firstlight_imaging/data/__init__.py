@@ -1,5 +1,5 @@
 """Observed visibilities: read from files, checked, weighted, and averaged into cells."""
 
-from firstlight_imaging._lazy import attach
+import lazy_loader
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,7 +14,7 @@ from .visibilities import (
     select_channels,
     shift_phase_centre,
 )
-from .weights import Scatter, WeightReport, check_weights, outlying_weights, scale_weights
+from .weights import Scatter, WeightReport, check_weights, outlying_weights, scale_weights, trusted
 
 __all__ = [
     "DataAverager",
@@ -36,5 +36,6 @@ __all__ = [
     "select_baselines",
     "select_channels",
     "shift_phase_centre",
+    "trusted",
     "write_uvtable",
 ]

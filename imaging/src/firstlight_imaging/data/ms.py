@@ -1,4 +1,4 @@
-"""Read a measurement set, CASA's folder of tables, with python-casacore."""
+"""Read a measurement set, CASA's folder of tables, with arcae."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def read_ms(
 ) -> Visibilities:
     """Return the total intensity of one field, all of its spectral windows beside each other.
 
-    Needs python-casacore (``pip install python-casacore``). Both parallel hands are averaged as by `read_uvfits`; what
-    is NaN or has no positive weight, is flagged. Where a window lacks a row that another has, its channels are flagged
-    there.
+    Needs arcae (``python -m pip install "arcae>=0.5.8"``), which there isn't for Windows. Both parallel hands are
+    averaged as by `read_uvfits`; what is NaN or has no positive weight, is flagged. Where a window lacks a row that
+    another has, its channels are flagged there.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
     if not weight.any():
         raise ValueError(f"it is flagged throughout: no weight of field {number} is above zero")
     with _open_table(path / "OBSERVATION") as observations, _open_table(path / "FIELD") as fields:
-        telescope = str(observations.getcell("TELESCOPE_NAME", int(observation[0])))
-        target = str(fields.getcell("NAME", number))
+        telescope = str(_cell(observations, "TELESCOPE_NAME", int(observation[0])))
+        target = str(_cell(fields, "NAME", number))
     return Visibilities(
         uu=np.outer(frequency / LIGHT_SPEED, uv[:, 0]),
         vv=np.outer(frequency / LIGHT_SPEED, uv[:, 1]),
@@ -115,18 +115,26 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
 
 
 def _open_table(path: Path) -> Any:
-    """Return a table to be used in a ``with``, or raise an error that says what is missing.
-
-    Casacore caches open tables by their paths: one left open stands for whatever is at its path later.
-    """
+    """Return a table to be used in a ``with``, or raise an error that says what is missing."""
     try:
-        from casacore.tables import table
+        import arcae
     except ImportError as error:
         raise ImportError(
-            "a measurement set needs python-casacore, which is not installed: pip install python-casacore. Without it, "
-            "CASA's exportuvfits or our casa_export.py write what read_uvfits and read_npz read"
+            "a measurement set needs arcae, which is not installed: python -m pip install 'arcae>=0.5.8' (there is "
+            "none for Windows). Without it, CASA's exportuvfits or our casa_export.py write files that can be read"
         ) from error
-    return table(str(path), ack=False)
+    return arcae.table(str(path))
+
+
+def _cell(table: Any, column: str, row: int) -> Any:
+    """Return what a column has in a row, which other rows may have in other shapes."""
+    return table.getcol(column, (slice(row, row + 1),))[0]
+
+
+def _rows(whole: Any, field: int, ddid: int) -> Any:
+    """Return the rows of a field in one description of data, between two antennas."""
+    where = f"FIELD_ID=={field} && DATA_DESC_ID=={ddid} && ANTENNA1!=ANTENNA2"
+    return whole.from_taql(f"SELECT FROM $1 WHERE {where}", whole)
 
 
 def _select_windows(path: Path, field: Field, column: str | None, windows: Windows) -> tuple[int, list[_Window]]:
@@ -139,14 +147,14 @@ def _select_windows(path: Path, field: Field, column: str | None, windows: Windo
         _open_table(path / "POLARIZATION") as polarization,
     ):
         number, column = _field_number(path, np.unique(whole.getcol("FIELD_ID")), field), _data_column(whole, column)
-        if strange := sorted(set(windows or ()) - set(range(spectral.nrows()))):
-            raise ValueError(f"it has no spectral windows {strange}: it has 0 to {spectral.nrows() - 1}")
+        if strange := sorted(set(windows or ()) - set(range(spectral.nrow()))):
+            raise ValueError(f"it has no spectral windows {strange}: it has 0 to {spectral.nrow() - 1}")
         numbers = (description.getcol(f"{name}_ID") for name in ("SPECTRAL_WINDOW", "POLARIZATION"))
         for ddid, (window, kind) in enumerate(zip(*numbers, strict=True)):
-            hands = np.isin(polarization.getcell("CORR_TYPE", kind), _PARALLEL_HANDS)
-            with whole.query(f"FIELD_ID=={number} && DATA_DESC_ID=={ddid} && ANTENNA1!=ANTENNA2") as rows:
-                if rows.nrows() and hands.any() and (windows is None or window in windows):
-                    frequency = np.asarray(spectral.getcell("CHAN_FREQ", window), float)
+            hands = np.isin(_cell(polarization, "CORR_TYPE", kind), _PARALLEL_HANDS)
+            with _rows(whole, number, ddid) as rows:
+                if rows.nrow() and hands.any() and (windows is None or window in windows):
+                    frequency = np.asarray(_cell(spectral, "CHAN_FREQ", window), float)
                     first = found[-1].part.stop if found else 0
                     part = slice(first, first + len(frequency))
                     found.append(_window(part, frequency, rows, *_total_intensity(rows, column, hands)))
@@ -190,7 +198,7 @@ def _window(part: slice, frequency: Real, rows: Any, data: Complex, weight: Real
 
 def _data_column(whole: Any, column: str | None) -> str:
     """Return the name of the column to read; raise an error if the set lacks it."""
-    names = whole.colnames()
+    names = whole.columns()
     column = column or ("CORRECTED_DATA" if "CORRECTED_DATA" in names else "DATA")
     if column not in names:
         held = ", ".join(name for name in names if name.endswith("DATA"))
@@ -200,10 +208,10 @@ def _data_column(whole: Any, column: str | None) -> str:
 
 def _total_intensity(rows: Any, column: str, hands: Mask) -> tuple[Complex, Real]:
     """Return the mean of the parallel hands and its weight, (channel, row)."""
-    each = "WEIGHT_SPECTRUM" in rows.colnames() and rows.iscelldefined("WEIGHT_SPECTRUM", 0)
+    each = "WEIGHT_SPECTRUM" in rows.columns() and rows.row_shapes("WEIGHT_SPECTRUM")[0].is_valid
     weight = rows.getcol("WEIGHT_SPECTRUM")[..., hands] if each else rows.getcol("WEIGHT")[:, None, hands]
     data = rows.getcol(column)[..., hands]
-    good = ~rows.getcol("FLAG")[..., hands] & ~rows.getcol("FLAG_ROW")[:, None, None]
+    good = (rows.getcol("FLAG")[..., hands] == 0) & (rows.getcol("FLAG_ROW") == 0)[:, None, None]
     good &= np.isfinite(data) & (weight > 0) & np.isfinite(weight)
     return total_intensity(np.where(good, data, 0).astype(complex).T, np.where(good, weight, 0).astype(float).T)
 
@@ -211,10 +219,10 @@ def _total_intensity(rows: Any, column: str, hands: Mask) -> tuple[Complex, Real
 def _phase_centre(path: Path, field: int) -> tuple[float, float] | None:
     """Return right ascension and declination in ICRS; casacore's J2000 is that date's mean equator, and not FK5."""
     with _open_table(path / "FIELD") as fields:
-        direction = np.reshape(fields.getcell("PHASE_DIR", field), (-1, 2))[0]
+        direction = np.reshape(_cell(fields, "PHASE_DIR", field), (-1, 2))[0]
         info = fields.getcolkeywords("PHASE_DIR")["MEASINFO"]
-        frame = fields.getcell(info["VarRefCol"], field) if "VarRefCol" in info else info["Ref"]
-    if isinstance(frame, int):  # a code, of each field
+        frame = _cell(fields, info["VarRefCol"], field) if "VarRefCol" in info else info["Ref"]
+    if not isinstance(frame, str):  # a code, of each field
         frame = dict(zip(info["TabRefCodes"], info["TabRefTypes"], strict=True)).get(frame)
     if frame not in ("ICRS", "J2000"):
         return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from inspect import signature
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from firstlight_imaging.data.ms import read_ms
 from firstlight_imaging.data.npz import read_npz
 from firstlight_imaging.data.uvfits import read_uvfits
 from firstlight_imaging.data.uvtable import is_uvtable, read_uvtable
-from firstlight_imaging.data.visibilities import Visibilities, join_windows
+from firstlight_imaging.data.visibilities import Visibilities, check_is_file, join_windows
 
+_OPTIONS = {"field": "--of", "windows": "--spw", "column": "--column", "unit": "--unit"}  # of readers, and the command
 _ROUNDED = (1e-8, 1e-6, 1e-6, 1e-6)  # by which a frequency and sums of u, v and data may differ in two kinds of files
 
 
@@ -49,10 +51,15 @@ def read_visibilities(path: str | Path | Sequence[str | Path], **options: Any) -
         return join_windows(parts)
     path = Path(path)
     if path.is_dir():
-        return read_ms(path, **options)
-    if path.suffix == ".npz" or (path.is_file() and zipfile.is_zipfile(path)):
-        return read_npz(path, **options)
-    return read_uvtable(path, **options) if is_uvtable(path) else read_uvfits(path, **options)
+        reader: Callable[..., Visibilities] = read_ms
+    else:
+        check_is_file(path)
+        is_npz = path.suffix == ".npz" or zipfile.is_zipfile(path)
+        reader = read_npz if is_npz else read_uvtable if is_uvtable(path) else read_uvfits
+    if others := [name for name in options if name not in signature(reader).parameters]:
+        asked = " and ".join(f"{name} ({_OPTIONS[name]})" if name in _OPTIONS else name for name in others)
+        raise ValueError(f"{path} is read by {reader.__name__}, which has no {asked}: leave it out")
+    return reader(path, **options)
 
 
 def _share_channels(one: Visibilities, other: Visibilities) -> bool:

@@ -155,7 +155,8 @@ class _Groups:
         self.header = header = hdus[0].header.copy()  # astropy takes the scales out of its own
         _check_is_whole(path, hdus)
         for parameter in range(1, header["PCOUNT"] + 1):  # by which astropy scales them, whatever it finds there
-            self.number(f"PSCAL{parameter}", 1.0), self.number(f"PZERO{parameter}", 0.0)
+            for name, default in (("PSCAL", 1.0), ("PZERO", 0.0)):
+                self.number(f"{name}{parameter}", default)
         if not header["GCOUNT"]:
             raise ValueError("it holds no rows")
         self.axes = {str(header.get(f"CTYPE{n}", "")).strip().upper(): n for n in range(2, header["NAXIS"] + 1)}

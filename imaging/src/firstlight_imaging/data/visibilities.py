@@ -47,6 +47,9 @@ class Visibilities:
         The name of the telescope, and that of the source; empty where they are not known.
     start
         When time was 0: seconds of UTC since MJD 0; None where it is not known.
+    weights_checked
+        Whether the weights are right, as those of a simulation, or were held against the scatter of the data
+        (`trusted`, `scale_weights`). `image` takes them as they are then.
 
     Examples
     --------
@@ -70,6 +73,7 @@ class Visibilities:
     telescope: str = ""
     start: float | None = None
     target: str = ""
+    weights_checked: bool = False
 
     def __post_init__(self) -> None:
         nchan, nvis = len(self.frequency), len(self.time)
@@ -89,6 +93,12 @@ class Visibilities:
     def flagged(self) -> Mask:
         """Where the weight is 0, (nchan, nvis)."""
         return np.asarray(self.weight == 0)
+
+    @property
+    def unflagged(self) -> tuple[Real, Real, Complex, Real]:
+        """u, v, data and weights of all that is not flagged, each in a row."""
+        there = ~self.flagged
+        return self.uu[there], self.vv[there], self.data[there], self.weight[there]
 
     @property
     def lengths(self) -> Real:
@@ -263,6 +273,7 @@ def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence
     if len(centres) > 1 and np.ptp(centres, axis=0).max() > _SAME_CENTRE:
         raise ValueError(f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another")
     kept: dict[str, Any] = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
+    kept["weights_checked"] = all(part.weights_checked for part in parts)
     for name, unknown in (("telescope", ""), ("target", ""), ("start", None)):
         kept[name] = getattr(parts[0], name) if len({getattr(part, name) for part in parts}) == 1 else unknown
     return replace(parts[0], **kept)

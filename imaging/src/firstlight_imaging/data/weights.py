@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from firstlight_imaging._types import Ints, Mask, Real
-from firstlight_imaging.data.visibilities import Visibilities, check_visibilities
+from firstlight_imaging.data.visibilities import Visibilities, check_visibilities, flag
 
 _ORDERS = (1, 2, 3, 4)
 _BINS = 4  # of baseline length, with as many visibilities each
@@ -177,6 +177,46 @@ def check_weights(vis: Visibilities) -> WeightReport:
     return WeightReport(tuple(totals), tuple(by_length), _name_outliers(vis))
 
 
+def trusted(vis: Visibilities) -> tuple[Visibilities, tuple[str, ...]]:
+    """Return visibilities with weights that an image can stand on, and a sentence on all that was done to them.
+
+    A weight that sticks out is left out, because one such visibility can carry a third of all weight. Weights that are
+    wrong throughout a window are scaled. Those that may be too large are kept if the sky, too, may be what scatters.
+    Weights that were checked before stay as they are, and nothing is said of them.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> vis = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
+    >>> mended, (said,) = trusted(replace(vis, weight=1000 * vis.weight, weights_checked=False))
+    >>> print(said)
+    WARNING (check_weights): the weights were off, and are multiplied by 0.00..., as the data scatter
+    >>> trusted(mended)[1]
+    ()
+    """
+    if vis.weights_checked:
+        return vis, ()
+    report = check_weights(vis)
+    doubtful, warnings = [one.factor for one in report.totals if one.doubtful], []
+    if report.outliers:
+        warnings.append(f"left out, since {report.outliers}")
+        vis = flag(vis, outlying_weights(vis))
+    if doubtful:
+        times = f"{min(doubtful) ** -0.5:.3g} times as far as their weights say. The sky may do that, so"
+        keeps = "the weights are kept; if it does not, they are too large and the errors too small"
+        warnings.append(f"the data scatter up to {times} {keeps}")
+    if report.wrong:
+        factors = " and ".join(sorted({f"{one.factor:.3g}" for one in report.wrong}))
+        warnings.append(f"the weights were off, and are multiplied by {factors}, as the data scatter")
+        vis = scale_weights(vis, report)
+    elif math.isnan(report.worst):
+        warnings.append("nothing tells whether the weights are right: no antennas and times, or too few")
+    notes = [f"WARNING (check_weights): {warning}" for warning in warnings]
+    right = "check_weights: nothing is wrong with the weights, as far as the scatter of the data tells"
+    return replace(vis, weights_checked=True), tuple(notes or [right])
+
+
 def outlying_weights(vis: Visibilities) -> Mask:
     """Return where a weight is more than 20 times what nine in ten of its baseline's weights are at most.
 
@@ -258,7 +298,7 @@ def scale_weights(vis: Visibilities, report: WeightReport) -> Visibilities:
         if math.isfinite(total.factor) and not (total.lower_limit and total.factor < 1):
             block = np.ix_(vis.window == total.window, vis.execution == total.execution)
             weight[block] *= total.factor
-    return replace(vis, weight=weight)
+    return replace(vis, weight=weight, weights_checked=True)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,12 +9,9 @@ The path of a fit through the files:
 - `optimizers` iterates: Adam or L-BFGS;
 - `fit_loop` has `fit` itself: it iterates, checks every few iterations, stops, and returns a `Fit`;
 - `quality` assesses the image by its residuals and its flux;
-- `cross_validation` splits the data into folds, to choose λ by prediction;
-- `auto_image` chooses the mask, and by the number of Bregman iterations the smoothness: `image`, behind
-  ``firstlight image``. Its steps: `image_grid` chooses the grid, `source_mask` finds the mask, `bregman` fits and
-  stops, `diagnosis` says why residuals are larger than noise; `imaging_problem` is what all of them compute with.
+- `cross_validation` splits the data into folds, to choose λ by prediction.
 """
 
-from firstlight_imaging._lazy import attach
+import lazy_loader
 
-__getattr__, __dir__, __all__ = attach(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

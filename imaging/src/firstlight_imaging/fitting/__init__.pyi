@@ -1,4 +1,3 @@
-from .auto_image import Image, assess_model, image
 from .cross_validation import split_cells, split_dartboard, stack, stack_folds
 from .exact import ExactLikelihood
 from .fit_loop import Fit, fit
@@ -13,14 +12,11 @@ __all__ = [
     "ExactLikelihood",
     "Fit",
     "FusedStep",
-    "Image",
     "Objective",
     "Quality",
     "assess_image",
-    "assess_model",
     "fit",
     "has_fused_step",
-    "image",
     "split_cells",
     "split_dartboard",
     "stack",

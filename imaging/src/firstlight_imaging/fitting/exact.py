@@ -18,12 +18,7 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from firstlight_imaging.coordinates import GridCoords
-from firstlight_imaging.fitting.visibility_chunks import (
-    check_beam,
-    check_visibilities,
-    chunks_of_all_channels,
-    read_chunk,
-)
+from firstlight_imaging.fitting.visibility_chunks import check_arrays, check_beam, chunks_of_all_channels, read_chunk
 from firstlight_imaging.fourier.nufft import (
     CHUNK,
     COARSE_EPS,
@@ -38,7 +33,7 @@ from firstlight_imaging.fourier.nufft import (
     to_tensor,
 )
 from firstlight_imaging.fourier.padding import CACHED, fast_fft_size, fft_convolve, transfer_function
-from firstlight_imaging.fourier.streaming import chunks, progress_bar
+from firstlight_imaging.streaming import chunks, progress_bar
 
 _EXACT_EPS = DEFAULT_EPS[torch.float64]
 
@@ -107,7 +102,7 @@ class ExactLikelihood(nn.Module):
         super().__init__()
         self.coords, self.chunk, self.progress = GridCoords(cell_size, npix), chunk, progress
         self.cell_size, self.npix = cell_size, npix
-        self.u, self.v, self.data, self.weight, self.factor = check_visibilities(u, v, data, weight, factor, chunk)
+        self.u, self.v, self.data, self.weight, self.factor = check_arrays(u, v, data, weight, factor, chunk)
         self.nchan = nchan = len(self.data)
         self.width = fast_fft_size(2 * npix - 1)  # of the padded grid, on which nothing wraps around
         self._beam_float64 = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
@@ -173,7 +168,7 @@ class ExactLikelihood(nn.Module):
         2.0
         """
         fixed = self.u, self.v, data, self.weight, self.factor
-        self.data = check_visibilities(*fixed, self.chunk, len(self.data))[2]
+        self.data = check_arrays(*fixed, self.chunk, len(self.data))[2]
         self.recentre(self.reference)
 
     def _rebuild(self) -> None:

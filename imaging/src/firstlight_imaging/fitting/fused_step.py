@@ -20,9 +20,9 @@ from firstlight_imaging.data.datasets import GriddedDataset
 from firstlight_imaging.fitting.exact import ExactLikelihood
 from firstlight_imaging.fitting.fused_kernels import CPU_KERNELS, cuda, cuda_kernels, numba
 from firstlight_imaging.fourier.padding import CACHED
-from firstlight_imaging.fourier.streaming import chunks
 from firstlight_imaging.model.gridded_net import GriddedNet
 from firstlight_imaging.model.losses import TV_image, entropy, sparsity
+from firstlight_imaging.streaming import chunks
 
 THREADS = 128  # of a block
 _HAS_NVIDIA_GPU = cuda is not None and not numba.config.ENABLE_CUDASIM and torch.version.hip is None
@@ -192,14 +192,19 @@ class FusedStep:
         """Return numbers on the device of the parameters."""
         return torch.from_numpy(np.array(values, dtype)).to(self.parameter.device)
 
-    def adam_update(self, adam: torch.optim.Adam) -> Callable[[], object]:
+    def adam_update(self, adam: torch.optim.Adam) -> Callable[[], None]:
         """Return the update of PyTorch's Adam as a kernel, which goes on in the state that Adam's first step made."""
         state, group = adam.state[self.parameter], adam.param_groups[0]
         hyperparameters = self.tensor([*group["betas"], group["lr"], group["eps"]], float)
         averages = (state[name].view(self.gradient.shape) for name in ("exp_avg", "exp_avg_sq"))
         parameter = self.parameter.detach().view(self.gradient.shape)
         update = self.bind("adam_update", self.gradient, *averages, state["step"].view(1), hyperparameters, parameter)
-        return lambda: (update(), state["step"].add_(1))
+
+        def step() -> None:
+            update()
+            state["step"].add_(1)
+
+        return step
 
     def bind(self, name: str, *arrays: Tensor) -> Callable[..., None]:
         """Return a kernel with its arrays bound, the last ones perhaps when it is called."""

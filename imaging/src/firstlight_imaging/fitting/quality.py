@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -27,6 +27,8 @@ ImageVerdict = Literal[
     "doubtful",
 ]
 
+#: The verdicts on an image whose residuals are not noise: nothing is known of its errors.
+LIMITED: tuple[ImageVerdict, ...] = ("limited by calibration", "limited by artefacts", "not calibrated")
 SOURCE_FLOOR = 0.05  # of the brightest pixel: what is above it is the source, if no mask says where it is
 _BEAM_PIXELS = 12  # pixels of a beam, about, at three cells for the finest fringe
 MAX_SIGMA = 5.0  # of a residual, and of chi² from 1
@@ -42,14 +44,27 @@ _PARTS = 8  # of the shortest baselines, each of which is left out once
 _MAX_BIAS = 0.1  # chi² that averaging in cells may add
 
 
+class Fault(NamedTuple):
+    """What is wrong with an image, and what to do about it.
+
+    Examples
+    --------
+    >>> Fault("doubtful", "the flux is not what the shortest baselines see").verdict
+    'doubtful'
+    """
+
+    verdict: ImageVerdict
+    text: str
+
+
 @dataclass(frozen=True)
-class Quality:
-    """What residuals and flux say of an image; of several channels, of the worst.
+class Measured:
+    """Residuals and flux of an image, before they are judged; of several channels, of the worst.
 
     Attributes
     ----------
-    chi2, chi2_off
-        The reduced chi², and how many σ it is from 1.
+    chi2, count
+        The reduced chi², and of how many visibilities or cells.
     inside, outside
         The rms of the residuals' dirty image in the source, and beside it, in units of its noise: 1 is right.
     largest
@@ -57,17 +72,56 @@ class Quality:
     flux, short_flux, short_error
         In Jy: of the image; as fitted to the shortest baselines, for a source with the shape of what is brighter than a
         twentieth of the image's peak; one σ of that, of noise or of how far parts of these baselines disagree.
+    beams
+        How many the source covers; of few, the residuals may be off by chance.
     dynamic_range
         The peak of the restored image over the residuals, where calibration limits it; else NaN.
-    faults
-        What is wrong, and what to do about it; empty if nothing is.
 
     Examples
     --------
-    >>> quality = assess(1.001, 100_000, 0.97, 1.0, 4.1, (0.2, 0.21, 0.01))
+    >>> measured = Measured(1.01, 40_000, inside=1, outside=1, largest=4, flux=0.4, short_flux=0.2, short_error=0.01)
+    >>> round(measured.chi2_off), measured.has_excess
+    (2, True)
+    """
+
+    chi2: float
+    count: float
+    inside: float
+    outside: float
+    largest: float
+    flux: float
+    short_flux: float
+    short_error: float
+    beams: float = math.inf
+    dynamic_range: float = math.nan
+
+    @property
+    def chi2_off(self) -> float:
+        """How many σ the reduced chi² is from 1."""
+        return (self.chi2 - 1) * math.sqrt(self.count)
+
+    @property
+    def has_excess(self) -> bool:
+        """Whether the image has far more flux than the shortest baselines see."""
+        return self.flux > EXCESS * self.short_flux
+
+
+@dataclass(frozen=True)
+class Quality(Measured):
+    """What residuals and flux say of an image.
+
+    Attributes
+    ----------
+    faults
+        The verdict and a text for each thing that is wrong; empty if nothing is. What was measured, such as ``chi2``
+        and ``flux``, `Measured` explains.
+
+    Examples
+    --------
+    >>> quality = assess(Measured(1.001, 100_000, 0.97, 1.0, 4.1, 0.2, 0.21, 0.01))
     >>> quality.verdict, round(quality.chi2_off, 2)
     ('converged', 0.32)
-    >>> print(assess(0.97, 100_000, 0.2, 0.9, 3.9, (0.44, 0.2, 0.01)))
+    >>> print(assess(Measured(0.97, 100_000, 0.2, 0.9, 3.9, 0.44, 0.2, 0.01)))
     reduced chi²: 0.97, -9.5 σ from 1
     residuals: 0.20 times the expected noise in the source, 0.90 times beside it, 3.9 σ at most
     flux: 0.44 Jy; the shortest baselines see 0.2 ± 0.01 Jy, if only its bright parts are real: ... 0.24 Jy (120%) more
@@ -75,26 +129,12 @@ class Quality:
     doubtful: the flux is not what the shortest baselines see: take a narrower field
     """
 
-    chi2: float
-    chi2_off: float
-    inside: float
-    outside: float
-    largest: float
-    flux: float
-    short_flux: float
-    short_error: float
-    dynamic_range: float
-    faults: tuple[tuple[ImageVerdict, str], ...]
+    faults: tuple[Fault, ...] = ()
 
     @property
     def verdict(self) -> ImageVerdict:
         """``converged`` if nothing is wrong; else its first fault; `ImageVerdict` lists them."""
-        return self.faults[0][0] if self.faults else "converged"
-
-    @property
-    def has_excess(self) -> bool:
-        """Whether the image has far more flux than the shortest baselines see."""
-        return self.flux > EXCESS * self.short_flux
+        return self.faults[0].verdict if self.faults else "converged"
 
     def __str__(self) -> str:
         """Return a summary of a few lines."""
@@ -106,7 +146,7 @@ class Quality:
         if self.verdict != "not calibrated":
             seen = f"{self.short_flux:.4g} ± {self.short_error:.1g} Jy, if only its bright parts are real"
             lines.append(f"flux: {self.flux:.4g} Jy; the shortest baselines see {seen}{self._difference()}")
-        return "\n".join(lines + [f"{verdict}: {message}" for verdict, message in self.faults])
+        return "\n".join(lines + [f"{fault.verdict}: {fault.text}" for fault in self.faults])
 
     def _difference(self) -> str:
         """Return what the image has less, or more, than the shortest baselines see, where that is more than noise."""
@@ -118,41 +158,34 @@ class Quality:
 
 
 def assess(
-    chi2: float,
-    count: float,
-    inside: float,
-    outside: float,
-    largest: float,
-    fluxes: tuple[float, float, float],
+    measured: Measured,
     *,
-    beams: float = math.inf,
+    cause: Fault | None = None,
     bias: float = 0.0,
-    dynamic_range: float = math.nan,
-    cause: tuple[ImageVerdict, str] | None = None,
     advice: str = "take more steps or a smaller λ; if neither helps, check_weights",
 ) -> Quality:
-    """Return the quality that such numbers mean; those of few visibilities, or of few beams, may be off by chance.
+    """Return the quality that such numbers mean.
 
     If residuals are larger than noise, a known ``cause`` is told, or else the ``advice``.
     """
-    off = (chi2 - 1) * math.sqrt(count)
-    rms_scatter = MAX_SIGMA / math.sqrt(2 * max(1, min(beams, count)))
-    flux, short_flux, error = fluxes
-    faults: list[tuple[ImageVerdict, str]] = []
+    off, inside, short_flux = measured.chi2_off, measured.inside, measured.short_flux
+    rms_scatter = MAX_SIGMA / math.sqrt(2 * max(1, min(measured.beams, measured.count)))
+    faults: list[Fault] = []
     if cause:
         faults.append(cause)
     elif off < -MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):
-        faults.append(("over-fitted", "the residuals are quieter than noise: check the weights, or take a larger λ"))
-    if not cause and (inside > max(_MAX_RMS, 1 + rms_scatter) or largest > MAX_SIGMA or off > MAX_SIGMA):
-        faults.append(("not converged", f"the residuals are larger than noise: {advice}"))
-    uncalibrated = cause is not None and cause[0] == "not calibrated"
-    if not uncalibrated and abs(flux - short_flux) > _FLUX_TOLERANCE * abs(short_flux) + _FLUX_SIGMA * error:
+        quieter = "the residuals are quieter than noise: check the weights, or take a larger λ"
+        faults.append(Fault("over-fitted", quieter))
+    if not cause and (inside > max(_MAX_RMS, 1 + rms_scatter) or measured.largest > MAX_SIGMA or off > MAX_SIGMA):
+        faults.append(Fault("not converged", f"the residuals are larger than noise: {advice}"))
+    tolerance = _FLUX_TOLERANCE * abs(short_flux) + _FLUX_SIGMA * measured.short_error
+    if not (cause and cause.verdict == "not calibrated") and abs(measured.flux - short_flux) > tolerance:
         cure = "" if cause else ": take a narrower field"
-        faults.append(("doubtful", f"the flux is not what the shortest baselines see{cure}"))
+        faults.append(Fault("doubtful", f"the flux is not what the shortest baselines see{cure}"))
     if bias > _MAX_BIAS:
-        message = f"averages in cells add {bias:.2g} to the chi² of the true sky: take more pixels, or ExactLikelihood"
-        faults.append(("doubtful", message))
-    return Quality(chi2, off, inside, outside, largest, flux, short_flux, error, dynamic_range, tuple(faults))
+        averages = f"averages in cells add {bias:.2g} to the chi² of the true sky"
+        faults.append(Fault("doubtful", f"{averages}: take more pixels, or ExactLikelihood"))
+    return Quality(**vars(measured), faults=tuple(faults))
 
 
 def assess_image(sky: Tensor, data: GriddedDataset | ExactLikelihood, chi2: float, count: float) -> Quality:
@@ -183,10 +216,9 @@ def assess_image(sky: Tensor, data: GriddedDataset | ExactLikelihood, chi2: floa
         for channel, (one, bright) in enumerate(zip(image, source, strict=True))
     ]
     worst = max(fluxes, key=lambda f: abs(f[0] - f[1]) / (_FLUX_TOLERANCE * abs(f[1]) + _FLUX_SIGMA * f[2]))
-    inside, outside = rms(residual[source]), rms(residual[~source])
-    bias = getattr(data, "bias", math.nan)
-    largest, beams = float(np.abs(residual).max()), source.sum() / _BEAM_PIXELS
-    return assess(chi2, count, inside, outside, largest, worst, beams=beams, bias=bias)
+    inside, outside, largest = rms(residual[source]), rms(residual[~source]), float(np.abs(residual).max())
+    measured = Measured(chi2, count, inside, outside, largest, *worst, beams=source.sum() / _BEAM_PIXELS)
+    return assess(measured, bias=getattr(data, "bias", math.nan))
 
 
 def rms(values: Real) -> float:

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from firstlight_imaging.fourier.nufft import Array, check_baselines, to_tensor
-from firstlight_imaging.fourier.streaming import chunks
+from firstlight_imaging.streaming import chunks
 
 _MAX_NUMBERS = 1 << 18  # of all channels together, 10 MB with copies: more would be read no faster
 
 
-def check_visibilities(
+def check_arrays(
     u: Array, v: Array, data: Array, weight: Array, factor: Array | None, chunk: int, nchan: int | None = None
 ) -> tuple[Array, Array, Array, Array, Array | None]:
     """Return visibilities, the data as (nchan, nvis); raise an error if shapes disagree, or if chi² would be NaN."""

@@ -13,7 +13,7 @@ from firstlight_imaging._types import Complex, Ints, Real
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.gridding import MAX_SCATTER, checked_arrays, means_and_scatter, warn_of_scatter
 from firstlight_imaging.fourier.nufft import adjoint
-from firstlight_imaging.fourier.streaming import chunks
+from firstlight_imaging.streaming import chunks
 
 _CHUNK = 1 << 19  # visibilities at once: what is made of them takes about 40 MB
 _WEIGHTINGS = ("natural", "uniform", "briggs")

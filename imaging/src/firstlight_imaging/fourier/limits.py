@@ -63,11 +63,7 @@ class Limit:
 
 
 def check_image_grid(
-    vis: Visibilities,
-    coords: GridCoords,
-    *,
-    channel_width: float | None = None,
-    integration: float | None = None,
+    vis: Visibilities, coords: GridCoords, *, channel_width: float | None = None, integration: float | None = None
 ) -> list[Limit]:
     """Return what limits an image of an observation on a grid; what is flagged does not count.
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firstlight_imaging.fourier.streaming import chunks, release_pages
+from firstlight_imaging.streaming import chunks, release_pages
 from firstlight_imaging.units import ARCSEC
 
 CHUNK = 1 << 22  # visibilities in one transform: 64 MiB of complex128 a channel
@@ -33,13 +33,7 @@ Array = Tensor | np.ndarray[Any, Any]
 
 
 def visibilities(
-    sky: Tensor,
-    u: Array,
-    v: Array,
-    cell_size: float,
-    *,
-    eps: float | None = None,
-    chunk: int = CHUNK,
+    sky: Tensor, u: Array, v: Array, cell_size: float, *, eps: float | None = None, chunk: int = CHUNK
 ) -> Tensor:
     """Return what an interferometer sees of a sky (a transform of type 2).
 
@@ -82,14 +76,7 @@ def visibilities(
 
 
 def adjoint(
-    vis: Tensor,
-    u: Array,
-    v: Array,
-    cell_size: float,
-    npix: int,
-    *,
-    eps: float | None = None,
-    chunk: int = CHUNK,
+    vis: Tensor, u: Array, v: Array, cell_size: float, npix: int, *, eps: float | None = None, chunk: int = CHUNK
 ) -> Tensor:
     """Return the sum of visibilities at each pixel of the sky (a transform of type 1): the adjoint of `visibilities`.
 

@@ -1,5 +1,18 @@
-from .fits_images import write_image
+from .calibration_files import write_closure_image, write_gains
+from .fits_images import read_mask, read_model, write_image
 from .plots import plot_image
-from .report import write_products
+from .report import Products, point_remark, write_products
+from .whole_set import whole_set
 
-__all__ = ["plot_image", "write_image", "write_products"]
+__all__ = [
+    "Products",
+    "plot_image",
+    "point_remark",
+    "read_mask",
+    "read_model",
+    "whole_set",
+    "write_closure_image",
+    "write_gains",
+    "write_image",
+    "write_products",
+]

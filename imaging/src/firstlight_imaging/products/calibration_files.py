@@ -10,12 +10,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from firstlight_imaging._types import Real
-from firstlight_imaging.calibration.closures import ClosureImage
-from firstlight_imaging.calibration.gains import Gains
-from firstlight_imaging.calibration.self_calibration import SelfCalibration
 from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.products.fits_images import write_image
+from firstlight_imaging.gains import Gains
+from firstlight_imaging.products.fits_images import known_of, write_image
 from firstlight_imaging.products.plots import plot_image
+from firstlight_imaging.products.report import Products
+from firstlight_imaging.selfcal.closures import ClosureImage
+from firstlight_imaging.selfcal.self_calibration import SelfCalibration
 from firstlight_imaging.units import angular_unit
 
 
@@ -25,7 +26,7 @@ def write_gains(found: SelfCalibration, folder: Path, name: str) -> list[Path]:
     Examples
     --------
     >>> import tempfile
-    >>> from firstlight_imaging.calibration import solve_gains
+    >>> from firstlight_imaging.gains import solve_gains
     >>> from firstlight_imaging.simulate.observation import observe, uv_track
     >>> from firstlight_imaging.simulate.skies import Point
     >>> clean = observe([Point(1.0)], uv_track(n_times=2))
@@ -64,20 +65,10 @@ def _figure(tables: Mapping[str, Gains]) -> Figure:
     return figure
 
 
-def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, name: str, head: str = "") -> list[Path]:
+def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, name: str, head: str = "") -> Products:
     """Write an image of closure quantities to a FITS file, with a picture and a report; it has no place on the sky."""
     written = [folder / f"{name}.{suffix}" for suffix in ("image.fits", "png", "txt")]
-    write_image(
-        written[0],
-        found.sky[None],
-        found.coords,
-        unit="Jy/arcsec^2",
-        frequencies=[vis.mean_frequency],
-        telescope=vis.telescope,
-        target=vis.target,
-        start=vis.start,
-        width=vis.band,
-    )
+    write_image(written[0], found.sky[None], found.coords, unit="Jy/arcsec^2", **known_of(vis))
     figure = Figure(figsize=(5.5, 4.6), layout="compressed")
     count, unit = angular_unit(found.coords.npix * found.coords.cell_size)
     ax = figure.subplots()
@@ -86,4 +77,4 @@ def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, na
     figure.suptitle(vis.title)
     figure.savefig(written[1], dpi=150)
     written[2].write_text(f"{head}{found}\n", encoding="utf-8")
-    return written
+    return Products(written, str(found))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,21 @@ from astropy.time import Time  # type: ignore[import-untyped]
 from astropy.wcs import WCS  # type: ignore[import-untyped]
 from scipy.ndimage import map_coordinates
 
-from firstlight_imaging._types import Mask, Real
+from firstlight_imaging._types import Mask, MaskFunction, Real
 from firstlight_imaging.coordinates import GridCoords
-from firstlight_imaging.data.visibilities import check_is_file, readable
+from firstlight_imaging.data.visibilities import Visibilities, check_is_file, readable
 from firstlight_imaging.fourier.beams import Beam
 
 _MAX_STRAY = 1e-3  # of a channel's width, by which frequencies may differ from even steps
 _MAX_AWAY = 0.1  # arcsec: CASA's J2000 is 25 mas from the FK5 that it calls it in FITS files
 _MAX_START = 1e5 * 86400  # an MJD in the year 2132, in seconds
 _FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
+
+
+def known_of(vis: Visibilities) -> dict[str, Any]:
+    """Return what `write_image` keeps of the visibilities of an image."""
+    about = {name: getattr(vis, name) for name in ("telescope", "target", "start")}
+    return about | {"frequencies": [vis.mean_frequency], "width": vis.band}
 
 
 def write_image(
@@ -131,7 +136,7 @@ def write_image(
         temporary.unlink(missing_ok=True)
 
 
-def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -> Callable[[Real, Real], Mask]:
+def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -> MaskFunction:
     """Return the mask of a FITS file, such as CASA exports, for `image`: where its first plane is above one half.
 
     Parameters

@@ -3,97 +3,46 @@
 from __future__ import annotations
 
 import math
-import os
-import shutil
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 
 from firstlight_imaging._types import Complex, Real
+from firstlight_imaging.automatic.auto_image import Image
+from firstlight_imaging.automatic.grid import leave_out_intra_site
+from firstlight_imaging.automatic.problem import model_visibilities
 from firstlight_imaging.coordinates import GridCoords, phase_factor
 from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.fitting.auto_image import Image
-from firstlight_imaging.fitting.image_grid import leave_out_intra_site
-from firstlight_imaging.fitting.imaging_problem import model_visibilities
 from firstlight_imaging.fitting.quality import rms
 from firstlight_imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight_imaging.fourier.dirty import DirtyImager
-from firstlight_imaging.products.fits_images import write_image
+from firstlight_imaging.products.fits_images import known_of, write_image
 from firstlight_imaging.products.plots import plot_image
 from firstlight_imaging.units import ARCSEC, LIGHT_SPEED, angular_unit
 
-_MAPS = ("image", "model", "error", "dirty", "residual", "restored", "pbcor")
-_SUFFIXES = (*(f"{kind}.fits" for kind in _MAPS), "gains.npz", "gains.png", "png", "txt")
 _CONTOURS = 5.0  # times the rms of a restored map, and twice as much each
 _PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
-_MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
 _MAX_POINT_BEAMS = 40  # that the mask of a point covers
 _MAX_POINT_SIGMA = 3  # that chi² is from 1 where a point explains all
+_MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
 
 
-@contextmanager
-def whole_set(folder: Path, name: str, *, overwrite: bool) -> Iterator[Path]:
-    """Yield a temporary folder for products; in the end all that it holds replaces the set of that name, or nothing.
+class Products(NamedTuple):
+    """The files that were written, and what the report among them says.
 
-    Before, it raises an error where a file exists, another run is at work, or nothing can be written.
+    Examples
+    --------
+    >>> Products([Path("my.png"), Path("my.txt")], "flux 0.5 Jy").paths[-1].name
+    'my.txt'
     """
-    _check_free(folder, name, overwrite)
-    temporary, is_new = folder / f".{name}.tmp", not folder.exists()
-    if temporary.exists():
-        raise FileExistsError(
-            f"{temporary} exists: another run is making {name}. If none is, since one was killed, remove that folder"
-        )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary.mkdir()
-    except OSError as error:
-        raise OSError(f"nothing can be written into {folder}: {error}. Choose another folder (--out)") from error
-    try:
-        longest = temporary / f"{name}.{max(_SUFFIXES, key=len)}"
-        longest.touch()
-        longest.unlink()
-        yield temporary
-        _check_free(folder, name, overwrite)
-        _exchange(folder, name, temporary)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if is_new:
-            with suppress(OSError):  # it is not empty
-                folder.rmdir()
 
-
-def _existing(folder: Path, name: str) -> list[Path]:
-    """Return those files of a set that exist."""
-    return [path for suffix in _SUFFIXES if os.path.lexists(path := folder / f"{name}.{suffix}")]
-
-
-def _check_free(folder: Path, name: str, overwrite: bool) -> None:
-    """Raise an error if something is where a file would be written."""
-    for path in _existing(folder, name):
-        if not overwrite or path.is_dir():
-            raise FileExistsError(f"{path} exists; choose another folder (--out), or replace all files (--overwrite)")
-
-
-def _exchange(folder: Path, name: str, temporary: Path) -> None:
-    """Move the files of a set out of a folder, and the new ones in; if that fails, all are back where they were."""
-    new, old = list(temporary.iterdir()), temporary / "old"
-    old.mkdir()
-    moves = [(path, old / path.name) for path in _existing(folder, name)]
-    moves += [(path, folder / path.name) for path in new]
-    try:
-        for path, target in moves:
-            path.replace(target)
-    except BaseException:
-        for path, target in reversed(moves):
-            if not os.path.lexists(path):
-                target.replace(path)
-        raise
+    paths: list[Path]
+    report: str
 
 
 def write_products(
@@ -105,7 +54,7 @@ def write_products(
     dish: float | None = None,
     robust: float = 0.5,
     head: str = "",
-) -> list[Path]:
+) -> Products:
     """Write an image, its model and error, residuals and restored image to FITS files, a picture, and a report.
 
     Within `whole_set`, all of them are written, or none.
@@ -134,7 +83,7 @@ def write_products(
     >>> from firstlight_imaging.simulate.skies import Ring
     >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(alma_antennas()[:20], n_times=4)), 0.03, seed=1)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [path.name for path in write_products(image(seen, draws=2), seen, Path(folder), "disk")][:2]
+    ...     [path.name for path in write_products(image(seen, draws=2), seen, Path(folder), "disk").paths][:2]
     ['disk.image.fits', 'disk.model.fits']
     """
     coords = found.coords
@@ -172,24 +121,12 @@ def write_products(
     ra, dec = vis.phase_centre or (None, None)
     written = [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
     for path, (values, of) in zip(written, maps.values(), strict=False):
-        write_image(
-            path,
-            values[None],
-            coords,
-            unit="Jy/beam" if of else "Jy/arcsec^2",
-            frequencies=[vis.mean_frequency],
-            ra=ra,
-            dec=dec,
-            beam=of,
-            telescope=vis.telescope,
-            target=vis.target,
-            start=vis.start,
-            width=vis.band,
-            overwrite=True,
-        )
+        unit = "Jy/beam" if of else "Jy/arcsec^2"
+        write_image(path, values[None], coords, unit=unit, ra=ra, dec=dec, beam=of, overwrite=True, **known_of(vis))
     _figure(found, vis.title, dirty, restored, residual, beam).savefig(written[-2], dpi=150)
-    written[-1].write_text(head + "\n".join([*lines, str(found), ""]), encoding="utf-8")
-    return written
+    report = "\n".join([*lines, str(found)])
+    written[-1].write_text(f"{head}{report}\n", encoding="utf-8")
+    return Products(written, report)
 
 
 def point_remark(found: Image, vis: Visibilities) -> list[str]:
@@ -200,7 +137,7 @@ def point_remark(found: Image, vis: Visibilities) -> list[str]:
     coords = found.coords
     if found.mask.sum() * coords.cell_size**2 > _MAX_POINT_BEAMS * found.beam.area:
         return []
-    u, v, data, weight = (getattr(vis, part)[~vis.flagged] for part in ("uu", "vv", "data", "weight"))
+    u, v, data, weight = vis.unflagged
 
     def moved(place: Real) -> Complex:
         return np.asarray(data * phase_factor(u * ARCSEC, v * ARCSEC, *-place))
@@ -220,8 +157,7 @@ def point_remark(found: Image, vis: Visibilities) -> list[str]:
 
 def _briggs_image(vis: Visibilities, coords: GridCoords, robust: float) -> tuple[Real, Real]:
     """Return the dirty image and beam of all channels, with Briggs' weights."""
-    counts = ~vis.flagged
-    u, v, data, weight = (getattr(vis, part)[counts] for part in ("uu", "vv", "data", "weight"))
+    u, v, data, weight = vis.unflagged
     imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
     image, psf = imager.get_dirty_image("briggs", robust, check_visibility_scatter=False)
     return image[0], psf[0]
@@ -266,5 +202,6 @@ def _figure(found: Image, title: str, dirty: Real, restored: Real, residual: Rea
         ax.set_title(name, fontsize="medium")
         ax.locator_params(nbins=5)
     figure.suptitle(title)
-    axes[1].set_ylabel(""), axes[3].set_ylabel("")
+    for ax in axes[1::2]:
+        ax.set_ylabel("")
     return figure

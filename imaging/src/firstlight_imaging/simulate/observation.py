@@ -245,4 +245,4 @@ def with_noise(vis: Visibilities, sigma: ArrayLike, *, seed: int) -> Visibilitie
     per_baseline = np.sqrt(per_antenna[vis.antennas].prod(axis=1))
     parts = np.random.default_rng(seed).standard_normal((*vis.data.shape, 2))
     weight = np.where(vis.flagged, 0.0, per_baseline**-2)
-    return replace(vis, data=vis.data + per_baseline * parts.view(complex)[..., 0], weight=weight)
+    return replace(vis, data=vis.data + per_baseline * parts.view(complex)[..., 0], weight=weight, weights_checked=True)

@@ -19,10 +19,10 @@ from torch import Tensor
 from tqdm import tqdm
 
 from firstlight_imaging._types import Ints, Real
+from firstlight_imaging.automatic.grid import leave_out_intra_site
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.exact import ExactLikelihood
-from firstlight_imaging.fitting.image_grid import leave_out_intra_site
 from firstlight_imaging.fitting.quality import EXCESS, SOURCE_FLOOR, short_baseline_amplitude
 from firstlight_imaging.fourier.limits import suggest_grid
 from firstlight_imaging.fourier.nufft import COMPLEX
@@ -286,7 +286,7 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
 
 def _short_flux(vis: Visibilities, sky: Real, coords: GridCoords) -> float:
     """Return the flux that the shortest baselines see, those within a site, too."""
-    u, v, data, weight = (part[~vis.flagged] for part in (vis.uu, vis.vv, vis.data, vis.weight))
+    u, v, data, weight = vis.unflagged
     seen = ExactLikelihood(u, v, data, weight, cell_size=coords.cell_size, npix=coords.npix)
     bright = np.where(sky > SOURCE_FLOOR * sky.max(), sky, 0)
     return short_baseline_amplitude(bright, seen, 0)[0]

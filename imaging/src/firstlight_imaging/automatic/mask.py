@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from scipy.ndimage import binary_propagation
 from torch.nn.functional import max_pool2d
 
-from firstlight_imaging._types import Mask, Real
-from firstlight_imaging.calibration.gains import chi2_of_gains
+from firstlight_imaging._types import Mask, MaskFunction, Real
+from firstlight_imaging.automatic.problem import FieldProblem, hann_smooth, model_visibilities, softplus_pixels
 from firstlight_imaging.coordinates import GridCoords
-from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.fitting.imaging_problem import (
-    ImagingProblem,
-    hann_smooth,
-    model_visibilities,
-    softplus_pixels,
-)
 from firstlight_imaging.fitting.quality import MAX_MAP_NOISE, map_noise
-from firstlight_imaging.fourier.beams import Beam, convolve
+from firstlight_imaging.fourier.beams import convolve
 from firstlight_imaging.fourier.padding import fast_fft_size
+from firstlight_imaging.gains import chi2_of_gains
 from firstlight_imaging.units import ARCSEC
 
 _TV_STRENGTH_MASK = 4.0  # of the fits for the mask, as `TV_STRENGTH` is of the image
@@ -30,12 +25,33 @@ _MASK_PASSES = 3
 _MASK_SCALES = (0, 2, 4, 8)  # beams, by which an image is smoothed to see what is faint and wide
 _WORTH = 0.95  # of the chi² of the best gains: more than that, and a wider mask is not worth it
 _SKEW = 1.5  # times as high as the deepest hole is a residual that is no artefact: these are as often negative
-DETECTION_THRESHOLD, _EDGE_THRESHOLD = 5.0, 2.5  # σ: what is a source, and how far down its mask reaches
+_DETECTION_THRESHOLD, _EDGE_THRESHOLD = 5.0, 2.5  # σ: what is a source, and how far down its mask reaches
 _PEAK_THRESHOLD = 0.05  # of the brightest pixel, below which nothing is taken for the edge of the source
 _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
 
 
-def find_source(problem: ImagingProblem, beam: Beam, vis: Visibilities) -> tuple[Mask, float]:
+def mask_of(problem: FieldProblem, given: MaskFunction | None) -> tuple[Mask, float]:
+    """Return where emission is allowed, and the noise of the residuals beside it, in σ: 1, or more for wrong gains."""
+    if given is not None:
+        mask = np.asarray(given(*problem.coords.sky_coordinates()))
+        if mask.dtype != bool or mask.shape != (problem.coords.npix, problem.coords.npix) or not mask.any():
+            raise ValueError(
+                "mask must return True or False for each pixel of the field, and True somewhere; got "
+                f"{mask.dtype} {mask.shape}, {np.count_nonzero(mask)} of them not 0"
+            )
+        noise = map_noise(_fit_in(problem, mask, "noise beside the mask")[1], mask)
+        return mask, noise if noise > MAX_MAP_NOISE else 1.0
+    mask, noise = find_source(problem)
+    if not mask.any():
+        most = np.abs(problem.residual_image(torch.zeros_like(problem.likelihood.reference))).max()
+        raise ValueError(
+            f"no source is seen: the dirty image has nothing above {_DETECTION_THRESHOLD:g} times its noise (at most "
+            f"{most:.1f}). Check the weights (check_weights) and the phase centre, or observe for longer"
+        )
+    return mask, noise
+
+
+def find_source(problem: FieldProblem) -> tuple[Mask, float]:
     """Return where the source is, and the noise of the residuals beside it, in σ: 1, or more for wrong gains.
 
     The source is looked for in the dirty image, then in fits in the mask plus their residuals. Where these are louder
@@ -47,26 +63,20 @@ def find_source(problem: ImagingProblem, beam: Beam, vis: Visibilities) -> tuple
     for attempt in range(_MASK_PASSES):
         model, residual = _fit_in(problem, mask, f"where the source is, {attempt} of {_MASK_PASSES - 1}")
         if attempt and (noise := map_noise(residual, mask)) > MAX_MAP_NOISE:
-            unexplained = _chi2_of_gains(vis, model, problem.coords)
+            unexplained = _chi2_of_gains(problem, model)
             if least is not None and not unexplained < _WORTH * least:
                 before = grown
                 break
             least, grown = unexplained, mask
             if residual.max() > -_SKEW * residual.min():
-                grown = _grow_mask(problem, beam, residual, model, mask, _MASK_SCALES[:1])
-        before, mask = mask, _grow_mask(problem, beam, residual, model, mask)
+                grown = _grow_mask(problem, residual, model, mask, _MASK_SCALES[:1])
+        before, mask = mask, _grow_mask(problem, residual, model, mask)
         if not mask.any():
             break
     return (before, noise) if noise > MAX_MAP_NOISE else (mask, 1.0)
 
 
-def noise_beside(problem: ImagingProblem, mask: Mask) -> float:
-    """Return the noise of the residuals beside a source whose mask is known, in σ: 1, or more for wrong gains."""
-    noise = map_noise(_fit_in(problem, mask, "noise beside the mask")[1], mask)
-    return noise if noise > MAX_MAP_NOISE else 1.0
-
-
-def _fit_in(problem: ImagingProblem, mask: Mask, what: str) -> tuple[Real, Real]:
+def _fit_in(problem: FieldProblem, mask: Mask, what: str) -> tuple[Real, Real]:
     """Return a fit in a mask, dark if that is empty, and its residual image, both in σ."""
     pixels = torch.zeros((1, *mask.shape), device=problem.device)
     if mask.any():
@@ -76,21 +86,18 @@ def _fit_in(problem: ImagingProblem, mask: Mask, what: str) -> tuple[Real, Real]
     return hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(pixels)
 
 
-def _chi2_of_gains(vis: Visibilities, model: Real, coords: GridCoords) -> float:
+def _chi2_of_gains(problem: FieldProblem, model: Real) -> float:
     """Return the chi² that no phases of antennas explain; infinite if nobody knows which antennas saw what."""
-    return chi2_of_gains(vis, model_visibilities(model, vis, coords)) if vis.antennas.any() else math.inf
+    if not problem.seen.antennas.any():
+        return math.inf
+    return chi2_of_gains(problem.seen, model_visibilities(model, problem.seen, problem.coords))
 
 
 def _grow_mask(
-    problem: ImagingProblem,
-    beam: Beam,
-    residual: Real,
-    model: Real,
-    before: Mask,
-    scales: Sequence[int] = _MASK_SCALES,
+    problem: FieldProblem, residual: Real, model: Real, before: Mask, scales: Sequence[int] = _MASK_SCALES
 ) -> Mask:
     """Return the mask extended to where the model plus its residuals, in σ, stand out of the noise at any scale."""
-    vis, coords = problem.vis, problem.coords
+    vis, coords, beam = problem.vis, problem.coords, problem.beam
     convolved = convolve(model, coords, beam) / beam.area if before.any() else np.zeros(model.shape)
     mask, highest = before & (model > 1), 0.0
     is_bright = (residual + convolved).max() > _BRIGHT_SOURCE
@@ -107,7 +114,7 @@ def _grow_mask(
         highest = max(highest, restored.max())
         # No source is negative: what is as faint as the deepest hole may be a sidelobe.
         floor = max(_PEAK_THRESHOLD * restored.max(), -smooth_residual.min())
-        detected, region = restored > max(DETECTION_THRESHOLD, floor), restored > max(_EDGE_THRESHOLD, floor)
+        detected, region = restored > max(_DETECTION_THRESHOLD, floor), restored > max(_EDGE_THRESHOLD, floor)
         mask = mask | binary_propagation(detected, mask=region)
     return _dilate(mask, round(beam_width / coords.cell_size))
 
@@ -130,11 +137,20 @@ def _dilate(mask: Mask, pixels: int) -> Mask:
     return np.asarray(max_pool2d(values, 2 * pixels + 1, 1, pixels)[0, 0].bool().numpy())
 
 
-def crop_to_mask(mask: Mask, coords: GridCoords) -> tuple[tuple[slice, slice], tuple[float, float], GridCoords]:
-    """Return the slices of the grid that hold the mask, their centre in arcsec east and north, and their grid."""
+class Crop(NamedTuple):
+    """A part of a grid: its rows and columns, its centre in arcsec east and north, and its own grid."""
+
+    pixels: tuple[slice, slice]
+    centre: tuple[float, float]
+    coords: GridCoords
+
+
+def crop_to_mask(mask: Mask, coords: GridCoords) -> Crop:
+    """Return the part of the grid that holds the mask."""
     spans = [(int(axis.min()), int(axis.max()) + 1) for axis in np.nonzero(mask)]
     npix = min(fast_fft_size(max(end - start for start, end in spans) + 4), coords.npix)
     first = [min(max((start + end - npix) // 2, 0), coords.npix - npix) for start, end in spans]
     half, cell = coords.npix // 2, coords.cell_size
     north, east = (first[0] + npix // 2 - half) * cell, (half - 1 - (first[1] + npix // 2 - 1)) * cell
-    return (slice(first[0], first[0] + npix), slice(first[1], first[1] + npix)), (east, north), GridCoords(cell, npix)
+    rows, columns = (slice(start, start + npix) for start in first)
+    return Crop((rows, columns), (east, north), GridCoords(cell, npix))

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstlight_imaging.calibration.gains import apply_gains, chi2_of_gains, solve_gains
-from firstlight_imaging.calibration.self_calibration import SelfCalibration, _flux_scale, self_calibrate
+from firstlight_imaging.automatic.auto_image import image
 from firstlight_imaging.data.visibilities import join_executions
-from firstlight_imaging.fitting.auto_image import image
+from firstlight_imaging.gains import apply_gains, chi2_of_gains, solve_gains
+from firstlight_imaging.selfcal.self_calibration import SelfCalibration, _flux_scale, self_calibrate
 from firstlight_imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring
 
@@ -35,7 +35,7 @@ def chi2(vis, model=CLEAN.data):
 def test_planted_gains_are_found(degrees, percent):
     wrong, gains = planted(CLEAN, degrees, percent)
     noisy = with_noise(wrong, 0.02, seed=1)
-    found = solve_gains(noisy, CLEAN.data, amplitude=bool(percent))
+    found = solve_gains(noisy, CLEAN.data, mode="amplitude" if percent else "phase")
     turn = gains * found.values.conj()
     turn /= turn.mean(axis=1, keepdims=True) / np.abs(turn.mean(axis=1, keepdims=True))
     assert found.values.shape == gains.shape
@@ -52,7 +52,7 @@ def test_right_gains_are_left_alone(sigma):
     off = []
     for seed in range(6):
         noisy = with_noise(CLEAN, sigma, seed=seed)
-        found = (solve_gains(noisy, CLEAN.data, amplitude=amplitude) for amplitude in (False, True))
+        found = (solve_gains(noisy, CLEAN.data, mode=mode) for mode in ("phase", "amplitude"))
         off += [(gains.values != 1).any(axis=0).mean() for gains in found]
     assert np.mean(off) < 0.02
 
@@ -110,11 +110,18 @@ def test_unknown_antennas_are_told():
         solve_gains(unknown, CLEAN.data)
 
 
-@pytest.mark.parametrize("amplitude", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_self_calibration_makes_the_image_that_right_gains_make(amplitude):
+@pytest.mark.parametrize("ask", [self_calibrate, lambda vis, mode: solve_gains(vis, CLEAN.data, mode=mode)])
+def test_a_mode_that_there_is_not_is_told_before_anything_is_fitted(ask):
+    with pytest.raises(ValueError, match="'amplitude'; got 'amplitudes'"):
+        ask(CLEAN, mode="amplitudes")
+
+
+@pytest.mark.parametrize("mode", ["phase", pytest.param("amplitude", marks=pytest.mark.slow)])
+def test_self_calibration_makes_the_image_that_right_gains_make(mode):
+    amplitude = mode == "amplitude"
     wrong = with_noise(planted(CLEAN, 20, 10 * amplitude)[0], 0.02, seed=1)
     assert image(wrong, draws=0).quality.verdict == "limited by calibration"
-    found = self_calibrate(wrong, amplitude=amplitude)
+    found = self_calibrate(wrong, mode=mode)
     mended = image(found.vis, draws=0)
     assert abs(mended.flux / 0.6 - 1) < 0.03
     assert mended.quality.verdict == "converged", str(mended)
@@ -133,7 +140,7 @@ def test_the_numbers_that_gains_are_are_what_chi2_lacks(sigma, percent):
     for seed in range(6):
         wrong, true = planted(CLEAN, 15, percent, seed)
         noisy = with_noise(wrong, sigma, seed=seed)
-        gains = solve_gains(noisy, CLEAN.data, amplitude=bool(percent))
+        gains = solve_gains(noisy, CLEAN.data, mode="amplitude" if percent else "phase")
         right = apply_gains(noisy, replace(gains, values=true))
         lacking.append(2 * noisy.data.size * (chi2(right) - chi2(apply_gains(noisy, gains))))
         told.append(gains.parameters)
@@ -141,7 +148,7 @@ def test_the_numbers_that_gains_are_are_what_chi2_lacks(sigma, percent):
 
 
 def test_amplitudes_that_make_an_image_worse_are_told():
-    gains = solve_gains(with_noise(planted(CLEAN, 20, 10)[0], 0.02, seed=1), CLEAN.data, amplitude=True)
+    gains = solve_gains(with_noise(planted(CLEAN, 20, 10)[0], 0.02, seed=1), CLEAN.data, mode="amplitude")
     said = {end: str(SelfCalibration(CLEAN, gains, gains, 2, chi2=(24.7, end))) for end in (3.1, 24.8, 28.7)}
     assert ["chi² rises" in words for words in said.values()] == [False, False, True]
 
@@ -152,7 +159,7 @@ def test_self_calibration_begins_with_what_stands_out_of_artefacts():
     clean = observe([Point(0.5)], uv_track(alma_antennas()[:9], n_times=12))
     first, second = np.exp(0.6 * np.random.default_rng(0).normal(size=9))[clean.antennas].T
     wrong = with_noise(replace(clean, data=clean.data * first * second), 0.003, seed=1)
-    found = self_calibrate(wrong, amplitude=True)
+    found = self_calibrate(wrong, mode="amplitude")
     spread = np.abs(found.vis.data).std() / np.abs(found.vis.data).mean()
     assert spread < 0.05, "all baselines see as much of a point"
     assert abs(image(found.vis, draws=0).flux / np.abs(found.vis.data).mean() - 1) < 0.1
@@ -168,7 +175,7 @@ def test_the_flux_scale_is_that_of_what_is_seen():
 def test_self_calibration_leaves_perfect_data_alone():
     for seed in range(3):
         noisy = with_noise(CLEAN, 0.05, seed=seed)
-        found = self_calibrate(noisy, amplitude=True)
+        found = self_calibrate(noisy, mode="amplitude")
         before, after = image(noisy, draws=0), image(found.vis, draws=0)
         assert abs(after.flux - before.flux) < 0.002  # the error is 0.012
 

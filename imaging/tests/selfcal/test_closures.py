@@ -9,8 +9,8 @@ import torch
 from scipy.ndimage import gaussian_filter
 
 from firstlight_imaging import GridCoords
-from firstlight_imaging.calibration.closures import ClosureLikelihood, _check_memory, closure_image
 from firstlight_imaging.fourier.limits import suggest_grid
+from firstlight_imaging.selfcal.closures import ClosureLikelihood, _check_memory, closure_image
 from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring, sky_image
 from firstlight_imaging.units import ARCSEC

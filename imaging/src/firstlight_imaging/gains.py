@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from scipy.stats import chi2
@@ -18,11 +19,22 @@ from firstlight_imaging._types import Complex, Ints, Mask, Real
 from firstlight_imaging.data.visibilities import Visibilities
 
 _ITERATIONS = 60
-_MIN_SIGNAL = {False: 5.0, True: 15.0}  # of the model over noise, per antenna, for phases and for amplitudes
 _MIN_SOLVED = 3.0  # the same, for an antenna to be solved at all
-_MIN_ANTENNAS = {False: 3, True: 4}  # of which phases close, and amplitudes
 _WEAKEST = 0.25  # of the antennas may have less signal than that
 _CHANCE = 1e-4  # that noise alone scatters so much, for an antenna's gains to be right
+
+Mode = Literal["phase", "amplitude"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What gains need to be solved: the signal of the model over noise, per antenna, and antennas that close."""
+
+    min_signal: float
+    min_antennas: int
+
+
+_RULES: dict[Mode, Rules] = {"phase": Rules(5.0, 3), "amplitude": Rules(15.0, 4)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +90,7 @@ class Gains:
         return (float(np.median(steps)), float(steps.max())) if steps.size else (math.nan, math.nan)
 
 
-def solve_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False, every: float | None = None) -> Gains:
+def solve_gains(vis: Visibilities, model: Complex, *, mode: Mode = "phase", every: float | None = None) -> Gains:
     """Return the gains with which a model of the sky fits what was observed, one for all channels.
 
     Parameters
@@ -87,8 +99,8 @@ def solve_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False, e
         What was observed, with its antennas and times.
     model
         The visibilities of the model, (nchan, nvis).
-    amplitude
-        Whether amplitudes are solved as well as phases. Their mean is 1, so the flux is kept.
+    mode
+        ``"phase"``, or ``"amplitude"`` for both. The mean of the amplitudes is 1, so the flux is kept.
     every
         The least length of an interval in seconds; by default one integration. Where the signal is too weak for that,
         intervals are longer.
@@ -103,13 +115,20 @@ def solve_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False, e
     >>> round(float(gains.phase_scatter[0])), gains.values.shape
     (88, (5, 43))
     """
+    check_mode(mode)
     if not vis.antennas.any():
         raise ValueError("the data do not say which antennas saw them, so gains cannot be solved")
     baselines = _Baselines(vis, model)
-    solved = baselines.solve(amplitude, every, 1.0)
+    solved = baselines.solve(mode, every, 1.0)
     # Where residuals are louder than the weights say, solutions are worse, and need longer intervals.
     noise = baselines.noise(baselines.residuals(solved.values, _interval_of(baselines, solved)))
-    return baselines.solve(amplitude, every, noise) if noise > 1 else solved
+    return baselines.solve(mode, every, noise) if noise > 1 else solved
+
+
+def check_mode(mode: Mode) -> None:
+    """Raise an error for a mode that there is not."""
+    if mode not in _RULES:
+        raise ValueError(f"mode must be 'phase' or 'amplitude'; got {mode!r}")
 
 
 def apply_gains(vis: Visibilities, gains: Gains) -> Visibilities:
@@ -130,7 +149,7 @@ def apply_gains(vis: Visibilities, gains: Gains) -> Visibilities:
     return replace(vis, data=vis.data / factor, weight=vis.weight * np.abs(factor) ** 2)
 
 
-def describe_gains(gains: Gains, *, amplitude: bool = False) -> str:
+def describe_gains(gains: Gains, mode: Mode = "phase") -> str:
     """Return a sentence on how far the phases are off, or the amplitudes, and of which antennas most.
 
     Examples
@@ -141,8 +160,10 @@ def describe_gains(gains: Gains, *, amplitude: bool = False) -> str:
     >>> describe_gains(solve_gains(clean, clean.data))
     'phases of 43 of 43 antennas, solved ..., agree with this image'
     """
-    what, scatter = ("amplitudes", 100 * gains.amplitude_scatter) if amplitude else ("phases", gains.phase_scatter)
-    unit, solved = " %" if amplitude else "°", np.isfinite(scatter)
+    what, unit, scatter = "phases", "°", gains.phase_scatter
+    if mode == "amplitude":
+        what, unit, scatter = "amplitudes", " %", 100 * gains.amplitude_scatter
+    solved = np.isfinite(scatter)
     if not solved.any():
         return f"the signal is too weak to solve {what} of any antenna"
     every = gains.intervals[0]
@@ -155,7 +176,7 @@ def describe_gains(gains: Gains, *, amplitude: bool = False) -> str:
     return f"{head}are off by {np.median(scatter[solved]):.3g}{unit} (median; most of all antenna {named})"
 
 
-def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False, parameters: float = 0.0) -> float:
+def chi2_of_gains(vis: Visibilities, model: Complex, mode: Mode = "phase", *, parameters: float = 0.0) -> float:
     """Return the reduced chi² that is left of a model by the best gains of each interval: what no gain explains.
 
     As closure quantities, it does not care how wrong the gains are. ``parameters`` are those of phases that the data
@@ -172,13 +193,13 @@ def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False,
     """
     baselines, noise, residuals, power = _Baselines(vis, model), 1.0, np.zeros(0), np.zeros(0)
     for _ in range(2):
-        start, _, interval = baselines.intervals(_MIN_SIGNAL[amplitude] * noise, None)
+        start, _, interval = baselines.intervals(_RULES[mode].min_signal * noise, None)
         cross, power = baselines.matrices(interval, len(start))
-        residuals = baselines.residuals(_stefcal(cross, power, amplitude), interval)
+        residuals = baselines.residuals(_stefcal(cross, power, mode), interval)
         noise = baselines.noise(residuals)
     solved = power.any(axis=2).sum(axis=1)
     phases = max(parameters, float((solved - 1).clip(0).sum()))  # the gains fit some of the noise, too
-    free = 2 * baselines.count.sum() - phases - amplitude * solved.sum()
+    free = 2 * baselines.count.sum() - phases - (solved.sum() if mode == "amplitude" else 0)
     return float(residuals.sum() / max(1, free))
 
 
@@ -196,16 +217,16 @@ class _Baselines:
         self.time, self.execution = vis.time[keep], vis.execution[keep]
         self.first, self.second = first[keep], second[keep]
 
-    def solve(self, amplitude: bool, every: float | None, noise: float) -> Gains:
+    def solve(self, mode: Mode, every: float | None, noise: float) -> Gains:
         """Return the gains, where the noise is as many times as loud as the weights say."""
-        start, execution, interval = self.intervals(_MIN_SIGNAL[amplitude] * noise, every)
+        start, execution, interval = self.intervals(_RULES[mode].min_signal * noise, every)
         cross, power = self.matrices(interval, len(start))
-        values = _stefcal(cross, power, amplitude)
+        values = _stefcal(cross, power, mode)
         signal = np.einsum("kpq,kq->kp", power, np.abs(values) ** 2)
         error = noise / np.sqrt(np.where(signal > 0, signal, np.nan))
         # An antenna with its own amplitude is seen as well as its gain is large.
         error = np.where(error < 1 / _MIN_SOLVED, error, np.inf)
-        error[np.isfinite(error).sum(axis=1) < _MIN_ANTENNAS[amplitude]] = np.inf
+        error[np.isfinite(error).sum(axis=1) < _RULES[mode].min_antennas] = np.inf
         values, parameters = _without_noise(np.where(np.isfinite(error), values, 1), error)
         reference = int(np.isfinite(error).sum(0).argmax())
         turn = np.where(np.isfinite(error[:, reference]), values[:, reference], 1)
@@ -251,15 +272,16 @@ class _Baselines:
         return cross, power
 
 
-def _stefcal(cross: Complex, power: Real, amplitude: bool) -> Complex:
+def _stefcal(cross: Complex, power: Real, mode: Mode) -> Complex:
     """Return the gains of each interval, phases alone or with amplitudes."""
     gains = _phase(np.linalg.eigh(cross)[1][:, :, -1])  # of a point source it is the solution, whatever the phases
     for step in range(_ITERATIONS):
         fitted = np.einsum("kpq,kq->kp", cross, gains)
-        scale = np.einsum("kpq,kq->kp", power, np.abs(gains) ** 2) if amplitude else np.abs(fitted)
+        scale = np.einsum("kpq,kq->kp", power, np.abs(gains) ** 2) if mode == "amplitude" else np.abs(fitted)
         fitted = fitted / np.where(scale > 0, scale, 1)
         fitted = np.where(np.abs(fitted) < np.finfo(float).tiny, 1, fitted)  # of an antenna that saw nothing
-        gains = _phase(gains + fitted) if not amplitude else (gains + fitted) / 2 if step % 2 else fitted
+        mean = _phase(gains + fitted) if mode == "phase" else (gains + fitted) / 2
+        gains = fitted if mode == "amplitude" and step % 2 == 0 else mean
     return gains
 
 

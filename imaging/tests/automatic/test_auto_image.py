@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from firstlight_imaging import DirtyImager, image, read_npz, suggest_grid
+from firstlight_imaging.automatic import assess_model
 from firstlight_imaging.data.visibilities import select_baselines
-from firstlight_imaging.fitting import assess_model
 from firstlight_imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring, protoplanetary_disk, sky_image
 
@@ -190,7 +190,7 @@ def test_a_source_outside_of_the_field_is_told():
 
 def test_a_field_is_advised_that_does_not_take_long(monkeypatch):
     """As of a lens whose images are hundreds of beams apart: the longest baselines would make too many pixels."""
-    monkeypatch.setattr("firstlight_imaging.fitting.diagnosis.ADVISED_PIXELS", 96)
+    monkeypatch.setattr("firstlight_imaging.automatic.diagnosis.ADVISED_PIXELS", 96)
     sky = [Point(0.5), Point(0.4, east=4.0, north=-2.0)]
     vis = with_noise(observe(sky, uv_track(n_times=3)), 0.02, seed=0)
     [fault] = [message for _, message in image(vis, field=2.0).quality.faults if "outside" in message]

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import torch
 
-from firstlight_imaging._types import Mask, Real
-from firstlight_imaging.calibration.closures import closure_image
-from firstlight_imaging.calibration.gains import Gains, apply_gains, describe_gains, solve_gains
+from firstlight_imaging._types import MaskFunction
+from firstlight_imaging.automatic.auto_image import image
+from firstlight_imaging.automatic.grid import leave_out_intra_site
+from firstlight_imaging.automatic.problem import model_visibilities
 from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.fitting.auto_image import image
-from firstlight_imaging.fitting.image_grid import leave_out_intra_site
-from firstlight_imaging.fitting.imaging_problem import model_visibilities
+from firstlight_imaging.data.weights import trusted
 from firstlight_imaging.fitting.quality import SOURCE_FLOOR
+from firstlight_imaging.gains import Gains, Mode, apply_gains, check_mode, describe_gains, solve_gains
+from firstlight_imaging.selfcal.closures import closure_image
 
-_PHASE_ROUNDS, _AMPLITUDE_ROUNDS = 4, 3
+_ROUNDS: dict[Mode, int] = {"phase": 4, "amplitude": 3}
 _MAX_CLOSURE_ANTENNAS = 16  # of a VLBI array: more antennas than that make more closure quantities than can be fitted
 _WORSE = 1.02  # times as large is chi² with amplitudes that make an image worse
 _SETTLED = 0.02  # radians, or relative: gains that change no more have settled
@@ -41,6 +42,8 @@ class SelfCalibration:
         By how much the amplitudes scale the data, the root of the change of their power; 1 without them.
     chi2
         The reduced chi² of each image that the last gains were solved with: that of the first one is without them.
+    notes
+        What was done to the weights before (`trusted`).
 
     Examples
     --------
@@ -57,6 +60,7 @@ class SelfCalibration:
     rounds: int
     flux_scale: float = 1.0
     chi2: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def parameters(self) -> float:
@@ -65,9 +69,9 @@ class SelfCalibration:
 
     def __str__(self) -> str:
         """Return a sentence or two."""
-        lines = [f"self-calibration: {describe_gains(self.phases)}"]
+        lines = [*self.notes, f"self-calibration: {describe_gains(self.phases)}"]
         if self.amplitudes:
-            amplitudes = describe_gains(self.amplitudes, amplitude=True)
+            amplitudes = describe_gains(self.amplitudes, "amplitude")
             lines.append(f"self-calibration: {amplitudes}; they change the flux scale by {self.flux_scale - 1:+.1%}")
             if self.chi2 and self.chi2[-1] > _WORSE * self.chi2[0]:
                 rise = f"from {self.chi2[0]:.3g} to {self.chi2[-1]:.3g}"
@@ -80,23 +84,24 @@ class SelfCalibration:
 def self_calibrate(
     vis: Visibilities,
     *,
-    amplitude: bool = False,
+    mode: Mode = "phase",
     every: float | None = None,
     field: float | None = None,
     cell_size: float | None = None,
-    mask: Callable[[Real, Real], Mask] | None = None,
+    mask: MaskFunction | None = None,
     device: torch.device | str = "cpu",
 ) -> SelfCalibration:
-    """Return visibilities calibrated by their own image: first the antennas' phases, then amplitudes if asked for.
+    """Return visibilities calibrated by their own image: the antennas' phases, and then amplitudes if asked for.
 
     Where phases are so wrong that there is no image, the first one is made of closure quantities.
 
     Parameters
     ----------
     vis
-        What was observed, with its antennas and times.
-    amplitude
-        Whether amplitudes are calibrated, too. Their mean over antennas is kept, but the flux scale may move a little.
+        What was observed, with its antennas and times. Weights that weren't checked before are now, as by `image`.
+    mode
+        ``"phase"``, or ``"amplitude"`` for amplitudes, too. Their mean over antennas is kept, but the flux scale may
+        move a little.
     every
         The least interval of solutions in seconds; by default as short as the signal allows.
     field, cell_size, mask, device
@@ -114,37 +119,38 @@ def self_calibrate(
     >>> bool(found.phases.phase_scatter[3] > 20)  # degrees
     True
     """
+    check_mode(mode)
+    vis, notes = trusted(vis)
     imaged, _ = leave_out_intra_site(vis)
-    tables: list[Gains] = []
-    rounds, chi2 = 0, list[float]()
-    for most in (_PHASE_ROUNDS, _AMPLITUDE_ROUNDS)[: 1 + amplitude]:
-        before, kept, chi2 = None, len(tables), []
-        for _ in range(most):
-            found = image(
-                _apply_all(imaged, tables), field=field, cell_size=cell_size, mask=mask, draws=0, device=device
-            )
+    few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS
+    solved: dict[Mode, Gains] = {}
+    rounds, chi2, phased = 0, list[float](), vis
+    steps: tuple[Mode, ...] = ("phase", "amplitude") if mode == "amplitude" else ("phase",)
+    for step in steps:
+        before, chi2, phased, kept = None, [], _apply_all(vis, solved), _apply_all(imaged, solved)
+        for _ in range(_ROUNDS[step]):
+            seen = _apply_all(imaged, solved)
+            found = image(seen, field=field, cell_size=cell_size, mask=mask, draws=0, device=device)
             chi2.append(found.quality.chi2)
-            seen = _apply_all(imaged, tables[:kept])
             sky, coords = found.model, found.coords
             if found.quality.has_excess:  # what stands out of the artefacts is the source
                 sky = np.where(sky > SOURCE_FLOOR * sky.max(), sky, 0)
-            few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS
-            if not tables and few and found.quality.verdict == "not calibrated":
+            if not solved and few and found.quality.verdict == "not calibrated":
                 start = closure_image(imaged, field=field, device=device)
                 sky, coords = start.sky, start.coords
-            gains = solve_gains(seen, model_visibilities(sky, seen, coords), amplitude=bool(kept), every=every)
-            tables, rounds = [*tables[:kept], gains], rounds + 1
-            if before is not None and _change(before, gains) < _SETTLED:
+            gains = solve_gains(kept, model_visibilities(sky, kept, coords), mode=step, every=every)
+            solved[step], rounds = gains, rounds + 1
+            if before and _change(before, gains) < _SETTLED:
                 break
             before = gains
-    phased, calibrated = _apply_all(vis, tables[:1]), _apply_all(vis, tables)
-    scale = _flux_scale(phased, calibrated) if amplitude else 1.0
-    return SelfCalibration(calibrated, tables[0], tables[1] if amplitude else None, rounds, scale, tuple(chi2))
+    calibrated, amplitudes = _apply_all(vis, solved), solved.get("amplitude")
+    scale = _flux_scale(phased, calibrated) if amplitudes else 1.0
+    return SelfCalibration(calibrated, solved["phase"], amplitudes, rounds, scale, tuple(chi2), notes)
 
 
-def _apply_all(vis: Visibilities, tables: Sequence[Gains]) -> Visibilities:
+def _apply_all(vis: Visibilities, solved: Mapping[Mode, Gains]) -> Visibilities:
     """Return visibilities calibrated by one table of gains after the other."""
-    return reduce(apply_gains, tables, vis)
+    return reduce(apply_gains, solved.values(), vis)
 
 
 def _flux_scale(before: Visibilities, after: Visibilities) -> float:

@@ -17,7 +17,7 @@ from firstlight_imaging.coordinates import GridCoords, packed_to_sky, phase_fact
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.exact import ExactLikelihood
 from firstlight_imaging.fitting.fit_loop import fit
-from firstlight_imaging.fourier.beams import Beam, fit_beam
+from firstlight_imaging.fourier.beams import fit_beam
 from firstlight_imaging.fourier.dirty import DirtyImager
 from firstlight_imaging.fourier.nufft import visibilities
 from firstlight_imaging.model.cubes import DEFAULT_BASE, smooth_columns, smooth_rows
@@ -44,13 +44,10 @@ class WhitenedVisibilities:
         """The noise of an image with natural weights, in units of flux per beam."""
         return math.sqrt(1 / float(self.weight.sum()))
 
-    def in_units_of(self, noise: float) -> WhitenedVisibilities:
-        """Return them scaled so that the noise is 1 where it was as much."""
-        return replace(self, data=self.data / noise)
-
-    def phase_shifted(self, east: float, north: float) -> WhitenedVisibilities:
-        """Return them with the phase centre moved there."""
-        return replace(self, data=self.data * phase_factor(self.u * ARCSEC, self.v * ARCSEC, -east, -north))
+    def moved(self, east: float, north: float, noise: float) -> WhitenedVisibilities:
+        """Return them with the phase centre moved there, scaled so that the noise is 1 where it was as much."""
+        factor = phase_factor(self.u * ARCSEC, self.v * ARCSEC, -east, -north)
+        return replace(self, data=self.data * factor / noise)
 
     def noise_realizations(self, n: int, seed: int) -> Complex:
         """Return n draws of the noise that the weights state."""
@@ -113,19 +110,22 @@ class ImagingProblem:
         return np.asarray(residual[0].cpu().double().numpy()) / self.gradient_noise
 
 
-def whiten(
-    vis: Visibilities, coords: GridCoords, device: torch.device | str
-) -> tuple[ImagingProblem, Beam, Visibilities, float]:
-    """Return the imaging problem of all channels, the natural beam, and visibilities in its unit, in Jy/arcsec²."""
-    unflagged = ~vis.flagged
-    u, v, data, weight = (getattr(vis, name)[unflagged] for name in ("uu", "vv", "data", "weight"))
-    psf = DirtyImager(coords, u, v, weight, data.real, data.imag).get_dirty_beam("natural")[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
-        beam = fit_beam(psf, coords.cell_size)
-    unit = float(weight.sum()) ** -0.5 / beam.area
-    problem = ImagingProblem(WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device)
-    return problem, beam, replace(vis, data=vis.data / unit, weight=vis.weight * unit**2), unit
+class FieldProblem(ImagingProblem):
+    """The problem of all channels on the grid of a whole field.
+
+    ``beam`` is the natural one, ``unit`` that of the whitened image in Jy/arcsec², and ``seen`` the visibilities in it,
+    with all that is known of them.
+    """
+
+    def __init__(self, vis: Visibilities, coords: GridCoords, device: torch.device | str) -> None:
+        u, v, data, weight = vis.unflagged
+        psf = DirtyImager(coords, u, v, weight, data.real, data.imag).get_dirty_beam("natural")[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
+            self.beam = fit_beam(psf, coords.cell_size)
+        self.unit = unit = float(weight.sum()) ** -0.5 / self.beam.area
+        self.seen = replace(vis, data=vis.data / unit, weight=vis.weight * unit**2)
+        super().__init__(WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device)
 
 
 def model_visibilities(model: Real, vis: Visibilities, coords: GridCoords) -> Complex:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstlight_imaging.calibration.gains import apply_gains, chi2_of_gains, solve_gains
+from firstlight_imaging.automatic.auto_image import image
+from firstlight_imaging.automatic.diagnosis import cause_in_field, windows_that_disagree
+from firstlight_imaging.automatic.residuals import Residuals
 from firstlight_imaging.coordinates import GridCoords
-from firstlight_imaging.fitting.auto_image import image
-from firstlight_imaging.fitting.diagnosis import diagnose, windows_that_disagree
+from firstlight_imaging.gains import apply_gains, chi2_of_gains, solve_gains
 from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring
 
@@ -28,42 +29,41 @@ def with_gains(vis, degrees, percent, changes=True):
     return replace(vis, data=vis.data * first * second.conj())
 
 
-def told(vis, largest, noise_limited):
+def told(vis, largest, is_noise, model=CLEAN.data):
     residual = np.zeros((4, 4))
     residual[3, 0] = largest  # 0.1 arcsec to the east and to the north
-    chi2 = float((vis.weight * np.abs(vis.data - CLEAN.data) ** 2).mean()) / 2
-    return diagnose(vis, CLEAN.data, residual, GridCoords(0.1, 4), chi2, 50.0, noise_limited=noise_limited)
+    chi2 = float((vis.weight * np.abs(vis.data - model) ** 2).mean()) / 2
+    return cause_in_field(Residuals(vis, model, residual, GridCoords(0.1, 4), chi2, 50.0, is_noise))
 
 
-@pytest.mark.parametrize("noise_limited", [False, True])
+@pytest.mark.parametrize("is_noise", [False, True])
 @pytest.mark.parametrize(("degrees", "percent", "advice"), [(20, 0, "phases"), (0, 20, "amplitudes")])
-def test_gains_are_named_however_loud_the_residuals_are(degrees, percent, advice, noise_limited):
-    verdict, message = told(with_noise(with_gains(CLEAN, degrees, percent), 0.05, seed=1), 6.0, noise_limited)
-    assert verdict == "limited by calibration"
-    assert message.endswith(f"Self-calibrate {advice}")
+def test_gains_are_named_however_loud_the_residuals_are(degrees, percent, advice, is_noise):
+    found = told(with_noise(with_gains(CLEAN, degrees, percent), 0.05, seed=1), 6.0, is_noise)
+    assert (found.kind, found.verdict) == ("gains", "limited by calibration")
+    assert found.text.endswith(f"Self-calibrate {advice}")
 
 
 def test_phases_that_were_calibrated_are_not_blamed_again():
     noisy = with_noise(with_gains(CLEAN, 15, 8), 0.01, seed=1)
-    assert told(noisy, 30.0, noise_limited=False)[1].endswith("phases")
-    assert told(apply_gains(noisy, solve_gains(noisy, CLEAN.data)), 30.0, noise_limited=False)[1].endswith("amplitudes")
+    assert told(noisy, 30.0, is_noise=False).text.endswith("phases")
+    assert told(apply_gains(noisy, solve_gains(noisy, CLEAN.data)), 30.0, is_noise=False).text.endswith("amplitudes")
 
 
 @pytest.mark.parametrize(("factor", "verdict"), [(1.3, "doubtful"), (9, "limited by calibration")])
 def test_weights_are_blamed_where_residuals_look_like_noise(factor, verdict):
     noisy = with_noise(CLEAN, 0.05, seed=1)
-    found = told(replace(noisy, weight=factor * noisy.weight), 4.0 * math.sqrt(factor), noise_limited=factor <= 2)
-    assert found[0] == verdict
-    assert "check_weights" in found[1]
+    found = told(replace(noisy, weight=factor * noisy.weight), 4.0 * math.sqrt(factor), is_noise=factor <= 2)
+    assert (found.kind, found.verdict) == ("weights", verdict)
+    assert "check_weights" in found.text
 
 
 def test_what_no_gains_explain_is_located():
     """A second source, which the model does not have: other baselines see it with other amplitudes and phases."""
     more = observe([Point(0.1, east=0.8, north=1.1)], uv_track(alma_antennas()[:20], n_times=8), 230e9)
-    verdict, message = told(
-        with_noise(replace(CLEAN, data=CLEAN.data + more.data), 0.05, seed=1), 30.0, noise_limited=False
-    )
-    assert verdict == "limited by artefacts"
+    found = told(with_noise(replace(CLEAN, data=CLEAN.data + more.data), 0.05, seed=1), 30.0, is_noise=False)
+    assert (found.kind, found.verdict) == ("unexplained", "limited by artefacts")
+    message = found.text
     assert "30 σ, 0.1 arcsec east and 0.1 arcsec north" in message
     assert all(option in message for option in ("--field", "--mask"))
     assert "Self-calibrate" not in message
@@ -81,10 +81,9 @@ def three_windows(fluxes, gigahertz):
 @pytest.mark.parametrize("antennas", [1, 0])
 def test_windows_that_disagree_are_named(antennas):
     model, vis = three_windows([1.0, 0.8, 1.0], [230, 231, 233])
-    residual, chi2 = np.full((4, 4), 60.0), float((vis.weight * np.abs(vis.data - 0.95 * model) ** 2).mean()) / 2
-    seen = replace(vis, antennas=antennas * vis.antennas)
-    verdict, message = diagnose(seen, 0.95 * model, residual, GridCoords(0.1, 4), chi2, 50.0, noise_limited=False)
-    assert verdict == "limited by calibration"
+    found = told(replace(vis, antennas=antennas * vis.antennas), 60.0, is_noise=False, model=0.95 * model)
+    assert found.verdict == "limited by calibration"
+    message = found.text
     assert re.findall(r"window (\d) has (\S+) times", message) == [("1", "0.8")]
     assert re.search(r"--spw [02] .* --channels (0:1|2:3)", message)
 
@@ -106,14 +105,14 @@ def test_noise_is_no_disagreement():
 
 def test_noise_has_no_cause():
     noisy = with_noise(CLEAN, 0.05, seed=1)
-    assert told(noisy, 4.0, noise_limited=True) is None
-    assert told(noisy, 5.6, noise_limited=True) is None  # a faint source elsewhere: no gain explains that
-    assert told(replace(noisy, antennas=0 * noisy.antennas), 5.6, noise_limited=True) is None
+    assert told(noisy, 4.0, is_noise=True) is None
+    assert told(noisy, 5.6, is_noise=True) is None  # a faint source elsewhere: no gain explains that
+    assert told(replace(noisy, antennas=0 * noisy.antennas), 5.6, is_noise=True) is None
 
 
-@pytest.mark.parametrize("amplitude", [False, True])
-def test_gains_that_fit_noise_explain_nothing(amplitude):
-    assert chi2_of_gains(with_noise(CLEAN, 0.05, seed=2), CLEAN.data, amplitude=amplitude) == pytest.approx(1, abs=0.04)
+@pytest.mark.parametrize("mode", ["phase", "amplitude"])
+def test_gains_that_fit_noise_explain_nothing(mode):
+    assert chi2_of_gains(with_noise(CLEAN, 0.05, seed=2), CLEAN.data, mode) == pytest.approx(1, abs=0.04)
 
 
 def test_an_image_of_phases_that_are_off_asks_for_no_steps():

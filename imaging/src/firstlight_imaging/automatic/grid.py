@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from firstlight_imaging._types import Mask, Real
+from firstlight_imaging._types import MaskFunction
+from firstlight_imaging.automatic.mask import find_source
+from firstlight_imaging.automatic.problem import FieldProblem
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities, select_baselines
-from firstlight_imaging.fitting.imaging_problem import whiten
-from firstlight_imaging.fitting.source_mask import find_source
 from firstlight_imaging.fourier.limits import suggest_grid
 from firstlight_imaging.fourier.padding import fast_fft_size
 from firstlight_imaging.units import angle_text, unit_meant
@@ -21,6 +21,17 @@ _MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked
 _MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
 _MAX_CELL = 1.2  # of the suggested one, which is a third of the finest fringe: half of it is the end
 _INTRA_SITE = 10.0  # times as long is the next baseline, at least
+
+
+class Options(NamedTuple):
+    """What was asked of an image, as `image` documents it, and how many times as wide as it seems to need it is."""
+
+    field: float | None
+    cell_size: float | None
+    mask: MaskFunction | None
+    device: torch.device | str
+    parameters: float
+    wider: int = 1
 
 
 def leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ...]]:
@@ -46,14 +57,16 @@ def leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ..
     return kept, (sentence,)
 
 
-def choose_grid(
-    vis: Visibilities, field: float | None, cell_size: float | None, device: torch.device | str, wider: int = 1
-) -> tuple[GridCoords, str]:
-    """Return the grid of an image, and why it is as wide; the field and the cell size are as asked for, in arcsec.
+def choose_grid(vis: Visibilities, options: Options) -> tuple[GridCoords, str]:
+    """Return the grid of an image, and why it is as wide."""
+    coords, why = _grid_of_source(vis, options)
+    return _grid_with_mask(coords, why, options.mask, options.field is not None) if options.mask else (coords, why)
 
-    A field that was not asked for is so many times as wide as the source seems to need.
-    """
-    source_width = _suggest_field(vis, device) if field is None else field
+
+def _grid_of_source(vis: Visibilities, options: Options) -> tuple[GridCoords, str]:
+    """Return a grid as wide as asked for, or as the source needs, and which of these it is."""
+    field, cell_size, wider = options.field, options.cell_size, options.wider
+    source_width = _suggest_field(vis, options.device) if field is None else field
     suggested = suggest_grid(vis, source_width)
     if wider > 1:
         source_width = wider * suggested.npix * suggested.cell_size
@@ -78,14 +91,13 @@ def choose_grid(
             f"{angle_text(_MAX_PIXELS_ASKED * size)} or less{unit_meant(field, _MAX_PIXELS_ASKED * size)}, or leave "
             "out the longest baselines (select_baselines)"
         )
-    needs = "as the source needs" if wider == 1 else f"{wider} times as wide as the source seems to need"
-    why = "as asked for" if field else needs if source_width else "all that the shortest baseline sees"
+    why = "as the source needs" if wider == 1 else f"{wider} times as wide as the source seems to need"
+    if field or not source_width:
+        why = "as asked for" if field else "all that the shortest baseline sees"
     return GridCoords(size, npix), why
 
 
-def grid_with_mask(
-    coords: GridCoords, width: str, mask: Callable[[Real, Real], Mask], *, asked: bool
-) -> tuple[GridCoords, str]:
+def _grid_with_mask(coords: GridCoords, width: str, mask: MaskFunction, asked: bool) -> tuple[GridCoords, str]:
     """Return a grid that holds a mask, two or four times as wide if need be, and why it is as wide.
 
     It stays as it is if it was asked for, or if the mask is wider yet.
@@ -110,10 +122,10 @@ def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | Non
     suggested = suggest_grid(short)
     coords = GridCoords(suggested.cell_size, min(suggested.npix, _MAX_PIXELS))
     try:
-        problem, beam, scaled_vis, _ = whiten(short, coords, device)
+        problem = FieldProblem(short, coords, device)
     except ValueError:  # so few baselines have no beam
         return None
-    mask, _ = find_source(problem, beam, scaled_vis)
+    mask, _ = find_source(problem)
     if not mask.any():
         return None  # all baselines together may see more
     half = coords.npix / 2

@@ -1,0 +1,119 @@
+"""What an image leaves of the data, and the quality of one that leaves so much for such a cause."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+
+from firstlight_imaging._types import Complex, Mask, Real
+from firstlight_imaging.automatic.problem import FieldProblem, model_visibilities
+from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.data.visibilities import Visibilities
+from firstlight_imaging.fitting.quality import (
+    LIMITED,
+    MAX_MAP_NOISE,
+    SOURCE_FLOOR,
+    Fault,
+    ImageVerdict,
+    Measured,
+    Quality,
+    assess,
+    map_noise,
+    rms,
+    short_baseline_amplitude,
+    short_baseline_flux,
+)
+from firstlight_imaging.fourier.beams import convolve
+
+_MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
+_ADVICE = (
+    "look where they are in the residual map. A source outside the mask needs a wider field, or a mask of yours; one "
+    "between pixels, a smaller cell"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """What a model leaves of the data.
+
+    Attributes
+    ----------
+    vis, model_vis
+        What was observed, and what the model has of it, in units of the noise of an image.
+    map, coords
+        The dirty image of the residual visibilities, with natural weights, in σ; and its grid.
+    chi2
+        The reduced chi².
+    dynamic_range
+        The peak of the restored image over the noise of the residuals.
+    is_noise
+        Whether they are no louder than noise, as far as the map tells.
+    parameters
+        How many gains were fitted before.
+    """
+
+    vis: Visibilities
+    model_vis: Complex
+    map: Real
+    coords: GridCoords
+    chi2: float
+    dynamic_range: float
+    is_noise: bool
+    parameters: float = 0.0
+
+    @property
+    def largest(self) -> float:
+        """The largest residual, in σ."""
+        return float(np.abs(self.map).max())
+
+
+def residuals_of(problem: FieldProblem, model: Real, source: Mask, parameters: float) -> Residuals:
+    """Return the residuals of a whitened model of a source, after so many gains were fitted to the data."""
+    coords, beam, vis = problem.coords, problem.beam, problem.seen
+    whitened = torch.as_tensor(model, dtype=torch.float32, device=problem.device)[None]
+    problem.likelihood.recentre(whitened)  # for all digits of chi², however strong the source
+    free = max(1.0, 2 * len(problem.vis.u) - parameters)
+    chi2, residual = float(problem.likelihood(whitened)) / free, problem.residual_image(whitened)
+    noise, restored = map_noise(residual, source), convolve(model, coords, beam) / beam.area + residual
+    reached, largest = float(restored.max()) / max(noise, rms(residual)), float(np.abs(residual).max())
+    is_noise, seen = noise <= MAX_MAP_NOISE and largest <= _MAX_ARTEFACT, model_visibilities(model, vis, coords)
+    return Residuals(vis, seen, residual, coords, chi2, reached, is_noise, parameters)
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Why residuals are larger than noise: a kind of cause, the verdict on the image, and a text for people."""
+
+    kind: Literal["gains", "weights", "unexplained", "unknown", "outside", "uncalibrated"]
+    verdict: ImageVerdict
+    text: str
+
+    @property
+    def limits(self) -> bool:
+        """Whether it limits the image, so that noise tells nothing of its errors."""
+        return self.kind == "outside" or self.verdict in LIMITED
+
+    @property
+    def fault(self) -> Fault:
+        """The fault that it is of an image."""
+        return Fault(self.verdict, self.text)
+
+
+def judge(problem: FieldProblem, model: Real, sky: Real, source: Mask, left: Residuals, cause: Cause | None) -> Quality:
+    """Return the quality of an image, in Jy/arcsec², whose whitened model leaves such residuals."""
+    limited, coords, unit = cause is not None and cause.limits, problem.coords, problem.unit
+    bright = source & (sky > unit)
+    # Faint emission all over a field can add up to any flux that the shortest baselines do not see.
+    shape = np.where(model > SOURCE_FLOOR * model.max(), model, 0)
+    short = short_baseline_amplitude if limited else short_baseline_flux
+    short_flux, short_error = short(shape, problem.likelihood, 0)
+    fluxes = float(sky.sum()) * coords.cell_size**2, unit * short_flux, unit * short_error
+    residuals = rms(left.map[bright]), rms(left.map[~source]), left.largest
+    beams = bright.sum() * coords.cell_size**2 / problem.beam.area
+    reached = left.dynamic_range if limited else math.nan
+    measured = Measured(left.chi2, len(problem.vis.u), *residuals, *fluxes, beams=beams, dynamic_range=reached)
+    return assess(measured, cause=cause.fault if cause else None, advice=_ADVICE)

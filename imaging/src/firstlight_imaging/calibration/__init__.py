@@ -1,5 +1,0 @@
-"""Antenna gains, closure quantities, and self-calibration."""
-
-from firstlight_imaging._lazy import attach
-
-__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -434,9 +434,9 @@ if hd142 and len(seen.frequency) == 1:
 # (Type the first line in the folder of the zip from the end of this page.
 # :doc:`/install` says how to download less: for one image you need no GPU. There's
 # arcae for Linux, on x86-64 and ARM, and for Macs with Apple's own chips. There's none
-# for Windows, so use WSL, or let CASA write a UVFITS file or an npz, as :doc:`/tclean`
-# says.) ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold are
-# chosen from the data. The command is for one small field in total intensity, so no
+# for Windows, so use WSL, or let CASA write a UVFITS file or an npz: :doc:`/tclean`
+# says how.) ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold
+# are chosen from the data. The command is for one small field in total intensity, so no
 # mosaics and no polarization. (For the fifth channel of a line, subtract the continuum
 # and add ``--channels 4``, since they count from 0.) You get, among others:
 #

@@ -126,8 +126,8 @@ def test_self_calibration_makes_the_image_that_right_gains_make(mode):
     assert abs(mended.flux / 0.6 - 1) < 0.03
     assert mended.quality.verdict == "converged", str(mended)
     assert 12 < np.median(found.phases.phase_scatter) < 30
-    before = image(apply_gains(wrong, found.phases), draws=0).flux
-    assert found.flux_scale == pytest.approx(mended.flux / before if amplitude else 1, abs=0.03)
+    scale = mended.flux / image(apply_gains(wrong, found.phases), draws=0).flux if amplitude else 1
+    assert found.flux_scale == pytest.approx(scale, abs=0.03)
     assert ("flux scale" in str(found)) == amplitude
     assert found.chi2[-1] < (found.chi2[0] if amplitude else 2)
     assert "WARNING" not in str(found)

@@ -109,7 +109,7 @@ def load_torch() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        words = 'PyTorch, which finds the devices, is not installed: python -m pip install "firstlight[torch]"'
+        words = "PyTorch, which finds the devices, is not installed: python -m pip install torch"
         raise ModuleNotFoundError(words, name="torch") from None
     return torch
 

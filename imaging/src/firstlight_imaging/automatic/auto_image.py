@@ -68,9 +68,10 @@ class Image:
 
     Examples
     --------
-    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
     >>> from firstlight_imaging.simulate.skies import Ring
-    >>> found = image(with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=4)), 0.03, seed=1), draws=2)
+    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(alma_antennas()[:20], n_times=4)), 0.03, seed=1)
+    >>> found = image(seen, draws=2)
     >>> found.sky.shape == found.error.shape == found.residual.shape, bool(found.model[~found.mask].any())
     (True, False)
     """
@@ -144,9 +145,9 @@ def image(
 
     Examples
     --------
-    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
     >>> from firstlight_imaging.simulate.skies import Ring
-    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=4)), 0.03, seed=1)
+    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(alma_antennas()[:20], n_times=4)), 0.03, seed=1)
     >>> found = image(seen, draws=4)
     >>> abs(found.flux - 0.5) < 0.05, found.residual.std().round()
     (True, np.float64(1.0))
@@ -220,9 +221,9 @@ def assess_model(
 
     Examples
     --------
-    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
     >>> from firstlight_imaging.simulate.skies import Ring
-    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=4)), 0.03, seed=1)
+    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(alma_antennas()[:20], n_times=4)), 0.03, seed=1)
     >>> found = image(seen, draws=0)
     >>> assess_model(seen, found.model, found.coords).verdict
     'converged'

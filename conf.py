@@ -30,10 +30,12 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_reredirects",
     "_ext",
+    "_templates",
 ]
 project_root = ".."
 exclude_patterns = [
     "_ext",
+    "_templates",
     "web",
     "tutorials/**.ipynb",
     "tutorials/**/sg_execution_times.rst",

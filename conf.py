@@ -30,7 +30,6 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinx_reredirects",
     "_ext",
-    "_templates",
 ]
 project_root = ".."
 exclude_patterns = [

@@ -168,7 +168,7 @@ for strength in (0.1, 1, 30):
 print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 
 # %%
-# With almost no TV, what is left over in the source is seven times *quieter* than
+# With almost no TV, what is left over in the source is several times *quieter* than
 # noise. That can't be right, because the data contain noise, and if it isn't in the
 # residuals, it must be in the image. With a lot of TV, the residuals are ten times as
 # large as noise, so part of the source was left behind. That part is missing from the

@@ -12,7 +12,7 @@ from firstlight.records.runner import digest
 from firstlight_kernels import ptx
 
 ROOT = Path(__file__).parents[2]
-HELPERS = Path(__file__).with_name("pages.py"), Path(__file__).parents[1] / "variants.py"
+HELPERS = Path(__file__).with_name("pages.py"), ROOT / "kernels/tests/variants.py"
 
 
 def stands_on(tests: Path) -> str | None:

@@ -18,7 +18,7 @@ def test_without_a_mask_noise_becomes_flux(page):
 
 def test_weak_smoothing_fits_noise_and_strong_smoothing_leaves_flux(page):
     weak, right, strong = (page["fit_where"](page["found"].mask, page["coords"], k) for k in (0.1, 1, 30))
-    assert weak.quality.inside < 1 / 6 < 0.85 < right.quality.inside < 1.15 < 9 < strong.quality.inside
+    assert weak.quality.inside < 1 / 3 < 0.85 < right.quality.inside < 1.15 < 9 < strong.quality.inside
     assert strong.flux[-1, 0] * page["unit"] < 0.98 * page["found"].flux
     assert page["found"].quality.inside == pytest.approx(1, abs=0.1)
 

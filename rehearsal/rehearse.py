@@ -1,4 +1,4 @@
-"""Run pages on cards that are not there, two at a time.
+"""Run pages on cards that are not there, one on each core.
 
 python rehearsal/rehearse.py                    all pages on an H100
 python rehearsal/rehearse.py 3_kernels/11 4     those pages

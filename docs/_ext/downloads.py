@@ -59,6 +59,7 @@ NEEDS = {
     "firstlight_imaging": ("firstlight-imaging", *NUMBA, TORCH),  # on an NVIDIA GPU the step of a fit is a kernel
     "firstlight_doctor": ("firstlight-doctor",),
     "sklearn": ("scikit-learn",),
+    "arcae": ("arcae>=0.5.8; sys_platform == 'linux' or (sys_platform == 'darwin' and platform_machine == 'arm64')",),
     "torch": (TORCH,),
 }
 

@@ -22,11 +22,11 @@ your kernels thread by thread.
 #
 # There's a file that has nothing but the sixteen gaps. Open it in one of two ways:
 #
-# - *On your computer.* Take ``sixteen_kernels.py`` from the foot of this page, open a
-#   terminal in its folder, and type ``uv run sixteen_kernels.py``. Once all is
+# - *On your computer.* Download what the foot of this page offers, open a terminal in
+#   its folder, and type ``uv run 3_kernels/sixteen_kernels.py``. Once all is
 #   installed, it answers in a second or two.
 # - *In Google Colab.* Choose *File*, *Upload notebook*, and take
-#   ``sixteen_kernels.ipynb``.
+#   ``sixteen_kernels.ipynb`` from there.
 #
 # The first puzzle is called ``map``. Square every element, ``out[:] = x**2``. There are
 # as many threads as elements. It counts only if a thread reads memory once. **Put your

@@ -24,7 +24,7 @@ site shows what the real set gave. Without them, the script simulates one.
 # This is ALMA's HD 142527, a disk of dust around a young star, at 709 GHz. It comes
 # with `gpuvmem`__, an imaging program by Miguel Cárcamo and colleagues, and Simon
 # Casassus and colleagues `wrote about the observation`__. It has been calibrated, and
-# self-calibrated, too. In a terminal, it's one line:
+# self-calibrated, too. In a terminal, with the set beside you, it's one line:
 #
 # .. code-block:: bash
 #
@@ -431,11 +431,12 @@ if hd142 and len(seen.frequency) == 1:
 #     pip install "arcae>=0.5.8"  # reads measurement sets, and is 200 MB
 #     firstlight image my.ms --of 0 --dish 12 --out images
 #
-# (Type the first line in the folder of the zip from the end of this page.
-# :doc:`/install` says how to download less: for one image you need no GPU. There's
-# arcae for Linux, on x86-64 and ARM, and for Macs with Apple's own chips. There's none
-# for Windows, so use WSL, or let CASA write a UVFITS file or an npz: :doc:`/tclean`
-# says how.) ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold
+# Type the first line in the folder of the zip from the end of this page, in an
+# environment as :doc:`/install` makes one. It also says how to download less: for one
+# image you need no GPU. There's arcae for Linux, on x86-64 and ARM, and for Macs with
+# Apple's own chips. There's none for Windows, so use WSL, or let CASA write a UVFITS
+# file or an npz: :doc:`/tclean` says how. ``--of 0`` is ``tclean``'s ``field="0"``.
+# Cell, size, mask and threshold
 # are chosen from the data. The command is for one small field in total intensity, so no
 # mosaics and no polarization. (For the fifth channel of a line, subtract the continuum
 # and add ``--channels 4``, since they count from 0.) You get, among others:

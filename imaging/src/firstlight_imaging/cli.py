@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     by_itself = "calibrate the antennas by the image itself: phases (default), or then amplitudes, too"
     add("--self-calibrate", nargs="?", const="phase", choices=["phase", "amplitude"], help=by_itself)
     add("--closures", action="store_true", help="fit closure quantities, which no gain can spoil")
-    add("--every", type=_seconds, metavar="TIME", help="the least interval of its gains, such as 60s")
+    add("--every", type=_seconds, metavar="TIME", help="of --self-calibrate: the least interval of gains, such as 60s")
     add("--robust", type=float, default=0.5, help="of maps in Jy/beam, from -2 to 2 (default: 0.5)")
     add("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 

@@ -19,8 +19,8 @@ from firstlight_imaging._types import Complex, Ints, Mask, Real
 from firstlight_imaging.data.visibilities import Visibilities
 
 _ITERATIONS = 60
-_MIN_SOLVED = 3.0  # the same, for an antenna to be solved at all
-_WEAKEST = 0.25  # of the antennas may have less signal than that
+_MIN_SOLVED = 3.0  # of the model's signal over noise, for an antenna to be solved at all
+_WEAKEST = 0.25  # of the antennas may have less signal than `Rules` ask for
 _CHANCE = 1e-4  # that noise alone scatters so much, for an antenna's gains to be right
 
 Mode = Literal["phase", "amplitude"]

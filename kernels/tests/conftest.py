@@ -1,5 +1,6 @@
 import os
 from collections.abc import Generator
+from importlib.metadata import distributions
 
 import pytest
 from hypothesis import settings
@@ -18,8 +19,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call() -> Generator[None, object, object]:
-    """Skip a test that cannot compile for a GPU here, and say what is missing."""
+    """Skip a test that cannot compile for a GPU here, because its compiler is not installed."""
     try:
         return (yield)
     except NoCompilerError as missing:
+        if {"numba_cuda", "nvidia_nvvm"} <= {str(one.name).replace("-", "_") for one in distributions()}:
+            raise  # it is there, and does not work
         pytest.skip(str(missing))

@@ -147,7 +147,7 @@ def card(device: torch.device | str | None = None) -> Card:
     if device is None:
         try:
             device = best_device()
-        except ModuleNotFoundError:
+        except (ImportError, OSError):  # PyTorch is missing, or its libraries do not load
             device = os.environ.get(VARIABLE, "").strip() or "cpu"
     name = str(device)
     if name.strip().lower() in ("cpu", "cpu:0"):  # apart from the rest, because it needs no PyTorch

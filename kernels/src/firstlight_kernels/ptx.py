@@ -209,7 +209,7 @@ def _capabilities() -> list[tuple[int, int]]:
         return [tuple(cc) for cc in import_module("numba.cuda.cudadrv.nvrtc").get_supported_ccs()]
     except Exception as error:
         cure = "There is none for macOS" if sys.platform == "darwin" else f"Install it: {_INSTALL}"
-        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0].strip()}"
         raise NoCompilerError(f"NVIDIA's compiler (NVVM) is not installed ({reason}). {cure}.") from None
 
 

@@ -45,6 +45,8 @@ def part_digests(source: str) -> dict[str, str]:
 
 def files_of(part: str) -> tuple[Path, ...]:
     """Return the files of a part, data among them."""
+    if part in BESIDE and part not in PACKAGES:
+        return ()
     folder = PACKAGES.get(part, PACKAGES[""] / part)
     files = (path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".json"))
     return tuple(sorted(files)) if folder.is_dir() else tuple(folder.parent.glob(f"{part}.py"))

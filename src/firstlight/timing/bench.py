@@ -124,7 +124,7 @@ def _card_of(device: str) -> Card:
     """Return the card of a device, also of one that only Numba reaches, because there is no PyTorch with GPU code."""
     try:
         return card(device)
-    except (ImportError, ValueError):
+    except (ImportError, OSError, ValueError):  # a PyTorch whose libraries do not load is an OSError
         return Card(name=f"{device}, which PyTorch cannot use here", kind="cuda")
 
 
@@ -134,7 +134,7 @@ def _roof_for(timing: Timing) -> Roof | None:
         return None
     try:
         return measured_roof(timing.device)
-    except (ImportError, RuntimeError, ValueError):
+    except (ImportError, OSError, RuntimeError, ValueError):
         return None
 
 

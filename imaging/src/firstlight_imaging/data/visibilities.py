@@ -281,7 +281,7 @@ def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Raise one error, of one line that names the path, whatever NumPy, zipfile, astropy or casacore raise inside."""
+    """Raise one error, of one line that names the path, whatever NumPy, zipfile, astropy or arcae raise inside."""
     try:
         yield
     except (ImportError, FileNotFoundError):

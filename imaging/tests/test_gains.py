@@ -116,7 +116,8 @@ def test_a_mode_that_there_is_not_is_told_before_anything_is_fitted(ask):
         ask(CLEAN, mode="amplitudes")
 
 
-@pytest.mark.parametrize("mode", ["phase", pytest.param("amplitude", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["phase", "amplitude"])
 def test_self_calibration_makes_the_image_that_right_gains_make(mode):
     amplitude = mode == "amplitude"
     wrong = with_noise(planted(CLEAN, 20, 10 * amplitude)[0], 0.02, seed=1)

@@ -3,13 +3,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
 
 from _ext import published
 from _ext.notebooks import in_words
 from _ext.prose import example_by_bench, timing_number
 from _ext.published import evaluate, read, rows_of
 from firstlight.timing import specs
+from projects import ROOT
 
 GOOD = """
 [gtx]

@@ -361,7 +361,7 @@ class Executor:
             return
         elsewhere = f"waits elsewhere, in {other.barrier.source}" if other.barrier else "is elsewhere"
         returned = "went past it" if other.line > wait.line else "has returned"
-        why = "does not exist" if not other.greenlet else returned if other.done else elsewhere
+        why = "does not exist" if other.greenlet is None else returned if other.done else elsewhere
         waiting, lacking = tuple(each.thread.index for each in group), tuple(thread.index for thread in missing)
         found = DivergentBarrier(waiting, lacking, why, source=wait.source, block=wait.thread.block)
         self.divergent_barriers[wait.stack] = found

@@ -85,7 +85,9 @@ class TracedCuda:
         """Return an array that a kernel takes from outside: the compiler copies it into the code."""
         return self._executor.trace_array(data, name, "constant")
 
-    def _array(self, space: str, shape: Any, dtype: Any, alignment: int | None = None) -> TracedArray:  # noqa: ARG002
+    def _array(
+        self, space: str, shape: Any, dtype: Any, alignment: object = None, alignas: object = None
+    ) -> TracedArray:  # noqa: ARG002
         executor, frame = self._executor, sys._getframe(1)
         instruction = executor.instruction(frame)
         if space == "shared":

@@ -272,10 +272,6 @@ def _round(value: Any, digits: int | None = None) -> Any:
     return _int(np.rint(number)) if digits is None else typed(number.dtype.type(round(number.item(), digits)))
 
 
-def _reversed(_: object) -> Any:
-    raise TraceError("Numba has no reversed() for a GPU: count backwards, as in range(n - 1, -1, -1)")
-
-
 #: What Python's own functions do in a kernel.
 BUILTINS: dict[str, Any] = {
     "bool": lambda value=False: Boolean(bool(value)),
@@ -284,7 +280,6 @@ BUILTINS: dict[str, Any] = {
     "max": _extreme(max),
     "min": _extreme(min),
     "range": Range,
-    "reversed": _reversed,
     "round": _round,
 }
 

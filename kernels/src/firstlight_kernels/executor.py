@@ -133,13 +133,13 @@ class Executor:
 
     def instruction(self, frame: FrameType, kind: int | None = None) -> int:
         """Return the number of the instruction that a frame executes."""
-        key = id(frame.f_code), self._position(frame), kind
+        key = id(frame.f_code), self.position(frame), kind
         if key not in self._instruction_numbers:
             self._instruction_numbers[key] = len(self.instructions)
             self.instructions.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         return self._instruction_numbers[key]
 
-    def _position(self, frame: FrameType) -> object:
+    def position(self, frame: FrameType) -> object:
         """Return where in the source a frame is: a specialized instruction and its cache are at one place."""
         positions = self._positions.get(id(frame.f_code))
         if positions is None:
@@ -151,7 +151,7 @@ class Executor:
         """Return where a frame is, and where it was called from, up to the kernel."""
         stack: tuple[object, ...] = ()
         while frame and id(frame.f_code) in self.codes:
-            stack, frame = (*stack, id(frame.f_code), self._position(frame)), frame.f_back
+            stack, frame = (*stack, id(frame.f_code), self.position(frame)), frame.f_back
         return stack
 
     def record_access(self, number: int, offset: int, size: int, kind: int, frame: FrameType, unwritten: bool) -> None:
@@ -176,7 +176,7 @@ class Executor:
 
     def run(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         """Run the whole grid, block after block."""
-        outer, self._kernel = sys.gettrace(), function.__code__
+        outer, self.kernel = sys.gettrace(), function.__code__
         try:
             for number, block in enumerate(indices(self.blocks)):
                 self._run_block(number, block, function, arguments)
@@ -193,7 +193,12 @@ class Executor:
         def work() -> None:
             self._resume_count()
             with np.errstate(all="ignore"):  # each greenlet has a context of its own
-                function(*arguments)
+                returned = function(*arguments)
+            if returned is not None:
+                line = SourceLine(self.kernel.co_filename, self.current.line, self.kernel.co_name)
+                raise TraceError(
+                    f"a kernel returns nothing: write the result into an array. Here it returns one ({line})"
+                )
 
         self._run_threads(threads, work)
 
@@ -228,7 +233,7 @@ class Executor:
             return None
         if event == "line":
             self._lines_run += 1
-            if frame.f_code is self._kernel:
+            if frame.f_code is self.kernel:
                 self.current.line = frame.f_lineno
             if self._lines_run > self.limit:
                 raise TraceError(

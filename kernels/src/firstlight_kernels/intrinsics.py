@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from firstlight_kernels import subset
+from firstlight_kernels.arguments import rebuilt
 from firstlight_kernels.arithmetic import (
     BUILTINS,
     Int64,
@@ -35,8 +37,9 @@ class TracedCuda:
 
     warpsize = WARP
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, *, shared_may_vary: bool = False) -> None:
         self._executor = executor
+        self._shared_may_vary, self._known_shapes = shared_may_vary, set[int]()
         self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
@@ -44,7 +47,7 @@ class TracedCuda:
         self.threadfence = self.threadfence_system = executor.fence
         self.threadfence_block = partial(executor.fence, OWN_BLOCK)
         self.nanosleep = lambda _: executor.give_way()
-        self.atomic = SimpleNamespace(**{name: partial(self._atomic, change) for name, change in _ATOMICS.items()})
+        self.atomic = SimpleNamespace(**{name: partial(self._atomic, name) for name in _ATOMICS})
         self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
         for name, result_of in {**VOTES, **BLOCK_VOTES}.items():
             setattr(self, name, partial(self._vote, result_of, name in BLOCK_VOTES))
@@ -85,11 +88,14 @@ class TracedCuda:
         """Return an array that a kernel takes from outside: the compiler copies it into the code."""
         return self._executor.trace_array(data, name, "constant")
 
-    def _array(
-        self, space: str, shape: Any, dtype: Any, alignment: object = None, alignas: object = None
-    ) -> TracedArray:  # noqa: ARG002
+    def _array(self, space: str, shape: Any, dtype: Any, **aligned: Any) -> TracedArray:
+        if unknown := aligned.keys() - {"alignment", "alignas"}:  # the second in numba-cuda-mlir
+            raise TraceError(f"cuda.{space}.array has no {', '.join(unknown)}=: it takes shape, dtype and alignment")
         executor, frame = self._executor, sys._getframe(1)
         instruction = executor.instruction(frame)
+        if instruction not in self._known_shapes and (space == "local" or not self._shared_may_vary):
+            subset.check_shape(frame.f_code, executor.position(frame), of_kernel=frame.f_code is executor.kernel)
+            self._known_shapes.add(instruction)
         if space == "shared":
             arrays, owner = executor.shared_arrays, None
         else:  # a call's own
@@ -115,11 +121,14 @@ class TracedCuda:
             raise TraceError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
         return np.full(sizes, poison(dtype))
 
-    def _atomic(self, operation: Callable[[Any, Any], Any], target: Any, index: Any, value: Any) -> Any:
+    def _atomic(self, name: str, target: Any, index: Any, value: Any) -> Any:
+        operation = _ATOMICS[name]
+        _check_atomic(name, target)
         value = convert(value, _traced(target).dtype)
         return target.update(index, lambda old: operation(old, value), sys._getframe(1))
 
     def _compare_and_swap(self, target: Any, *given: Any) -> Any:
+        _check_atomic("cas", target)
         *index, expected, value = (*given[:-2], *(convert(each, _traced(target).dtype) for each in given[-2:]))
         return target.update(index[0] if index else 0, lambda old: value if old == expected else old, sys._getframe(1))
 
@@ -223,6 +232,17 @@ def _traced(target: Any) -> TracedArray:
     return target
 
 
+def _check_atomic(name: str, target: Any) -> None:
+    """Raise a TraceError if no compiler has an atomic operation for the type of an array."""
+    known = ["uint32", "uint64"]
+    if name not in ("inc", "dec"):
+        known += ["int32", "int64"]
+    if name in ("add", "sub", "max", "min", "nanmax", "nanmin"):
+        known += ["float32", "float64"]
+    if (kind := _traced(target).dtype.name) not in known:
+        raise TraceError(f"cuda.atomic.{name} of {kind}: there is one for {', '.join(known)}")
+
+
 def _assigned_name(line: str) -> str | None:
     """Return the name to which a line of the source assigns."""
     found = re.match(r"(\w+)\s*(?::[^=]+)?=[^=]", line)
@@ -255,6 +275,7 @@ def instrument(
     made[id(function)] = copy = empty_copy(function)  # before what it calls, which may be itself
     copy.__code__, copy.__defaults__ = typed_code(function.__code__), typed(function.__defaults__)
     codes.update(codes_of(copy.__code__))
+    subset.check(function.__code__)
 
     variables = inspect.getclosurevars(function)
     names = {**variables.globals, **variables.nonlocals}
@@ -276,8 +297,12 @@ def instrument(
             return instrument(called, traced_cuda, codes, made)
         if isinstance(value, type) and "Stub" in (base.__name__ for base in value.__mro__):  # Numba's: a vector type
             return getattr(traced_cuda, value.__name__)
+        if isinstance(value, tuple):
+            return rebuilt(lambda part, own: translate(part, own), value, name or "constant")
+        if host := subset.of_the_host(value):
+            return host
         return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)
 
-    copy.__globals__.update(BUILTINS)
+    copy.__globals__.update(BUILTINS | {name: subset.Refused(why) for name, why in subset.ABSENT.items()})
     fill_copy(copy, function, translate)
     return copy

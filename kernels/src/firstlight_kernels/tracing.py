@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu
+from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebuilt
 from firstlight_kernels.arithmetic import typed
 from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo
 from firstlight_kernels.backend import python_function, size_of
@@ -137,13 +137,20 @@ def trace(
         raise TypeError(
             f"{function.__name__}{inspect.signature(function)} got {len(arrays)} arguments: {error}"
         ) from None
-    mirrors = mirrors_of([value for value in given.values() if on_a_gpu(value)])
-    traced = []
-    for name, value in given.items():
+    parts: list[Any] = []
+    rebuilt(lambda value, _: parts.append(value), tuple(given.values()), "")
+    mirrors = mirrors_of([value for value in parts if on_a_gpu(value)])
+
+    def traced(value: Any, name: str) -> Any:
         data = mirrors[id(value)] if id(value) in mirrors else host_array(value)
-        traced.append(executor.trace_array(data, name, "global") if data is not None else typed(value))
-    executor.run(instrument(function, TracedCuda(executor), executor.codes), tuple(traced))
-    for value in given.values():
+        return executor.trace_array(data, name, "global") if data is not None else typed(value)
+
+    given = {name: rebuilt(traced, value, name) for name, value in given.items()}
+    mlir = type(kernel).__name__ == "MLIRDispatcher"
+    executor.run(
+        instrument(function, TracedCuda(executor, shared_may_vary=mlir), executor.codes), tuple(given.values())
+    )
+    for value in parts:
         if id(value) in mirrors:
             value.copy_to_device(mirrors[id(value)])
     return Trace(function.__name__, executor)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from firstlight_kernels.compilers import dtype_of
 from firstlight_kernels.findings import TraceError
 
 
@@ -27,6 +28,50 @@ class Number:
 
     def __divmod__(self, other: Any) -> tuple[Any, Any]:
         return self // other, self % other
+
+
+class Undefined:
+    """A number that nobody defined, as a shuffle's from a lane that takes no part: to compute with, not to keep."""
+
+    __slots__ = ("_tell", "value")
+
+    def __init__(self, value: Any, tell: Callable[[], None]) -> None:
+        self.value, self._tell = value, tell
+
+    def kept(self) -> Any:
+        """Return what is kept of it, after it was told that somebody does."""
+        self._tell()
+        return self.value
+
+    def __bool__(self) -> bool:  # so that `if other > best: best = other` keeps it
+        return True
+
+    def __float__(self) -> float:
+        return float(self.kept())
+
+    def __int__(self) -> int:
+        return int(self.kept())
+
+    __index__ = __int__
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def _same(self, *_: Any, **__: Any) -> Undefined:
+        return self
+
+    __array_ufunc__ = _same
+    real = imag = property(_same)
+
+
+def _of_defined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of numbers that gives what nobody defined for what nobody defined."""
+
+    def result(*values: Any) -> Any:
+        undefined = Undefined in map(type, values)
+        return next(each for each in values if type(each) is Undefined) if undefined else function(*values)
+
+    return result
 
 
 _BASES = {"i": int, "u": int, "f": float, "c": complex}
@@ -83,7 +128,7 @@ def typed(value: Any) -> Any:
 
 def convert(value: Any, dtype: np.dtype) -> Any:
     """Return a number as an array of a type keeps it: integers lose their upper bits, floats are cut to the range."""
-    number = scalar(value)
+    number = scalar(value.kept() if isinstance(value, Undefined) else value)
     if isinstance(number, np.floating) and dtype.kind in "iu":
         return _whole(float(number), number.itemsize, dtype)
     return number.astype(dtype) if isinstance(number, np.number) else number
@@ -162,8 +207,13 @@ def _of_one(name: str) -> Callable[[Any], Any]:
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
     setattr(Number, f"__{_name.strip('_')}__", _operation(_name))
     setattr(Number, f"__r{_name.strip('_')}__", _operation(_name, reflected=True))
+    setattr(Undefined, f"__{_name.strip('_')}__", Undefined._same)
+    setattr(Undefined, f"__r{_name.strip('_')}__", Undefined._same)
 for _name in ("neg", "pos", "abs", "invert"):
     setattr(Number, f"__{_name}__", _of_one(_name))
+    setattr(Undefined, f"__{_name}__", Undefined._same)
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(Undefined, f"__{_name}__", Undefined._same)
 
 
 _TRUTHS: dict[Any, Boolean] = {truth: Boolean(truth) for truth in (False, True)}
@@ -198,7 +248,7 @@ class NumberType:
             raise TraceError(
                 f"np.{self.dtype.type.__name__}: the tracer has no dates and no times. Take a number of seconds"
             )
-        return typed(convert(value, self.dtype))
+        return value if isinstance(value, Undefined) else typed(convert(value, self.dtype))
 
 
 def through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,12 +279,14 @@ def _of_math(name: str) -> Callable[..., Any]:
         first = np.float64(first) if isinstance(first, np.integer) else first
         return typed(operate(first, *map(scalar, more)))
 
-    return result
+    return _of_defined(result)
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
     def result(*values: Any) -> Any:
         values = values[0] if len(values) == 1 else values
+        if Undefined in map(type, values):
+            return next(each for each in values if type(each) is Undefined)
         kinds = [np.bool_ if isinstance(each, bool | Boolean) else scalar(each) for each in values]
         return typed(np.result_type(*kinds).type(choose(values)))
 
@@ -275,22 +327,19 @@ def _round(value: Any, digits: int | None = None) -> Any:
 #: What Python's own functions do in a kernel.
 BUILTINS: dict[str, Any] = {
     "bool": lambda value=False: Boolean(bool(value)),
-    "float": _float,
-    "int": _int,
+    "float": _of_defined(_float),
+    "int": _of_defined(_int),
     "max": _extreme(max),
     "min": _extreme(min),
     "range": Range,
-    "round": _round,
+    "round": _of_defined(_round),
 }
 
 
 def as_in_kernels(value: Any) -> Any:
     """Return what a number, a type of numbers, or a function of ``math`` is in a kernel."""
-    if isinstance(value, type):
-        return NumberType(value) if issubclass(value, np.number | np.bool_) else value
+    if (dtype := dtype_of(value)) is not None:
+        return NumberType(dtype)
     if getattr(value, "__module__", None) == "math":
         return _of_math(value.__name__)
-    if hasattr(value, "cast_python_value"):  # a type of Numba's
-        name = {"boolean": "bool"}.get(str(value), str(value))
-        return NumberType(name) if name in np.sctypeDict else value
     return typed(value)

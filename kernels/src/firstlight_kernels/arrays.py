@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from firstlight_kernels.arithmetic import convert, typed, ufunc_operand
+from firstlight_kernels.arithmetic import Undefined, convert, typed, ufunc_operand
 from firstlight_kernels.findings import TraceError
 
 #: The kind of an access, in ``Trace.accesses["kind"]``.
@@ -169,6 +169,8 @@ class TracedArray:
         if isinstance(value, TracedArray) and not value.ndim:
             value = value.load((), frame)  # a record
         found = self._access(key, STORE, frame)
+        if isinstance(value, Undefined) and self._executor.arrays[self._number].space == "local":
+            value = value.value  # as a variable keeps it
         if found is not None:
             self._data[found] = convert(value, self.dtype)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from firstlight_kernels.arguments import rebuilt
 from firstlight_kernels.arithmetic import (
     BUILTINS,
     Int64,
+    Undefined,
     as_in_kernels,
     convert,
     scalar,
@@ -25,7 +27,8 @@ from firstlight_kernels.arithmetic import (
     typed_code,
 )
 from firstlight_kernels.arrays import TracedArray, poison, write_elements
-from firstlight_kernels.backend import cuda, empty_copy, fill_copy
+from firstlight_kernels.compilers import intrinsic_name, is_cuda
+from firstlight_kernels.copies import empty_copy, fill_copy
 from firstlight_kernels.executor import OWN_BLOCK, WARP, Executor, codes_of
 from firstlight_kernels.findings import Dim3, TraceError
 
@@ -54,7 +57,6 @@ class TracedCuda:
         for name, source in SHUFFLES.items():
             setattr(self, name, partial(self._shuffle, source))
         vars(self).update(_FUNCTIONS)
-        self.names = {*dir(self)}
 
     def __getattr__(self, name: str) -> Any:
         raise TraceError(f"cuda.{name} is not supported by the tracer")
@@ -88,9 +90,14 @@ class TracedCuda:
         """Return an array that a kernel takes from outside: the compiler copies it into the code."""
         return self._executor.trace_array(data, name, "constant")
 
-    def _array(self, space: str, shape: Any, dtype: Any, **aligned: Any) -> TracedArray:
-        if unknown := aligned.keys() - {"alignment", "alignas"}:  # the second in numba-cuda-mlir
-            raise TraceError(f"cuda.{space}.array has no {', '.join(unknown)}=: it takes shape, dtype and alignment")
+    def _array(
+        self,
+        space: str,
+        shape: Any,
+        dtype: Any,
+        alignment: object = None,  # noqa: ARG002
+        alignas: object = None,  # noqa: ARG002 -- numba-cuda-mlir's word for it
+    ) -> TracedArray:
         executor, frame = self._executor, sys._getframe(1)
         instruction = executor.instruction(frame)
         if instruction not in self._known_shapes and (space == "local" or not self._shared_may_vary):
@@ -151,10 +158,19 @@ class TracedCuda:
         )
 
     def _shuffle(self, source: Callable[[int, int], int], mask: int, value: Any, by: int) -> Any:
+        thread, called = self._executor.current, sys._getframe(1)
+        where = self._executor.where(called)
+
         def result_of(values: dict[int, Any], lane: int) -> Any:
             other = source(lane, int(by))
-            # From outside the warp a lane gets its own value; from one that takes no part, something undefined.
-            return typed(values.get(other, poison(scalar(value).dtype)) if 0 <= other < WARP else value)
+            if not 0 <= other < WARP or other in values:  # from outside the warp a lane gets its own value
+                return typed(values.get(other, value))
+            if isinstance(value, Undefined):
+                return value
+            undefined = poison(scalar(value).dtype)
+            if int(mask) >> other & 1:  # it has returned, or does not exist: that was told
+                return typed(undefined)
+            return Undefined(undefined, lambda: self._executor.record_stranger(thread, other, int(mask), where))
 
         return self._executor.wait(
             sys._getframe(1),
@@ -281,8 +297,10 @@ def instrument(
     names = {**variables.globals, **variables.nonlocals}
 
     def translate(value: Any, name: str | None = None) -> Any:
-        if value is cuda:
+        if is_cuda(value):
             return traced_cuda
+        if called := intrinsic_name(value):
+            return operator.attrgetter(called)(traced_cuda)
         if isinstance(value, ModuleType):
             return TranslatedModule(value, translate)
         if isinstance(value, np.ndarray) and value.ndim:
@@ -290,13 +308,8 @@ def instrument(
                 name = name or next((name for name, one in names.items() if one is value), "constant")
                 made[id(value)] = traced_cuda.constant(value, name)
             return made[id(value)]
-        name = getattr(value, "__name__", "")
-        if name in traced_cuda.names and value is getattr(cuda, name, None):  # imported from numba.cuda by its name
-            return getattr(traced_cuda, name)
         if inspect.isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
             return instrument(called, traced_cuda, codes, made)
-        if isinstance(value, type) and "Stub" in (base.__name__ for base in value.__mro__):  # Numba's: a vector type
-            return getattr(traced_cuda, value.__name__)
         if isinstance(value, tuple):
             return rebuilt(lambda part, own: translate(part, own), value, name or "constant")
         if host := subset.of_the_host(value):

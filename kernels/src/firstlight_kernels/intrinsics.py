@@ -296,6 +296,9 @@ def instrument(
     variables = inspect.getclosurevars(function)
     names = {**variables.globals, **variables.nonlocals}
 
+    def known_as(value: Any) -> str:
+        return next((name for name, one in names.items() if one is value), "constant")
+
     def translate(value: Any, name: str | None = None) -> Any:
         if is_cuda(value):
             return traced_cuda
@@ -305,13 +308,12 @@ def instrument(
             return TranslatedModule(value, translate)
         if isinstance(value, np.ndarray) and value.ndim:
             if id(value) not in made:
-                name = name or next((name for name, one in names.items() if one is value), "constant")
-                made[id(value)] = traced_cuda.constant(value, name)
+                made[id(value)] = traced_cuda.constant(value, name or known_as(value))
             return made[id(value)]
         if inspect.isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
             return instrument(called, traced_cuda, codes, made)
         if isinstance(value, tuple):
-            return rebuilt(lambda part, own: translate(part, own), value, name or "constant")
+            return rebuilt(translate, value, name or known_as(value))
         if host := subset.of_the_host(value):
             return host
         return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)

@@ -57,12 +57,13 @@ def check(code: CodeType) -> None:
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE")]
     into_tuple = any("LIST_TO_TUPLE" in step.opname or "LIST_TO_TUPLE" in step.argrepr for step in steps)  # f(1, *two)
     kept = {after.argval for step, after in pairwise(steps) if step.opname in _PLAIN_TRUTHS if "STORE" in after.opname}
-    for before, step in pairwise([steps[0], *steps]):
+    lines = [step.positions and step.positions.lineno for step in steps]
+    for at, (before, step) in enumerate(pairwise([steps[0], *steps])):
         reason = _REFUSED.get(step.opname)
         if step.opname == "UNARY_INVERT" and (before.opname in _PLAIN_TRUTHS or before.argval in kept):
             reason = "~ of what `not`, `is` or `in` gave, of which the tracer no longer knows the type. Write `not`"
         if reason and not (step.opname == "BUILD_LIST" and into_tuple):
-            line = (step.positions and step.positions.lineno) or code.co_firstlineno
+            line = next(filter(None, lines[at:]), code.co_firstlineno)
             source = SourceLine(code.co_filename, line, code.co_name)
             refuser = "it has" if reason[0] == "~" else "no compiler takes it in a kernel:"
             raise TraceError(f"{refuser} {reason} ({source})")

@@ -6,7 +6,8 @@
   const { element, many } = chart;
   const [LANES, SECTOR, LINE, WORD] = [32, 32, 128, 4];
   const [BLOCKS, THREADS, MOST] = [2, 128, 2 ** 31]; // of an index of the reader's own
-  const LEVELS = ["L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes"];
+  const TITLE = "Three levels of memory";
+  const LEVELS = ["L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes"].map((level) => [level, "", ""]);
   const WIDTHS = ["4 (float32)", "8 (float64, complex64)", "16 (complex128)"];
   const LEGEND =
     "Each row below the lanes is a line of 128 bytes, with the number of its first byte, and consists of four " +
@@ -153,33 +154,16 @@
     );
   }
 
-  function levelTable() {
-    const title = "Three levels of memory";
-    const head = ["", "this request", "so far"].map((name) =>
-      element(name ? "th" : "td", name ? { scope: "col" } : {}, name),
-    );
-    const rows = LEVELS.map((level) =>
-      element("tr", {}, element("th", { scope: "row" }, level), element("td"), element("td")),
-    );
-    const table = element(
-      "table",
-      {},
-      element("caption", {}, title),
-      element("thead", {}, element("tr", {}, ...head)),
-      element("tbody", {}, ...rows),
-    );
-    return element("div", { class: "fl-table fl-levels", role: "region", tabindex: 0, "aria-label": title }, table);
-  }
-
-  const { board, data, inputs, drawing, verdict, hint } = chart.open("lanes", (accesses) => [
+  const levels = chart.table(TITLE, ["", "this request", "so far"], LEVELS, element("caption", {}, TITLE));
+  const cells = [...levels.querySelectorAll("tbody td")];
+  const { data, inputs, drawing, verdict, hint } = chart.open("lanes", (accesses) => [
     controls(accesses),
     frame(),
     element("p", { class: "fl-small" }, LEGEND),
     chart.status(),
-    levelTable(),
+    levels,
   ]);
   const { what, index, width, stride, offset, request, lane } = inputs;
-  const cells = [...board.querySelectorAll(".fl-levels tbody td")];
 
   // -- The picture: a row is a line of 128 bytes --------------------------------------------------------------------
 

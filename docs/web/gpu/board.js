@@ -4,7 +4,7 @@ import { EXPERIMENTS, powers, runAll, STRIDES } from "./experiments.js";
 import { openGpu, Stopped } from "./gpu.js";
 import { drawn } from "./plot.js";
 import { toRecord } from "./record.js";
-import { digits, element, quantity } from "./shared.js";
+import { digits, element, quantity, table } from "./shared.js";
 
 const WHY_NOT = {
   insecure:
@@ -169,34 +169,21 @@ function figure(rows, title, { x, y, unit, what, ticks, line, at = ({ n }) => n,
   return drawn(`${title}: ${words.join("; ")}`, { lines, x, y, unit, ticks, roof });
 }
 
-const cell = (text) => element("td", {}, text);
-
 function rateOf({ bytes, flops, median }) {
   if (flops) return quantity(flops / median, "FLOP/s");
   return bytes ? quantity(bytes / median, "B/s") : "–";
 }
 
-function table(rows, title) {
-  const heads = ["what", "n", "time", "rate", "spread", "verdict"].map((name) => element("th", { scope: "col" }, name));
-  const body = rows.map((row) => {
-    const spread = `± ${((50 * (row.q75 - row.q25)) / row.median).toFixed(1)}%`;
-    const cells = [count(row.n), quantity(row.median, "s"), rateOf(row), spread, row.verdict].map(cell);
-    return element("tr", {}, element("th", { scope: "row" }, row.label), ...cells);
-  });
-  const [head, rest] = [element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)];
-  const region = { class: "fl-table", role: "region", tabindex: 0, "aria-label": title };
-  return element("div", region, element("table", {}, head, rest));
+function cellsOf(row) {
+  const spread = `± ${((50 * (row.q75 - row.q25)) / row.median).toFixed(1)}%`;
+  return [row.label, count(row.n), quantity(row.median, "s"), rateOf(row), spread, row.verdict];
 }
 
 function section(name, rows, open) {
   const { title, says, axes } = SHOWN[name];
   const words = says(rows) || "The time was too short, or the clock too coarse, for all of it.";
-  const numbers = element(
-    "details",
-    open ? { open: "" } : {},
-    element("summary", {}, "The numbers"),
-    table(rows, title),
-  );
+  const body = table(title, ["what", "n", "time", "rate", "spread", "verdict"], rows.map(cellsOf));
+  const numbers = element("details", open ? { open: "" } : {}, element("summary", {}, "The numbers"), body);
   const drawing = axes ? figure(rows, title, axes) : "";
   return element("section", {}, element("h3", {}, title), element("p", {}, words), drawing, numbers);
 }
@@ -223,7 +210,7 @@ function joinTable(own, rows, name) {
     const verdictShown = verdict === "ok" ? "" : element("em", { class: "fl-verdict" }, verdict);
     const rate = element("span", { class: "fl-small" }, bytes ? quantity(bytes / median, "B/s") : "");
     const time = element("td", {}, element("strong", {}, quantity(median, "s")), verdictShown, rate);
-    const empty = Array.from({ length: others }, () => cell("–"));
+    const empty = Array.from({ length: others }, () => element("td", {}, "–"));
     own.querySelector("tbody").append(element("tr", { class: "fl-webgpu" }, title, ...empty, time));
   }
 }

@@ -1,7 +1,6 @@
 // One GPU, opened politely, and the clock that times it.
 
-import { quantile } from "./shared.js";
-import { sort } from "./statistics.js";
+import { quartiles } from "./shared.js";
 
 export class Stopped extends Error {} // by the reader, by a hidden tab, by the time it took, or by a lost GPU
 
@@ -193,7 +192,7 @@ class Gpu {
       await this.wait();
       trips.push((performance.now() - start) / 1e3);
     }
-    this.trip = quantile(sort(trips.slice(4)), 0.5);
+    [, this.trip] = quartiles(trips.slice(4));
     this.tick = Math.max(1e-3, this.trip / 2);
     const ticks = this.stamps ? (await this.time(empty, BLOCKS, 64)).filter(Boolean) : [];
     if (this.stamps) this.tick = Math.min(1e-4, ...ticks);

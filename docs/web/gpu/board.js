@@ -100,21 +100,14 @@ const SHOWN = {
   "wins-add": {
     title: "Adding two arrays",
     says: sayAdding,
-    axes: {
-      x: "numbers in an array",
-      y: "rate",
-      unit: "B/s",
-      what: "bytes",
-      ticks: powers(10, 1, 7, 2),
-      line: "x + y",
-    },
+    axes: { x: "numbers in an array", what: "bytes", ticks: powers(10, 1, 7, 2), line: "x + y" },
   },
   launches: { title: "The price of a launch", says: sayLaunches },
   "timing-wrong": { title: "The wrong clock and the right one", says: sayClocks },
   transfers: {
     title: "Transfers",
     says: sayTransfers,
-    axes: { x: "bytes in a transfer", y: "rate", unit: "B/s", what: "bytes", ticks: powers(2, 6, 26, 4) },
+    axes: { x: "bytes in a transfer", what: "bytes", ticks: powers(2, 6, 26, 4) },
   },
   coalescing: {
     title: "Reading every s-th number",
@@ -122,7 +115,6 @@ const SHOWN = {
     axes: {
       x: "stride",
       y: "useful bytes a second",
-      unit: "B/s",
       what: "bytes",
       line: "useful bytes",
       at: ({ label }) => Number(label.split(" ")[1]),
@@ -132,15 +124,13 @@ const SHOWN = {
   "shared-memory": {
     title: "A matrix product, one element a thread and in tiles",
     says: sayProducts,
-    axes: { x: "n, of n × n matrices", y: "rate", unit: "FLOP/s", what: "flops", ticks: powers(2, 6, 11) },
+    axes: { x: "n, of n × n matrices", what: "flops", ticks: powers(2, 6, 11) },
   },
   roofline: {
     title: "The roofline of this GPU",
     says: sayRoofline,
     axes: {
       x: "operations a byte",
-      y: "rate",
-      unit: "FLOP/s",
       what: "flops",
       at: ({ flops, bytes }) => flops / bytes,
       ticks: powers(2, -2, 8, 2),
@@ -149,9 +139,12 @@ const SHOWN = {
   },
 };
 
+const UNITS = { flops: "FLOP/s", bytes: "B/s" };
+
 // -- Figures and tables ---------------------------------------------------------------------------------------------
 
-function figure(rows, title, { x, y, unit, what, ticks, line, at = ({ n }) => n, roofed }) {
+function figure(rows, title, { x, y = "rate", what, ticks, line, at = ({ n }) => n, roofed }) {
+  const unit = UNITS[what];
   const lines = {};
   const good = trusted(rows);
   for (const row of good) {
@@ -169,9 +162,9 @@ function figure(rows, title, { x, y, unit, what, ticks, line, at = ({ n }) => n,
   return drawn(`${title}: ${words.join("; ")}`, { lines, x, y, unit, ticks, roof });
 }
 
-function rateOf({ bytes, flops, median }) {
-  if (flops) return quantity(flops / median, "FLOP/s");
-  return bytes ? quantity(bytes / median, "B/s") : "–";
+function rateOf(row) {
+  const what = Object.keys(UNITS).find((name) => row[name]);
+  return what ? quantity(row[what] / row.median, UNITS[what]) : "–";
 }
 
 function cellsOf(row) {

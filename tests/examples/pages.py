@@ -4,6 +4,7 @@ import io
 import math
 import runpy
 from contextlib import contextmanager, redirect_stderr
+from functools import partialmethod
 from pathlib import Path
 from types import FunctionType
 
@@ -18,13 +19,17 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NO_ANSWERS = (None, 3, object(), lambda: 0, lambda *_: None, lambda *_: math.nan, lambda *_: object())
 
 
+def _with_little_time(bench, init, id, budget=None):
+    init(bench, id, 0.1)
+
+
 @contextmanager
 def running(page, folder):
     """Run a page in a folder, with little time to measure: it prints no warning, and leaves no file."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(plt, "show", lambda: None)
-        patch.setattr(Bench.__init__, "__defaults__", (0.4,))
+        patch.setattr(Bench, "__init__", partialmethod(_with_little_time, Bench.__init__))
         with redirect_stderr(io.StringIO()) as said:
             defined = runpy.run_path(str(EXAMPLES / page))
         assert said.getvalue() == ""

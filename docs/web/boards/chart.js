@@ -14,6 +14,9 @@ globalThis.chart = (() => {
     return made;
   }
 
+  /** Words in a drawing. */
+  const text = (x, y, words, anchor = "middle") => element("text", { x, y, "text-anchor": anchor }, words);
+
   const loading = {};
 
   /** Load a classic script, once: from a file, a browser loads no modules. */
@@ -118,6 +121,7 @@ globalThis.chart = (() => {
     quantity,
     quartiles,
     table,
+    text,
     inside,
     at,
     from,

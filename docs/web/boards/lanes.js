@@ -3,7 +3,7 @@
 "use strict";
 
 (() => {
-  const { element, many } = chart;
+  const { element, many, text } = chart;
   const [LANES, SECTOR, LINE, WORD] = [32, 32, 128, 4];
   const [BLOCKS, THREADS, MOST] = [2, 128, 2 ** 31]; // of an index of the reader's own
   const TITLE = "Three levels of memory";
@@ -121,17 +121,11 @@
 
   // -- What stands on the page --------------------------------------------------------------------------------------
 
-  const text = (x, y, words, anchor = "middle") => element("text", { x, y, "text-anchor": anchor }, words);
-
+  const typed = { name: "index", value: "i * 2", maxlength: 60, spellcheck: "false" };
   const controls = (accesses) =>
     chart.controls({
       "Requests of": chart.choice("what", ["an index of your own", ...accesses.map(({ name }) => name)]),
-      "Index of x, in thread i": element("input", {
-        name: "index",
-        value: "i * 2",
-        maxlength: 60,
-        spellcheck: "false",
-      }),
+      "Index of x, in thread i": element("input", typed),
       Stride: chart.slider("stride", 0, 64, 2),
       Offset: chart.slider("offset", 0, 32, 0),
       "Bytes of an element of x": chart.choice("width", WIDTHS),
@@ -142,16 +136,9 @@
   function frame() {
     const stripe = element("path", { d: "M1 0V6", stroke: "#d9762b", "stroke-width": 2.2 });
     const units = { patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
-    const hatch = element("pattern", { id: "fl-hatch", width: 6, height: 6, ...units }, stripe);
-    return element(
-      "svg",
-      { role: "img" },
-      element("defs", {}, hatch),
-      text(41, 25, "lanes", "end"),
-      text(51, 11, "0"),
-      text(402, 11, "31"),
-      element("g"),
-    );
+    const hatch = element("defs", {}, element("pattern", { id: "fl-hatch", width: 6, height: 6, ...units }, stripe));
+    const words = [text(41, 25, "lanes", "end"), text(51, 11, "0"), text(402, 11, "31")];
+    return element("svg", { role: "img" }, hatch, ...words, element("g"));
   }
 
   const levels = chart.table(TITLE, ["", "this request", "so far"], LEVELS, element("caption", {}, TITLE));

@@ -1,6 +1,6 @@
 // A figure of rows as an SVG: both axes are powers, each point has its quartiles, and lines are labelled at their ends.
 
-import { element, quantity } from "./shared.js";
+import { element, quantity, text } from "./shared.js";
 
 const [H, TOP, BOTTOM] = [330, 16, 52];
 
@@ -18,18 +18,17 @@ export function drawn(words, { lines, x, y, unit, roof, ticks }) {
   const up = (value) => floor - ((floor - TOP) * (Math.log10(value) - lowest)) / (highest - lowest || 1);
   const place = ([at, value]) => `${across(at).toFixed(1)} ${up(value).toFixed(1)}`;
   const svg = element("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": words });
-  const say = (at, height, anchor, text) =>
-    svg.append(element("text", { x: at, y: height, "text-anchor": anchor }, text));
+  const say = (...words) => svg.append(text(...words));
   const short = (value) => (value < 1 ? `1/${1 / value}` : value < 1e4 ? value : quantity(value, "", 2).trim());
   for (const tick of ticks.filter((one) => one >= least && one <= most)) {
     svg.append(element("path", { class: "fl-grid", d: `M${across(tick)} ${TOP}V${floor}` }));
-    say(across(tick), floor + 18, "middle", short(tick));
+    say(across(tick), floor + 18, short(tick));
   }
   for (let power = lowest; power <= highest; power++) {
     svg.append(element("path", { class: "fl-grid", d: `M${LEFT} ${up(10 ** power)}H${right}` }));
-    say(LEFT - 6, up(10 ** power) + 4, "end", quantity(10 ** power, unit, 1));
+    say(LEFT - 6, up(10 ** power) + 4, quantity(10 ** power, unit, 1), "end");
   }
-  say((LEFT + right) / 2, H - 8, "middle", x);
+  say((LEFT + right) / 2, H - 8, x);
   const turned = `translate(14 ${(TOP + floor) / 2}) rotate(-90)`;
   svg.append(element("text", { transform: turned, "text-anchor": "middle" }, y));
   if (roof) {

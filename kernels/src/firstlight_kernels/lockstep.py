@@ -34,6 +34,7 @@ __all__ = ["LaunchError", "Unsupported", "run"]
 
 #: Threads that run at once: more of them need more memory, and are no faster.
 _THREADS_AT_ONCE = 2**16
+_ALL_LANES = 2**WARP - 1
 
 
 def run(function: FunctionType, blocks: Dim3, threads: Dim3, arguments: tuple[Any, ...], shared_bytes: int = 0) -> None:
@@ -123,13 +124,13 @@ class _Run:
                 raise Unsupported(f"{'.'.join(chain)} is not known: {error}", line) from None
         names |= {name: self.value(value, name) for name, value in masked.constants.items()}
         copy.__defaults__ = tuple(self.value(value, "a default") for value in function.__defaults__ or ())
-        names |= _operations(self.rules)
-        names |= {
-            "where": where, "split": split, "union": union, "merge": merge, "unset__": UNSET, "choose": self.choose,
+        names |= {f"{name}__": value for name, value in {
+            **_operations(self.rules),
+            "where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "choose": self.choose,
             "both": self.both, "either": self.either, "leave": self.leave, "load": self.memory.load,
             "store": self.memory.store, "attribute": self.attribute, "method": self.method, "elements": self.elements,
             "contains": self.contains, "Turns": self.loop, "slice": slice, "negated": _negated,
-        }  # fmt: skip
+        }.items()}  # fmt: skip
         return self.bound[id(function)]
 
     def as_device_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -403,67 +404,67 @@ class _Run:
         here = np.bincount(self.lanes.block[mask.on], minlength=self.lanes.count)
         missing = alive.on & ~mask.on & (here > 0)[self.lanes.block]
         if missing.any():
-            self.raise_missing(mask, missing, self.lanes.block)
+            absent = int(np.argmax(missing))
+            block = self.lanes.block == self.lanes.block[absent]
+            self.raise_missing(int(np.argmax(mask.on & block)), absent)
 
-    def raise_missing(self, mask: Mask, missing: np.ndarray, group: np.ndarray) -> None:
-        absent = int(np.flatnonzero(missing)[0])
-        waiting = int(np.flatnonzero(mask.on & (group == group[absent]))[0])
-        raise LaunchError(
-            f"{self.lanes.name_of(waiting)} waits for {self.lanes.name_of(absent)}, which is not there: all threads "
-            "must reach the same barrier"
-        )
+    def raise_missing(self, waiting: int, absent: int) -> None:
+        waits, lacks = self.lanes.name_of(waiting), self.lanes.name_of(absent)
+        raise LaunchError(f"{waits} waits for {lacks}, which is elsewhere: all must reach the same barrier")
 
-    def named(self, mask: Mask, names: Any) -> None:
-        """Raise an error if the mask of a warp function names a thread that does not take part, or lacks its caller."""
-        lanes, alive = self.lanes, self.alive or mask
-        names = names.astype(np.int64)
-        if isinstance(names, np.ndarray):
-            of_warp = np.zeros(int(lanes.warp[-1]) + 1, np.int64)
-            of_warp[lanes.warp[mask.on]] = names[mask.on]
-            if np.any((of_warp[lanes.warp] != names) & mask.on):
-                raise Unsupported("a warp function with several masks in one warp")
-            names = of_warp[lanes.warp]
-        named = (names >> lanes.lane & 1).astype(np.bool_)
-        if np.any(lacking := mask.on & ~named):
-            who = int(np.flatnonzero(lacking)[0])
+    def groups(self, mask: Mask, names: Any) -> np.ndarray:
+        """Return the number of the group of each of those that take part: a warp, or those that give one mask in it.
+
+        Raise an error if a mask names a thread that does not take part, or lacks the one that gives it.
+        """
+        lanes, alive, numbers = self.lanes, self.alive or mask, mask.numbers
+        warp, bit = lanes.warp[numbers], 1 << lanes.lane[numbers]
+        names = self.broadcast(mask, names).astype(np.int64) & _ALL_LANES
+        if np.any(names & bit == 0):
+            who = int(numbers[np.argmax(names & bit == 0)])
             raise LaunchError(f"{lanes.name_of(who)} calls a warp function with a mask that lacks it")
+        one = names.min() == names.max()
+        group = warp if one else np.unique(warp * 2**WARP + names, return_inverse=True)[1]
         if mask.count < alive.count:
-            here = np.bincount(lanes.warp[mask.on], minlength=int(lanes.warp[-1]) + 1)
-            missing = alive.on & ~mask.on & named & (here > 0)[lanes.warp]
-            if missing.any():
-                self.raise_missing(mask, missing, lanes.warp)
+            there = np.bincount(lanes.warp[alive.on], 2.0 ** lanes.lane[alive.on]).astype(np.int64)
+            here = np.bincount(group, bit).astype(np.int64)
+            if np.any(missing := names & there[warp] & ~here[group]):
+                at = int(np.flatnonzero(missing)[0])
+                absent = int(numbers[at] - lanes.lane[numbers[at]]) + int(missing[at]).bit_length() - 1
+                self.raise_missing(int(numbers[at]), absent)
+        return group
 
     def syncwarp(self, mask: Mask, names: Any = np.int64(-1)) -> None:  # noqa: B008 -- a number
-        self.named(mask, names)
+        self.groups(mask, names)
 
     def shuffle(self, name: str, mask: Mask, names: Any, value: Any, by: Any, *_: Any) -> Any:
-        self.named(mask, names)
+        """Return the value of another lane; from outside the warp its own, and from one that is not there, no number."""
         lanes = self.lanes
+        group = np.full(lanes.size, -1)
+        group[mask.numbers] = self.groups(mask, names)
         source = SHUFFLES[name](lanes.lane, by)
         inside = (source >= 0) & (source < WARP)
-        other = lanes.number - lanes.lane + np.where(inside, source, lanes.lane)
-        there = other < (lanes.block + 1) * lanes.in_block
-        other = np.where(there, other, lanes.number)
+        other = lanes.number + np.where(inside, source - lanes.lane, 0)
+        beyond = other >= (lanes.block + 1) * lanes.in_block
+        other = np.where(beyond, lanes.number, other)
         values = np.broadcast_to(value, lanes.size)
-        from_there = there & mask.on[other] if not mask.full else there
-        return np.where(from_there, values[other], poison(values.dtype)).astype(values.dtype)
+        return np.where(beyond | (group[other] != group), poison(values.dtype), values[other]).astype(values.dtype)
 
     def warp_vote(self, name: str, mask: Mask, names: Any, value: Any) -> Any:
-        self.named(mask, names)
-        lanes = self.lanes
-        warps, numbers = int(lanes.warp[-1]) + 1, mask.numbers
-        group, values = lanes.warp[numbers], self.broadcast(mask, value)
-        if name == "eq_sync":
-            first = np.empty(warps, values.dtype)
-            first[group] = values
-            differ = np.bincount(group, first[group] != values, warps)
-            return (differ == 0)[lanes.warp]
+        group, values, numbers = self.groups(mask, names), self.broadcast(mask, value), mask.numbers
         true = _truth(values)
-        if name == "ballot_sync":
-            return np.bincount(group, true * 2.0 ** lanes.lane[numbers], warps).astype(np.int64)[lanes.warp]
-        counts = np.bincount(group, true, warps)
-        result = counts > 0 if name == "any_sync" else counts == np.bincount(group, minlength=warps)
-        return result[lanes.warp]
+        if name == "eq_sync":
+            first = np.empty(int(group.max()) + 1, values.dtype)
+            first[group] = values
+            found = np.bincount(group, first[group] != values) == 0
+        elif name == "ballot_sync":
+            found = np.bincount(group, true * 2.0 ** self.lanes.lane[numbers]).astype(np.int64)
+        else:
+            counts = np.bincount(group, true)
+            found = counts > 0 if name == "any_sync" else counts == np.bincount(group)
+        result = np.zeros(self.lanes.size, found.dtype)
+        result[numbers] = found[group]
+        return result
 
     def block_vote(self, name: str, mask: Mask, value: Any) -> Any:
         self.barrier(mask)
@@ -476,13 +477,9 @@ class _Run:
         return counts[lanes.block]
 
     def activemask(self, mask: Mask) -> Any:
-        return self.warp_vote("ballot_sync", mask, np.int64(-1) if mask.full else self.active_names(mask), np.True_)
-
-    def active_names(self, mask: Mask) -> np.ndarray:
-        """Return the lanes of each thread's warp that take part, as a mask."""
         lanes = self.lanes
-        bits = np.bincount(lanes.warp[mask.on], 2.0 ** lanes.lane[mask.on], int(lanes.warp[-1]) + 1)
-        return bits.astype(np.int64)[lanes.warp]
+        names = np.bincount(lanes.warp[mask.on], 2.0 ** lanes.lane[mask.on], int(lanes.warp[-1]) + 1)
+        return names.astype(np.int64)[lanes.warp]
 
     def grid(self, mask: Mask, ndim: Any) -> Any:
         axes = tuple(self.lanes.axis("grid", number) for number in range(int(ndim)))

@@ -226,11 +226,16 @@ class Memory:
         if isinstance(index, str):
             array, index = array.part(array.data[index]), ()
         key = index if type(index) is tuple else (index,)
-        if len(key) != len(array.shape) or slice in map(type, key) or not _is_number(value):
-            raise Unsupported("a store to more than one element")
+        if len(key) < len(array.shape) or slice in map(type, key):
+            self._store_part(mask, self._view(mask, array, key), value)
+            return
+        if type(value) is Array and not value.shape:
+            value = value.data[value.first]  # a record
+        if not _is_number(value):
+            raise Unsupported(f"a store of {_kind(value)}")
         data, place = array.data, self.place(mask, array, key, "store")
         self.keep(array)
-        value = converted(value, data.dtype)
+        value = value if data.dtype.names else converted(value, data.dtype)
         many = isinstance(value, np.ndarray)
         if not any(isinstance(each, np.ndarray) for each in place):
             data[place] = value[mask.numbers[-1]] if many else value
@@ -238,6 +243,13 @@ class Memory:
             data[place] = value
         else:
             data[self.of_some(mask, place)] = value[mask.numbers] if many else value
+
+    def _store_part(self, mask: Mask, part: Array, value: Any) -> None:
+        for index in np.ndindex(*map(int, part.shape)):
+            key = tuple(map(np.int64, index))
+            own = key[len(key) - len(value.shape) :] if type(value) is Array else key
+            element = value if _is_number(value) else self.load(mask, value, own if len(own) != 1 else own[0])
+            self.store(mask, part, key, element)
 
     @staticmethod
     def of_some(mask: Mask, place: tuple[Any, ...]) -> tuple[Any, ...]:

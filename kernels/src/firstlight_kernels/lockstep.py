@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import math
+import operator
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -139,7 +140,8 @@ class _Run:
         def called(*arguments: Any, **more: Any) -> Any:
             outer, self.call = self.call, next(self.calls)
             try:
-                return function(*arguments, **more)
+                found = function(*arguments, **more)
+                return None if found is UNSET else found
             finally:
                 self.call = outer
 
@@ -198,8 +200,8 @@ class _Run:
             return _of_numpy(value)
         if getattr(value, "__module__", None) == "math":
             return _of_math(value)
-        if isinstance(getattr(value, "__hash__", None), Callable) and value in _BUILTINS:  # type: ignore[arg-type]
-            return _BUILTINS[value]
+        if id(value) in _BUILTINS:
+            return _BUILTINS[id(value)]
         raise Unsupported(f"{getattr(value, '__name__', repr(value))} in a kernel")
 
     def array(self, data: np.ndarray, name: str, space: str) -> Array:
@@ -496,9 +498,7 @@ class Turns:
     def __init__(self, run: _Run, *limits: Any, items: Any = None, last: bool = False) -> None:
         self.run, self.value, self.done, self.items, self.last = run, None, None, items, last
         if items is not None:
-            if not isinstance(items, tuple | Array):
-                raise Unsupported("a loop through something other than a range, a tuple or an array")
-            self.each = iter(range(len(items) if isinstance(items, tuple) else int(items.shape[0])))
+            self.each = iter(range(_length(items)))
         elif any(isinstance(each, np.ndarray) for each in limits):
             start, stop, step = (np.int64(0), *limits, np.int64(1)) if len(limits) == 1 else (*limits, np.int64(1))[:3]
             if isinstance(step, np.ndarray):
@@ -515,15 +515,17 @@ class Turns:
         if self.each is None:
             return self.next_of_own(mask)
         for number in self.each:
-            if self.items is None:
-                self.value = np.int64(number)
-            elif isinstance(self.items, tuple):
-                self.value = self.items[number]
-            else:
-                self.value = self.run.memory.load(mask, self.items, np.int64(number))
+            self.value = np.int64(number) if self.items is None else self.item(mask, self.items, number)
             return mask
         self.end(mask)
         return None
+
+    def item(self, mask: Mask, items: Any, number: int) -> Any:
+        if isinstance(items, Together):
+            return tuple(self.item(mask, part, number) for part in items.parts)
+        if isinstance(items, range):
+            return np.int64(items[number])
+        return self.run.memory.load(mask, items, np.int64(number))
 
     def next_of_own(self, mask: Mask) -> Mask | None:
         """Return the same where each thread has limits of its own."""
@@ -656,8 +658,22 @@ def _round(mask: Mask, value: Any, digits: Any = None) -> Any:
     return converted(np.rint(value), np.dtype(np.int64))
 
 
-def _len(mask: Mask, value: Any) -> Any:
-    return value.shape[0] if type(value) is Array else np.int64(len(value))
+class Together:
+    """What ``enumerate`` and ``zip`` go through at the same time."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+
+def _length(items: Any) -> int:
+    """Return how many turns a loop through something makes."""
+    if isinstance(items, Together):
+        return min(map(_length, items.parts))
+    if isinstance(items, tuple | range):
+        return len(items)
+    if type(items) is Array and items.shape:
+        return int(items.shape[0])
+    raise Unsupported("a loop through something other than a range, a tuple or an array")
 
 
 def _best(name: str) -> Callable[..., Any]:
@@ -665,18 +681,31 @@ def _best(name: str) -> Callable[..., Any]:
     return lambda mask, *values: operate(*(values[0] if len(values) == 1 else values))
 
 
-_BUILTINS: dict[Any, Any] = {
-    abs: lambda mask, value: abs(value),
-    bool: lambda mask, value: _truth(value),
-    float: _float,
-    int: _int,
-    len: _len,
-    max: _best("max"),
-    min: _best("min"),
-    pow: lambda mask, base, exponent: promotion.binary("pow")(base, exponent),
-    round: _round,
-    complex: lambda mask, real, imag=np.float64(0): real + 1j * imag,  # noqa: B008 -- a number
-    tuple: lambda mask, values: values,
+def _without_mask(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda mask, *given: function(*given)
+
+
+_DIVIDE, _REMAINDER = promotion.binary("floordiv"), promotion.binary("mod")
+#: What Python's own functions do, by their ids.
+_BUILTINS: dict[int, Any] = {
+    id(function): meaning
+    for function, meaning in {
+        abs: lambda mask, value: abs(value),
+        bool: lambda mask, value: _truth(value),
+        complex: lambda mask, real, imag=np.float64(0): real + 1j * imag,
+        divmod: lambda mask, first, second: (_DIVIDE(first, second), _REMAINDER(first, second)),
+        enumerate: lambda mask, items, start=np.int64(0): Together(range(int(start), int(start) + _length(items)), items),
+        float: _float,
+        int: _int,
+        len: lambda mask, value: np.int64(_length(value)),
+        max: _best("max"),
+        min: _best("min"),
+        pow: lambda mask, base, exponent: promotion.binary("pow")(base, exponent),
+        round: _round,
+        tuple: lambda mask, values: values,
+        zip: lambda mask, *items: Together(*items),
+        **{getattr(operator, name): _without_mask(promotion.binary(name)) for name in promotion.BINARY},
+    }.items()
 }
 _AT: dict[str, np.ufunc] = {
     "add": np.add, "sub": np.subtract, "max": np.maximum, "min": np.minimum, "nanmax": np.fmax, "nanmin": np.fmin,
@@ -688,7 +717,7 @@ def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
     return lambda run, *given, **more: method(run, name, *given, **more)
 
 
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+def _without_run(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda run, *given: function(*given)
 
 
@@ -715,5 +744,5 @@ _INTRINSICS: dict[str, Any] = {
     **{name: _named(_Run.warp_vote, name) for name in ("all_sync", "any_sync", "eq_sync", "ballot_sync")},
     **{name: _named(_Run.block_vote, name) for name in ("syncthreads_count", "syncthreads_and", "syncthreads_or")},
     **{name: (lambda run, mask: None) for name in ("threadfence", "threadfence_block", "threadfence_system")},
-    **{name: _plain(_elementwise(_FUNCTIONS[name])) for name in ("popc", "brev", "clz", "ffs")},
+    **{name: _without_run(_elementwise(_FUNCTIONS[name])) for name in ("popc", "brev", "clz", "ffs")},
 }

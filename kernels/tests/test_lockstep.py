@@ -108,7 +108,7 @@ def loops_left_in_every_way(x, out):
 def nothing_is_read_that_is_not_there(x, out):
     i = cuda.grid(1)
     inside = i < x.size and x[i] > 2
-    outside = i >= x.size or not x[i] != 3
+    outside = i >= x.size or not x[i] > 3
     value = x[i - 1] if 0 < i <= x.size else 0
     out[i] = inside + 2 * outside + (value if i < 4 else -value) + (i in (1, 5)) * 10
     if i < 3 or (i < x.size and x[i] == 5):
@@ -122,8 +122,8 @@ def names_take_their_turns(x, out):
     for step in (4, 2, 1):
         a, b = b, a + step
         if i & step:
-            (b, c), d = (c, b), step
-    for number, (one, other) in enumerate(zip(x, (5, 6, 7)), 3):
+            (b, c), a = (c, b), step
+    for number, (one, other) in enumerate(zip(x, (5, 6, 7)), 3):  # noqa: B905 -- no kernel has strict
         a += number * one + other
     where, split = min(a, b, c), max((a, b))  # lockstep calls functions of its own by these names
     out[i] = where + split * abs(c)
@@ -165,7 +165,7 @@ def tickets(x, out):
     cuda.atomic.max(x, 1 + i % 3, i)
     out[50 + cuda.atomic.exch(x, 4, i % 2)] = 1
     if cuda.atomic.cas(x, 5, 9, 1) == 9:
-        out[40] += 7
+        out[70] += 7
     cuda.atomic.sub(x, 6, i)
     cuda.atomic.min(x, 7, 3 - i)
 
@@ -272,7 +272,9 @@ def test_an_index_out_of_bounds_names_thread_block_and_element() -> None:
         if i > 0 and (j > 0 or x.shape[1] == 4):
             out[i, j] = x[i, j - 1]
 
-    with pytest.raises(LaunchError, match=r"thread \(1, 2\) of block \(0, 1\): store of out\[1, 6\], where .* \(4, 6\)"):
+    with pytest.raises(
+        LaunchError, match=r"thread \(1, 2\) of block \(0, 1\): store of out\[1, 6\], where .* \(4, 6\)"
+    ):
         run(kernel, (1, 2), (2, 4), ones(4, 9), zeros(4, 6)[:, ::-1])
     with pytest.raises(LaunchError, match=r"thread 1 of block 0: load of x\[1, -1\], where the shape is \(4, 4\)"):
         run(kernel, 1, (2, 4), ones(4, 4).T, zeros(4, 4))

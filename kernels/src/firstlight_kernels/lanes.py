@@ -30,7 +30,7 @@ class Lanes:
         self._axes: dict[tuple[str, int], Any] = {}
 
     def index(self, what: str) -> Dim3:
-        """Return the index of each thread in its "block" or in the "grid", or that of its block in it, as "of block"."""
+        """Return the index of each thread in its "block" or the "grid", or that of its block, as "of block"."""
         return Dim3(*(self.axis(what, number) for number in range(3)))
 
     def axis(self, what: str, number: int) -> Any:
@@ -122,6 +122,12 @@ def union(first: Mask | None, second: Mask | None, both: Mask | None = None) -> 
         return both if found and both and found.count == both.count else found
     count = first.count + second.count
     return both if both and count == both.count else Mask(first.on | second.on, count)
+
+
+def broadcast(mask: Mask, value: Any) -> np.ndarray:
+    """Return a number for each of those that take part."""
+    values: np.ndarray = np.broadcast_to(value, mask.on.size)
+    return values if mask.full else values[mask.numbers]
 
 
 class Unset:
@@ -263,13 +269,13 @@ class Memory:
             if type(at) is not np.ndarray:
                 if not isinstance(at, np.integer):
                     raise Unsupported(f"{array.name}[{at!r}]: an index that is no whole number")
-                least = most = at
+                least = most = int(at)
             else:
                 known = self._ranges.get(id(at))
                 if known is None or known[0] is not at:
                     if at.dtype.kind not in "iu":
                         raise Unsupported(f"{array.name}[{at.dtype}]: an index that is no whole number")
-                    known = self._ranges[id(at)] = at, at.min(), at.max()
+                    known = self._ranges[id(at)] = at, int(at.min()), int(at.max())
                     if len(self._ranges) > 64:
                         self._ranges = {id(at): known}
                 _, least, most = known

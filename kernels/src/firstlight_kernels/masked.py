@@ -19,7 +19,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from firstlight_kernels.findings import SourceLine
 
@@ -29,15 +29,21 @@ _OPERATORS: dict[type, str] = {
     ast.BitXor: "xor", ast.UAdd: "positive", ast.USub: "negative", ast.Invert: "inverted", ast.Not: "negated",
 }  # fmt: skip
 _COMPARISONS: dict[type, str] = {
-    **{ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="},
-    **{ast.Is: "is", ast.IsNot: "is not"},
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Is: "is",
+    ast.IsNot: "is not",
 }
 #: What is the same whether threads that take no part compute it, too.
 _HARMLESS = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop,
              ast.expr_context)  # fmt: skip
 
 
-class Unsupported(Exception):  # noqa: N818 -- it is no fault of the kernel's
+class Unsupported(Exception):
     """What keeps a kernel from running in lockstep."""
 
     def __init__(self, reason: str, line: SourceLine | None = None) -> None:
@@ -107,12 +113,15 @@ class _Translator:
     def translated(self) -> MaskedCode:
         code = self.function.__code__
         if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR):
-            self.refuse("*args, **kwargs or yield", self.body[0])
+            raise self.refused("*args, **kwargs or yield", self.body[0])
         self.block(self.body, "m0__", None, last=self.is_kernel)
         self.emit("return result__")
         unset = [name for name in code.co_varnames + code.co_cellvars if name not in self.arguments]
         head = f"def {self.function.__name__.strip('<>')}({', '.join(('m0__', *self.arguments))}):"
-        start = [(code.co_firstlineno, head), (code.co_firstlineno, f"    {' = '.join([*unset, 'result__'])} = unset__")]
+        start = [
+            (code.co_firstlineno, head),
+            (code.co_firstlineno, f"    {' = '.join([*unset, 'result__'])} = unset__"),
+        ]
         lines = [*start, *self.lines]
         tree = ast.parse("\n".join(text for _, text in lines))
         for node in ast.walk(tree):
@@ -137,8 +146,8 @@ class _Translator:
         code = self.function.__code__
         return SourceLine(code.co_filename, getattr(node, "lineno", 1) + self.before, code.co_name)
 
-    def refuse(self, what: str, node: ast.AST) -> NoReturn:
-        raise Unsupported(f"{what} in a kernel does not run in lockstep", self.at(node))
+    def refused(self, what: str, node: ast.AST) -> Unsupported:
+        return Unsupported(f"{what} in a kernel does not run in lockstep", self.at(node))
 
     # -- Statements ----------------------------------------------------------------------------------------------------
 
@@ -186,7 +195,7 @@ class _Translator:
                     self.emit(f"result__ = merge__({mask}, result__, {self.expression(node.value, mask)})")
                 self.emit(f"{mask} = None")
             case _:
-                self.refuse(type(node).__name__.lower(), node)
+                raise self.refused(type(node).__name__.lower(), node)
 
     def assigned(self, targets: list[ast.expr], value: ast.expr | None, mask: str) -> None:
         new, self.target = self.new("new"), getattr(targets[0], "id", "")
@@ -201,7 +210,7 @@ class _Translator:
                 self.emit(f"{name} = {value}{merged}")
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 if any(isinstance(part, ast.Starred) for part in parts):
-                    self.refuse("a starred name", target)
+                    raise self.refused("a starred name", target)
                 names = [self.new("new") for _ in parts]
                 self.emit(f"{', '.join(names)}, = elements__({mask}, {value})")
                 for part, name in zip(parts, names, strict=True):
@@ -212,7 +221,7 @@ class _Translator:
             case ast.Attribute():
                 self.emit(f"store__({mask}, {self.expression(target.value, mask)}, {target.attr!r}, {value})")
             case _:
-                self.refuse(type(target).__name__.lower(), target)
+                raise self.refused(type(target).__name__.lower(), target)
 
     def augmented(self, node: ast.AugAssign, mask: str) -> None:
         operation, new, target = f"{_OPERATORS[type(node.op)]}__", self.new("new"), node.target
@@ -247,7 +256,7 @@ class _Translator:
 
     def loop(self, node: ast.While | ast.For, mask: str, *, last: bool) -> None:
         if node.orelse:
-            self.refuse("a loop with else", node)
+            raise self.refused("a loop with else", node)
         inside, left, again, turns = (self.new(what) for what in ("m", "left", "again", "turns"))
         exits = any(_leaves_loop(statement) for statement in node.body)
         continues = any(_has(statement, ast.Continue, within=(ast.For, ast.While)) for statement in node.body)
@@ -261,7 +270,7 @@ class _Translator:
             self.assign(node.target, f"{turns}.value", inside)
         else:
             if wait := next((each for each in ast.walk(node.test) if self.is_atomic(each)), None):
-                self.refuse(f"a loop that waits for {ast.unparse(wait)}", wait)
+                raise self.refused(f"a loop that waits for {ast.unparse(wait)}", wait)
             self.emit(f"{turns} = Turns__({mask})")
             self.emit(f"{inside} = {mask}")
             self.emit(f"while ({inside} := {turns}.turn({inside})) is not None:")
@@ -313,8 +322,8 @@ class _Translator:
             case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
                 return f"({''.join(f'{self.expression(part, mask)}, ' for part in parts)})"
             case ast.BinOp() | ast.UnaryOp():
-                parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
-                return f"{_OPERATORS[type(node.op)]}__({', '.join(self.expression(part, mask) for part in parts)})"
+                operands = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
+                return f"{_OPERATORS[type(node.op)]}__({', '.join(self.expression(each, mask) for each in operands)})"
             case ast.Compare():
                 return self.comparison(node, mask)
             case ast.BoolOp():
@@ -326,14 +335,14 @@ class _Translator:
             case ast.Subscript():
                 return f"load__({mask}, {self.expression(node.value, mask)}, {self.expression(node.slice, mask)})"
             case ast.Slice():
-                parts = [self.expression(part, mask) if part else "None" for part in (node.lower, node.upper, node.step)]
-                return f"slice__({', '.join(parts)})"
+                bounds = (node.lower, node.upper, node.step)
+                texts = (self.expression(each, mask) if each else "None" for each in bounds)
+                return f"slice__({', '.join(texts)})"
             case ast.Call():
                 return self.call(node, mask, unused=unused)
             case ast.NamedExpr(target=target) if mask != "m__":
                 return f"({target.id} := merge__({mask}, {target.id}, {self.expression(node.value, mask)}))"
-            case _:
-                self.refuse(type(node).__name__.lower(), node or self.body[0])
+        raise self.refused(type(node).__name__.lower(), node or self.body[0])
 
     def constant(self, value: Any) -> str:
         if value is None or value is Ellipsis or isinstance(value, str):
@@ -390,7 +399,7 @@ class _Translator:
 
     def call(self, node: ast.Call, mask: str, *, unused: bool) -> str:
         if any(isinstance(each, ast.Starred) for each in node.args) or any(not each.arg for each in node.keywords):
-            self.refuse("a starred argument", node)
+            raise self.refused("a starred argument", node)
         given = [self.expression(each, mask) for each in node.args]
         given += [f"{each.arg}={self.expression(each.value, mask)}" for each in node.keywords]
         chain = self.chain(node.func)
@@ -406,7 +415,7 @@ class _Translator:
         if isinstance(node.func, ast.Attribute):
             array = self.expression(node.func.value, mask)
             return f"method__({', '.join((mask, array, repr(node.func.attr), *given))})"
-        self.refuse("a call of what a call returned", node)
+        raise self.refused("a call of what a call returned", node)
 
 
 def _is_harmless(node: ast.expr) -> bool:

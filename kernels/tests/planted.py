@@ -2,18 +2,17 @@
 """More kernels with a planted defect each, in a line that ends in "# here", and some that look wrong and are right."""
 
 import warnings
+from importlib import import_module
 
 import numpy as np
 import pytest
 from broken import F, ones, zeros
-from numba import float32
+from compiler import PACKAGE, cuda, float32
 from variants import edited
-
-from firstlight_kernels import cuda
 
 with warnings.catch_warnings():  # where kernels are simulated, Numba finds fault with this module of its own
     warnings.simplefilter("ignore")
-    from numba.cuda import random
+    random = import_module(f"{PACKAGE}.cuda.random")
 
 ALL = 0xFFFFFFFF
 TABLE = np.arange(32, dtype=F)

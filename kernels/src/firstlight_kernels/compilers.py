@@ -58,9 +58,13 @@ NUMBA = Compiler("numba", "numba", "numba")
 def imported() -> Iterator[Compiler]:
     """Yield the compilers that are imported, whose kernels there can be."""
     if _module("numba.cuda"):
-        yield NUMBA_CUDA if "numba_cuda" in sys.modules else NUMBA
+        yield _of_numba()
     if _module("numba_cuda_mlir.cuda"):
         yield MLIR
+
+
+def _of_numba() -> Compiler:
+    return NUMBA_CUDA if "numba_cuda" in sys.modules else NUMBA
 
 
 def _module(name: str) -> ModuleType | None:
@@ -80,8 +84,9 @@ def is_jitted(value: object) -> bool:
 def compiler_of(kernel: object) -> Compiler:
     """Return the compiler of a kernel, or raise a TypeError if this is not one."""
     python_function(kernel)
-    package = type(kernel).__module__.partition(".")[0]
-    return next(each for each in imported() if each.package == package)
+    if type(kernel).__module__.startswith(MLIR.package):
+        return MLIR
+    return _of_numba()
 
 
 def python_function(kernel: Any) -> FunctionType:

@@ -157,6 +157,21 @@ def arrays_of_their_own(x, out):
     view[i] = mine[0, 1]
 
 
+@cuda.jit(device=True)
+def corners(part):
+    return part[0, 0] - 2 * part[-1 + len(part), 2]
+
+
+@cuda.jit
+def windows(x, out):
+    i = cuda.grid(1)
+    square = x.reshape(2, 4)
+    if i < 2:
+        out[i] = corners(square[:, i : i + 3]) + corners(square[0:2, 1:])
+        part = out[10 * i + 10 : 10 * i + 14]
+        part[i], part[3] = i + 1, square[i][i : i + 3][1]
+
+
 @cuda.jit
 def tickets(x, out):
     i = cuda.grid(1)
@@ -183,7 +198,13 @@ def warps_vote(x, out):
 
 AWKWARD = [
     (kernel, 2, 20, lambda: [np.array([3, 1, 4, 1, 5, 9, 2, 6], F), zeros(80)])
-    for kernel in (loops_left_in_every_way, nothing_is_read_that_is_not_there, names_take_their_turns, integers_wrap)
+    for kernel in (
+        loops_left_in_every_way,
+        nothing_is_read_that_is_not_there,
+        names_take_their_turns,
+        integers_wrap,
+        windows,
+    )
 ]
 AWKWARD.append((tickets, 2, 20, lambda: [np.array([3, 1, 4, 1, 5, 9, 2, 6], np.int32), zeros(80)]))
 

@@ -56,6 +56,8 @@ def _of_numpy(ufunc: np.ufunc) -> Callable[..., Any]:
     """Return a ufunc of numbers: NumPy has some for ``float16``, and Numba has none."""
 
     def result(mask: Mask, *values: Any) -> Any:
+        if any(isinstance(each, Array) for each in values):
+            raise Unsupported(f"np.{ufunc.__name__} of a whole array")
         small = (np.dtype(np.int8), np.dtype(np.uint8))
         return ufunc(*(each.astype(np.int16) if each.dtype in small else each for each in values))
 

@@ -308,11 +308,13 @@ class Memory:
         data, own, first, axis = array.data, len(array.first), list(array.first), 0
         for part in key:
             if isinstance(part, slice):
-                bounds = [each if each is None else int(each) for each in (part.start, part.stop, part.step)
-                          if not isinstance(each, np.ndarray)]  # fmt: skip
-                if len(bounds) < 3:
-                    raise Unsupported("a slice whose bounds are not the same for all threads")
-                data = data[(*(slice(None),) * (len(first) + axis), slice(*bounds))]
+                if any(isinstance(each, np.ndarray) for each in (part.start, part.stop, part.step)):
+                    data, start = self._windows(mask, part, data, len(first) + axis)
+                    data = np.moveaxis(data, (len(first) + axis, -1), (len(first), len(first) + axis + 1))
+                    first.append(start)
+                else:
+                    bounds = (each if each is None else int(each) for each in (part.start, part.stop, part.step))
+                    data = data[(*(slice(None),) * (len(first) + axis), slice(*bounds))]
                 axis += 1
             else:
                 data = np.moveaxis(data, len(first) + axis, len(first))
@@ -321,6 +323,18 @@ class Memory:
         if not own and data.ndim > len(first) and all(isinstance(each, np.integer) for each in first):
             return array.part(data[tuple(first)], ())
         return array.part(data, tuple(first))
+
+    def _windows(self, mask: Mask, part: slice, data: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return all windows of an axis, at its end, and where the window of each thread begins."""
+        if part.step is not None or part.start is None or part.stop is None:
+            raise Unsupported("a slice without one length for all threads")
+        start, stop = (np.broadcast_to(each, mask.on.size) for each in (part.start, part.stop))
+        length = (stop - start)[mask.numbers]
+        inside = (start >= 0) & (stop <= data.shape[axis]) | ~mask.on
+        if not inside.all() or length[0] < 1 or np.any(length != length[0]):
+            raise Unsupported("a slice without one length for all threads")
+        windows = np.lib.stride_tricks.sliding_window_view(data, int(length[0]), axis, writeable=True)
+        return windows, np.where(mask.on, start, 0)
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype, name: str, first: np.ndarray, count: int) -> Array:
         """Return an array for each block, or each thread, that nobody has written."""

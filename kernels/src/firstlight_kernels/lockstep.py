@@ -166,7 +166,8 @@ class _Run:
         for number, name in enumerate(chain[1:], 1):
             if is_cuda(value):
                 self.rules = "mlir" if "mlir" in value.__name__ else "numba"
-                return self.intrinsic(".".join(chain[number:]))
+                dtype = dtype_of(getattr(value, name, None))
+                return NumberType(dtype) if dtype is not None else self.intrinsic(".".join(chain[number:]))
             if isinstance(value, np.ndarray | np.generic | tuple) or intrinsic_name(value):
                 value = self.value(value, chain[number - 1])
                 for rest in chain[number:]:
@@ -371,6 +372,8 @@ class _Run:
     def atomic(self, name: str, mask: Mask, array: Any, index: Any, value: Any, *, unused: bool = False) -> Any:
         """Let threads change elements one after the other, and return what each found."""
         new = broadcast(mask, converted(value, self.of_atomic(array).data.dtype))
+        if self.rules == "mlir" and name in ("max", "min"):
+            name = f"nan{name}"
         if (ufunc := _AT.get(name)) and unused:
             place, whole = self.place(mask, array, index), new == new
             if array.data.dtype.kind in "fc" and name in ("max", "min") and not whole.all():

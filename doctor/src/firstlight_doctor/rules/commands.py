@@ -275,7 +275,7 @@ def newer_driver(_: Facts) -> Words:
 
 
 @command
-def last_driver(_: Facts) -> Words:
+def last_driver(_: Facts) -> None:
     """Install the driver of the branch 580, the last for cards before Turing.
 
     To do (ubuntu):
@@ -292,11 +292,10 @@ def last_driver(_: Facts) -> Words:
     Your card needs the branch 580 of NVIDIA's driver, the last that knows it:
       https://www.nvidia.com/en-us/drivers/unix/
     """
-    return {}
 
 
 @command
-def rebuild_boot(_: Facts) -> Words:
+def rebuild_boot(_: Facts) -> None:
     """Take a new choice of modules into what Linux starts from.
 
     To do:
@@ -304,7 +303,6 @@ def rebuild_boot(_: Facts) -> Words:
     [pacman] $ {sudo}mkinitcpio -P
     [not apt not pacman] $ {sudo}dracut --force
     """
-    return {}
 
 
 @command
@@ -320,18 +318,17 @@ def switch_graphics(facts: Facts) -> Words:
 
 
 @command
-def reset(_: Facts) -> Words:
+def reset(_: Facts) -> None:
     """Reset the card.
 
     To do:
     [windows] In a PowerShell that you start with "Run as administrator":
     $ {sudo}nvidia-smi --gpu-reset
     """
-    return {}
 
 
 @command
-def mend_memory(_: Facts) -> Words:
+def mend_memory(_: Facts) -> None:
     """Have a card set aside a broken place in its memory.
 
     To do:
@@ -341,7 +338,6 @@ def mend_memory(_: Facts) -> Words:
     $ nvidia-smi --query --display=ECC,ROW_REMAPPER
     Repeat results that were computed since the error. If it comes back, have the card replaced.
     """
-    return {}
 
 
 @command
@@ -362,7 +358,7 @@ def works_on_cpu(facts: Facts) -> Words:
 
 
 @command
-def ask_slurm(_: Facts) -> Words:
+def ask_slurm(_: Facts) -> None:
     """Ask Slurm for a GPU.
 
     To do:
@@ -373,14 +369,12 @@ def ask_slurm(_: Facts) -> Words:
     On some clusters the option is --gres=gpu:1, or the GPUs have a partition of their own. The column "GRES" tells:
     $ sinfo -o '%P %G'
     """
-    return {}
 
 
 @command
-def no_hmm(_: Facts) -> Words:
+def no_hmm(_: Facts) -> None:
     """Keep NVIDIA's driver from using HMM, from the next start on.
 
     To do:
     $ echo options nvidia_uvm uvm_disable_hmm=1 | {sudo}tee /etc/modprobe.d/nvidia-hmm.conf
     """
-    return {}

@@ -218,8 +218,8 @@ else:
 
 from firstlight.display import quantity, show_table
 
-in_a_second = spec(card, "fp32") / 2  # multiply-adds, each with 4 numbers of 4 bytes
-rates = {"registers": 16 * in_a_second, "shared": in_a_second}  # 1/128 SM: 1 byte
+in_a_second = spec(card, "fp32") / 2  # multiply-adds: 2 new numbers, 1 result
+rates = {"registers": 12 * in_a_second, "shared": in_a_second}  # 1/128 SM: 1 byte
 head = "place", "size", "rate, all SMs together"
 rows = [
     ("registers", f"{registers} in each SM", quantity(rates["registers"], "B/s")),

@@ -397,8 +397,8 @@ print(check(what_forbids))
 
 print("""\
 1. Divide bytes by bandwidth, and operations by operations a second, for your format of
-   numbers. A time shorter than the longer of the two is wrong. (Only small arrays, of a
-   few megabytes, can be faster: a processor keeps them close by.)
+   numbers. A time shorter than the longer of the two is wrong. (Only arrays that fit
+   into the last cache can be faster: today it has tens of megabytes, or hundreds.)
 2. Wait for the GPU before each look at the clock, give both sides the same work, and
    look at the result.
 3. Possible isn't true: sorting what is sorted already looks fast, and no floor

@@ -849,7 +849,7 @@ print("""\
 1. A CPU only has to do the work. A GPU also has to be told, once a call, and to get the
    data, once a transfer. Count five numbers before you move your program.
 2. Ask how often each byte will be used that you send. If it is used once, as in a sum
-   of two vectors, a fast CPU is done before it has arrived, whatever your card.
+   of two vectors, a fast CPU is done before it has come through a slot for cards.
 3. Many small calls keep any GPU waiting: a hundred thousand times the work took an H100
    only half as long again. Put more work into each call, or use the CPU.""")
 

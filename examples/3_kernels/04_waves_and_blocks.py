@@ -416,7 +416,7 @@ print(f"""\
 2. Start with 128 or 256 threads a block. With 1,024, an RTX 4090 leaves {third:.0%} of
    its places empty.
 3. Blocks run in any order. None may wait for another, or read what another writes in
-   the same launch.""")
+   the same launch, unless a cooperative launch has put all of them on the card.""")
 
 # %%
 # Solution

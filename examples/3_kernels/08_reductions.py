@@ -369,7 +369,7 @@ device = best_device()
 on_gpu = not simulated() and device.type == "cuda"  # Numba's kernels need NVIDIA's
 t_x, ways = torch.from_numpy(ones), {}
 if device.type != "cpu":
-    t_x = torch.rand(2**27 + 1, device=device)  # 4 x the L2 of any GPU of today
+    t_x = torch.rand(2**27 + 1, device=device)  # more than the caches of today
 if on_gpu:
     few = 16 * torch.cuda.get_device_properties(device).multi_processor_count
     many = blocks_for(len(t_x), 128)

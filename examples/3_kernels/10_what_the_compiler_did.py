@@ -207,7 +207,7 @@ except ptx.NoCompilerError:
 from firstlight.timing.specs import spec
 
 numbers, least = 500_001 * 101, {}
-PART = {"RTX 4090": 64, "L4": 64, "H200": 2}  # float32 is so many times as fast
+PART = {"T4": 32, "RTX 4090": 64, "L4": 64, "H200": 2, "B300": 60}  # times as slow
 for card, part in PART.items():
     reading = 4 * numbers / spec(card, "bandwidth")
     adding = 2 * numbers / (spec(card, "fp32") / 2 / part)

@@ -56,12 +56,12 @@ from firstlight.timing.specs import spec
 # your numbers in:
 
 memory, pixels = 8e9, 1024
-print(f"{memory // (30 * 4 * pixels**2):.0f} channels fit")
+print(f"{memory // (38 * 4 * pixels**2):.0f} channels fit")
 
 # %%
 
 # figure
-per_channel = 30  # images that a fit holds of each channel, in float32
+per_channel = 38  # images that an H100 held of each channel, in float32
 
 
 def most_channels(side, memory):
@@ -686,7 +686,7 @@ print(
 print(
     f"   cost {gains[32]:.1f} times less at 32 pixels, and {gains[96]:.1f} times at 96."
 )
-print("2. A channel needs about 30 images of memory. If there is too little, fit in")
+print("2. A channel needs about 38 images of memory. If there is too little, fit in")
 print(
     f"   groups: {big / 1e9:.0f} GB went into 8 GB in {groups}, with the same images."
 )

@@ -189,16 +189,24 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (The figure has arrays of 8 and
 # 16 MiB, too, but our record leaves them out. They came faster than any memory of that
-# card could deliver, and our timer, which doesn't know that they lay in the L2, took
-# that for a mistake. Each round gives a thread other numbers, so an L1 can't help.
-# Neither rate is the card's highest. Perhaps too few loads were :doc:`in flight
-# </tutorials/3_kernels/11_bytes_in_flight>`, but we haven't tried.)
+# card could deliver, and our timer, which looks at the bytes that were read and not at
+# how large the array is, took that for a mistake. They were right: an H200, which has
+# the same L2, read 16 MiB at :timing:`caches rate "kernel/cuda:0/n=16777216"
+# @nvidia-h200`. Each round gives a thread other numbers, so an L1 can't help.)
+#
+# RRZE's squares are twice as high. Their card has the same kind of L2, so it isn't the
+# cache. Our threads ask for four bytes at a time and wait. If 2,048 threads of a
+# multiprocessor do that, 8 KiB are :doc:`in flight
+# </tutorials/3_kernels/11_bytes_in_flight>`, and by Little's law our rate follows if a
+# number takes some 700 cycles to come, with all the others on their way. So two or four
+# loads at once in each thread should bring more. We haven't tried it.
 #
 # .. holds::
 #
 #    rate = lambda n: row(f"caches/kernel/cuda:0/n={n}").byte_rate
 #    rate(2**25) > rate(2**26) > rate(2**27) > 0.95 * rate(2**30)
 #    rate(2**25) > 1.3 * rate(2**30)
+#    near(8192 * 132 * 1.98e9 / rate(2**25), 700, 0.05)
 #
 # So a cache can fool you when you time something. In the box below, somebody added two
 # vectors again and again, and reached nearly everything that the memory of an A100 can
@@ -207,7 +215,8 @@ plt.show()
 #
 # .. measured-by-others:: l2-a100
 #
-# __ https://github.com/te42kyfo/gpu-benches/tree/1c36d509ee717dca9215c27135fa1e611bb03ed1
+# __
+# https://github.com/te42kyfo/gpu-benches/tree/1c36d509ee717dca9215c27135fa1e611bb03ed1
 #
 # Which mistakes are forgiven?
 # ----------------------------

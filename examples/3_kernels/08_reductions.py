@@ -203,9 +203,11 @@ def block_sums(tree, n=128, atomic=False):
 
 
 # %%
-# Each block now reports one number, and someone has to add those. Blocks can't wait for
-# each other, but a second launch begins only when the first is done. So launch the same
-# kernel again, on what the blocks have written, with one block:
+# Each block now reports one number, and someone has to add those. Blocks of a plain
+# launch can't wait for each other (there are :doc:`others
+# </tutorials/3_kernels/04_waves_and_blocks>`), but a second launch begins only when the
+# first is done. So launch the same kernel again, on what the blocks have written, with
+# one block:
 
 f32, rng = np.float32, np.random.default_rng(seed=1)
 x, add = rng.random(1001, dtype=f32), block_sums(sequential)
@@ -561,7 +563,8 @@ for attempt in (1, 2, 3):
 # (`its documentation`__ has both lists). Integer sums and maxima are never rounded, so
 # they are the same in any order.
 #
-# __ https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
+# __
+# https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
 #
 # .. dropdown:: Shuffles, and GPUs of other makers
 #

@@ -76,8 +76,8 @@ def spec(name: str, what: str) -> float:
         The card or slot, such as ``"GTX 1080"``.
     what
         ``"bandwidth"`` in bytes a second, ``"memory"`` or ``"size"`` in bytes, or a rate in operations a second:
-        ``"fp32"``, ``"fp64"``, and by the matrix units ``"fp64_matrix"``, ``"tf32"``, ``"bf16"``, ``"fp16"``, ``"fp8"``; of
-        an overhead ``"seconds"``.
+        ``"fp32"``, ``"fp64"``, and by the matrix units ``"fp64_matrix"``, ``"tf32"``, ``"bf16"``, ``"fp16"``,
+        ``"fp8"``; of an overhead ``"seconds"``.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from numba import float32
 from planted import LOOKS_WRONG, PLANTED, draws_from_one_state, random
 
 from firstlight_kernels import cuda, simulated, trace
-from firstlight_kernels.backend import python_function
+from firstlight_kernels.compilers import python_function
 from firstlight_kernels.tracing import TraceError
 
 LISTS = ("out_of_bounds", "races", "divergent_barriers", "uninitialized")

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from firstlight_kernels.compilers import dtype_of
+
 
 class Number:
     """A number of a type that it keeps, where Numba infers one for each variable."""
@@ -231,11 +233,8 @@ BUILTINS: dict[str, Any] = {
 
 def as_in_kernels(value: Any) -> Any:
     """Return what a number, a type of numbers, or a function of ``math`` is in a kernel."""
-    if isinstance(value, type):
-        return NumberType(value) if issubclass(value, np.number | np.bool_) else value
+    if (dtype := dtype_of(value)) is not None:
+        return NumberType(dtype)
     if getattr(value, "__module__", None) == "math":
         return _of_math(value.__name__)
-    if hasattr(value, "cast_python_value"):  # a type of Numba's
-        name = {"boolean": "bool"}.get(str(value), str(value))
-        return NumberType(name) if name in np.sctypeDict else value
     return typed(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 import sys
 from collections.abc import Callable
@@ -23,7 +24,8 @@ from firstlight_kernels.arithmetic import (
     typed_code,
 )
 from firstlight_kernels.arrays import TracedArray, poison, write_elements
-from firstlight_kernels.backend import cuda, empty_copy, fill_copy
+from firstlight_kernels.compilers import intrinsic_name, is_cuda
+from firstlight_kernels.copies import empty_copy, fill_copy
 from firstlight_kernels.executor import OWN_BLOCK, WARP, Executor, codes_of
 from firstlight_kernels.findings import Dim3, TraceError
 
@@ -51,7 +53,6 @@ class TracedCuda:
         for name, source in SHUFFLES.items():
             setattr(self, name, partial(self._shuffle, source))
         vars(self).update(_FUNCTIONS)
-        self.names = {*dir(self)}
 
     def __getattr__(self, name: str) -> Any:
         raise TraceError(f"cuda.{name} is not supported by the tracer")
@@ -85,7 +86,14 @@ class TracedCuda:
         """Return an array that a kernel takes from outside: the compiler copies it into the code."""
         return self._executor.trace_array(data, name, "constant")
 
-    def _array(self, space: str, shape: Any, dtype: Any, alignment: int | None = None) -> TracedArray:  # noqa: ARG002
+    def _array(
+        self,
+        space: str,
+        shape: Any,
+        dtype: Any,
+        alignment: object = None,  # noqa: ARG002
+        alignas: object = None,  # noqa: ARG002 -- numba-cuda-mlir's word for it
+    ) -> TracedArray:
         executor, frame = self._executor, sys._getframe(1)
         instruction = executor.instruction(frame)
         if space == "shared":
@@ -258,8 +266,10 @@ def instrument(
     names = {**variables.globals, **variables.nonlocals}
 
     def translate(value: Any, name: str | None = None) -> Any:
-        if value is cuda:
+        if is_cuda(value):
             return traced_cuda
+        if called := intrinsic_name(value):
+            return operator.attrgetter(called)(traced_cuda)
         if isinstance(value, ModuleType):
             return TranslatedModule(value, translate)
         if isinstance(value, np.ndarray) and value.ndim:
@@ -267,13 +277,8 @@ def instrument(
                 name = name or next((name for name, one in names.items() if one is value), "constant")
                 made[id(value)] = traced_cuda.constant(value, name)
             return made[id(value)]
-        name = getattr(value, "__name__", "")
-        if name in traced_cuda.names and value is getattr(cuda, name, None):  # imported from numba.cuda by its name
-            return getattr(traced_cuda, name)
         if inspect.isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
             return instrument(called, traced_cuda, codes, made)
-        if isinstance(value, type) and "Stub" in (base.__name__ for base in value.__mro__):  # Numba's: a vector type
-            return getattr(traced_cuda, value.__name__)
         return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)
 
     copy.__globals__.update(BUILTINS)

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,7 @@ import numpy as np
 from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu
 from firstlight_kernels.arithmetic import typed
 from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo
-from firstlight_kernels.backend import python_function, size_of
+from firstlight_kernels.compilers import python_function
 from firstlight_kernels.executor import WARP, Executor
 from firstlight_kernels.findings import (
     BankConflict,
@@ -37,8 +39,12 @@ from firstlight_kernels.findings import (
     Uninitialized,
     element_name,
 )
+from firstlight_kernels.grids import size_of
 from firstlight_kernels.intrinsics import TracedCuda, instrument
 from firstlight_kernels.tables import table
+
+with suppress(ImportError):  # where there is no GPU, Numba's simulator stands in, if there is Numba
+    import_module("firstlight_kernels.backend")
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ milliseconds on a GPU, and promises that GPUs are "up to 100x" faster.
 
 **Write down a guess: how many times as fast is a GPU?** By the end you'll know which
 two times to divide, and how fast *any* card can be at most. And one of the
-numbers above can't be true. You'll find it.
+numbers above can't be true of the cards that the tutorial names. You'll find it.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -235,9 +235,10 @@ for card, bandwidth in bandwidths.items():
     print(f"{card}: {bandwidth / 1e9:,.0f} GB/s, so at least {floor_ms:.2f} ms")
 
 # %%
-# But 3.1 milliseconds is *less* than either of the tutorial's cards needs. That's
-# impossible, for any program. What happened? The tutorial's code waits for the GPU, so
-# the clock didn't stop too early. Perhaps the time came from a faster card, but we
+# But 3.1 milliseconds is *less* than either of the tutorial's cards needs. On these two
+# it's impossible, for any program. What happened? The tutorial's code waits for the
+# GPU, so the clock didn't stop too early. Perhaps the time came from a faster card, for
+# it names the two where it tells how to install PyTorch, and not beside the time. We
 # can't know.
 #
 # And our question? The H100's :timing:`vector-add median "GPU, same result"
@@ -373,7 +374,7 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #    level with the CPU. No link reaches that, though. At the rate that our best
 #    pipeline reached on the same computer
 #    (:doc:`/tutorials/2_devices/09_copy_and_compute`), the CPU would still be half as
-#    fast again, and through PCIe 4, even on paper, about twice as fast.
+#    fast again, and through PCIe 4, even on paper, it would need half the GPU's time.
 #
 #    That was with a vector ready for the sum. With a new one, there and back took
 #    :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`, much

@@ -36,8 +36,8 @@ belongs there and which doesn't.
 # @nvidia-h100-80gb-hbm3`. And the CPU? It can do several cups at once on each of its
 # cores. A single core took :timing:`count-your-cpu median "SIMD, one
 # thread/cpu/n=256" @nvidia-h100-80gb-hbm3` for 256 cups. Sixteen such cores, with 256
-# cups each, would need no longer, so against the best CPU of that kind the GPU is more
-# than three times as fast.
+# cups each, would need no longer, so the GPU's time is less than a third
+# of what the best CPU of that kind would need.
 #
 # When we let all sixteen of that computer try, they took about :timing:`count-your-cpu
 # median "SIMD, all cores/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU was

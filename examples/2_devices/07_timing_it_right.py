@@ -361,8 +361,8 @@ if device.type == "cuda":
 #   device, but not for a second GPU.
 # - *The card slows down.* It may draw only so much power. If it needs more, as for
 #   products of large matrices, it lowers its clock, and that doesn't take minutes: our
-#   H100 did products in TF32 for four hundredths of a second, and from then on each
-#   took an eighth longer. No card gets hot in so short a time. So what you measure in
+#   H100 did products in TF32, and before a tenth of a second was over, each took an
+#   eighth longer. No card gets hot in so short a time. So what you measure in
 #   the first moments may look too good. ``nvidia-smi -q -d PERFORMANCE`` says why a
 #   card holds back. If it is yours, ``nvidia-smi -lgc`` holds the clock at one rate.
 #
@@ -371,7 +371,7 @@ if device.type == "cuda":
 #      products = row("precision/GPU, matmul, tf32")
 #      early, late = products.values[:6], products.values[6:]
 #      max(early) < 1.02 * min(early) and max(late) < 1.05 * min(late)
-#      near(sum(early) * products.loops, 0.04, 0.1)
+#      sum(early) * products.loops < 0.05
 #      near(min(late) / (sum(early) / 6), 9 / 8, 0.02)
 #
 # - *The work changes*, or is too good to be true. See :doc:`03_is_it_possible`.

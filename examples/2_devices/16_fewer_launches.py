@@ -476,8 +476,8 @@ if compiled:
 # the H100, that is after some 20,000 calls with 1,000 asteroids. As written, so many
 # calls take only a little longer than the building. If your script is done by then,
 # leave it as it is. (The second time, PyTorch finds the program on your disk, and needs
-# less than a thousand calls.) Beside a CPU that launches twice as fast, each call saves
-# half as much, and you need twice as many of them.
+# less than a thousand calls.) Beside a CPU that needs half the time for a launch, each
+# call saves half as much, and you need twice as many of them.
 #
 # A compiled call isn't free, either. It first checks whether the program fits its
 # inputs, and these checks, the *guards*, run on the CPU.

@@ -189,9 +189,9 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (The figure has arrays of 8 and
 # 16 MiB, too, but our record leaves them out. They came faster than any memory of that
-# card could deliver, and our timer, which looks at the bytes that were read and not at
-# how large the array is, took that for a mistake. They were right: an H200, which has
-# the same L2, read 16 MiB at :timing:`caches rate "kernel/cuda:0/n=16777216"
+# card could deliver, and our timer, which then looked only at the bytes that were read
+# and not at how large the array is, took that for a mistake. They were right: an H200,
+# which has the same L2, read 16 MiB at :timing:`caches rate "kernel/cuda:0/n=16777216"
 # @nvidia-h200`. Each round gives a thread other numbers, so an L1 can't help.)
 #
 # RRZE's squares are twice as high. Their card has the same kind of L2, so it isn't the

@@ -287,9 +287,10 @@ plt.show()
 # "NUFFT, 1,000,000" @nvidia-h100-80gb-hbm3` with a million, and :timing:`off-the-grid
 # median "NUFFT, 10,000,000" @nvidia-h100-80gb-hbm3` with ten million. In the exact form
 # a million took :timing:`off-the-grid median "exact, 1,000,000"
-# @nvidia-h100-80gb-hbm3`, which is between six and seven times as fast, and at ten
-# million it was :timing:`off-the-grid speedup "exact, 10,000,000"/"NUFFT, 10,000,000"
-# @nvidia-h100-80gb-hbm3` as fast.
+# @nvidia-h100-80gb-hbm3`. That is :timing:`off-the-grid speedup "exact,
+# 1,000,000"/"NUFFT, 1,000,000" @nvidia-h100-80gb-hbm3` as fast, and at ten million it
+# was :timing:`off-the-grid speedup "exact, 10,000,000"/"NUFFT, 10,000,000"
+# @nvidia-h100-80gb-hbm3`.
 #
 # Don't call these speed-ups. Neither side did as well as it can, and what you compare
 # is mostly Python. In the exact form the GPU itself works for less than a tenth of the

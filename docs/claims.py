@@ -214,7 +214,7 @@ def hundred_times() -> tuple[str, str]:
     most = 0.320 / least
     return (
         verdict(most >= 99),
-        f"Neither of its cards can have reached its time. With the least that the faster one needs for the bytes, it is "
+        f"Neither of its cards can have done that. With the least that the faster one needs for its bytes, it is "
         f"{most:.0f} ×, and {0.320 / (least + there_and_back):.1f} × with two vectors sent and one brought back at "
         "{spec}`PCIe 3 x16 bandwidth`.",
     )

@@ -35,7 +35,7 @@ def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
 
 def test_rates_of_formats_are_in_the_ratios_that_the_architectures_have():
     ratios = {"GTX 1080": 32, "RTX 4090": 64, "V100 SXM2": 2, "A100 40GB": 2, "H100 SXM": 2, "H200": 2, "MI300X": 2}
-    ratios |= {"T4": 32, "L4": 64, "L40S": 64, "B200": 2, "B300": 60, "RTX 5090": 64, "RTX PRO 6000": 64, "MI300A": 2}
+    ratios |= {"T4": 32, "L4": 64, "L40S": 64, "B200": 2, "B300": 60, "RTX 5090": 64, "RTX PRO 6000": 64, "GB10": 64}
     for name, ratio in ratios.items():
         assert spec(name, "fp32") / spec(name, "fp64") == pytest.approx(ratio, rel=0.02)
     for name, of in SPECS.items():

@@ -59,8 +59,8 @@ def sum_once(of: Spec, _: tuple[int, int]) -> str:
 
 def float64_in_products(of: Spec, _: tuple[int, int]) -> str:
     """float64 in place of float32, where arithmetic decides."""
-    by_matrix_units = max(of.fp64 or 0, of.fp64_matrix or 0)
-    return f"{(of.fp32 or 0) / by_matrix_units:.3g} times as long"
+    times = (of.fp32 or 0) / max(of.fp64 or 0, of.fp64_matrix or 0)
+    return f"{times:.3g} times as long" if times > 1 else "as long"
 
 
 def double_zero(of: Spec, _: tuple[int, int]) -> str:
@@ -88,7 +88,7 @@ def three_registers(_: Spec, capability: tuple[int, int]) -> str:
 
 CONCLUSIONS: dict[str, tuple[str, Callable[[Spec, tuple[int, int]], str]]] = {
     "Adding two vectors of 99 million numbers once": ("1_setup/02_first_speedup", sum_once),
-    "A product in `float64`, at best": ("2_devices/13_precision", float64_in_products),
+    "A product in `float64`, beside one in `float32`": ("2_devices/13_precision", float64_in_products),
     "`total = 0.0` in a kernel that sums rows": ("3_kernels/10_what_the_compiler_did", double_zero),
     "`tl.dot` of `float32` tiles": ("3_kernels/13_triton", tf32_dot),
     "`autocast` to `bfloat16`": ("2_devices/17_training_a_cnn", autocast),

@@ -235,8 +235,7 @@ print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 # takes `only so many blocks`__, 24 on that card. So with blocks of 32 threads, half of
 # it stays empty:
 #
-# __
-# https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#compute-capabilities
+# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#compute-capabilities
 
 ROOM = {  # threads and blocks that a multiprocessor holds
     "GTX 1650": (1024, 16),
@@ -345,8 +344,7 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # A test can't protect you from that, if it passes where you run it. ``trace`` can,
 # because it asks what is *certain* to come before what:
 #
-# __
-# https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#thread-hierarchy
+# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#thread-hierarchy
 
 traced = trace(running_total, bright.size, 1, bright, np.zeros_like(bright))
 race = traced.races[0]

@@ -215,8 +215,7 @@ plt.show()
 #
 # .. measured-by-others:: l2-a100
 #
-# __
-# https://github.com/te42kyfo/gpu-benches/tree/1c36d509ee717dca9215c27135fa1e611bb03ed1
+# __ https://github.com/te42kyfo/gpu-benches/tree/1c36d509ee717dca9215c27135fa1e611bb03ed1
 #
 # Which mistakes are forgiven?
 # ----------------------------

@@ -563,8 +563,7 @@ for attempt in (1, 2, 3):
 # (`its documentation`__ has both lists). Integer sums and maxima are never rounded, so
 # they are the same in any order.
 #
-# __
-# https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
+# __ https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
 #
 # .. dropdown:: Shuffles, and GPUs of other makers
 #

@@ -145,10 +145,10 @@ for place in dict.fromkeys(("cpu", device.type)):
 # @nvidia-h100-80gb-hbm3` as fast as one of the fastest GPUs in the world.
 #
 # That computer is a slow one for this. Others, with faster CPUs, started an operation
-# in two thirds to a quarter of the time. There all the times of this page that consist
-# of launches are shorter by as much:
-#
-# .. measured-by-others:: operation-a100 operation-rtx3090ti operation-rtx4090
+# in two thirds to a quarter of the time (:doc:`their numbers
+# </tutorials/2_devices/11_when_the_gpu_wins>`). There, all times of this page that
+# consist of launches are shorter by as much. And we measured with PyTorch 2.11, two
+# versions before the one that the site installs.
 #
 # .. holds::
 #

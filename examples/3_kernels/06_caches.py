@@ -215,7 +215,8 @@ plt.show()
 #
 # .. measured-by-others:: l2-a100
 #
-# __ https://github.com/te42kyfo/gpu-benches/tree/1c36d509ee717dca9215c27135fa1e611bb03ed1
+# __
+# https://github.com/te42kyfo/gpu-benches/tree/1c36d509ee717dca9215c27135fa1e611bb03ed1
 #
 # Which mistakes are forgiven?
 # ----------------------------
@@ -232,8 +233,10 @@ plt.show()
 # *The table: mostly.* It's the matrix by rows once more: the same thread wants the next
 # number in the very next step. But as you've seen, it isn't free. Perhaps that's the
 # desk itself, because a load that touches 32 different places keeps an L1 busy for
-# longer than a load that touches one. (And it isn't only memory. With a ``while`` loop,
-# which takes :doc:`far fewer instructions
+# longer than a load that touches one. A small, old card may not forgive it at all: a
+# GTX 1050 Ti of others took as long as if every number were fetched with a sector of
+# its own (:doc:`/tutorials/3_kernels/02_matrix_vector`). (And it isn't only memory.
+# With a ``while`` loop, which takes :doc:`far fewer instructions
 # </tutorials/3_kernels/10_what_the_compiler_did>`, the H100 took only
 # :timing:`coalescing speedup "kernel, by columns"/"kernel, by rows"
 # @nvidia-h100-80gb-hbm3` as long by rows as by columns.)

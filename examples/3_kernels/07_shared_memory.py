@@ -363,7 +363,8 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # 1.5 cycles. And the same count as in step 2 finds 129 instructions for 32
 # multiply-adds:
 #
-# __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
+# __
+# https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
 step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
@@ -780,7 +781,9 @@ show_table(
 # Beyond are the *tensor cores*, which multiply small matrices in one instruction. With
 # them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
 # @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few digits
-# </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
+# </tutorials/2_devices/13_precision>`. (How fast exactly depends on how long the card
+# has been at it: at full load it lowers its clock.) Numba reaches them through
+# `nvmath.device`__.
 #
 # So for a plain product, call the library. Write a tile for what isn't in any library,
 # such as the summed absolute differences between all pairs of spectra. There you change

@@ -479,7 +479,8 @@ plt.show()
 # ``other=0.0``, which we said would be wrong? In the middle, a ``tl.where`` puts minus
 # infinity into those places.) It's your kernel, and nobody had to write it.
 #
-# On the H100 it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
+# On the H100, where PyTorch was 2.11, it took :timing:`triton-rows median
+# "torch.compile/cuda:0/n=1024"
 # @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours :timing:`triton-rows median
 # "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. For rows of 16,384 it was
 # :timing:`triton-rows median "torch.compile/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`

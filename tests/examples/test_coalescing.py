@@ -54,6 +54,7 @@ def test_tiles_transpose_every_shape_along_rows_and_without_conflicts(page, shap
         assert not made.bank_conflicts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("side", "sectors"), [(63, 4.8), (64, 4)])
 def test_rows_of_an_odd_length_cost_tiles_a_fifth_more_sectors_each_way(page, side, sectors) -> None:
     image = np.zeros((side, side), dtype=np.float32)

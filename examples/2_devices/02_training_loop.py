@@ -204,10 +204,10 @@ except RuntimeError as error:
 # ------------
 #
 # Here is what two real machines did. One has two cores of an AMD EPYC, and the other
-# one has an H100. (If you compute on Colab without a GPU, you have less than these two
-# cores: its two CPUs are the halves of one core, with a slower clock.) We timed a step
-# of our network, which has 31,294 weights, and of one with 9 million. The batches had
-# been moved already:
+# one has an H100. (On Colab without a GPU you get two :term:`virtual CPUs <virtual
+# CPU>`, so probably a single core, and have to expect longer times.) We timed a step of
+# our network, which has 31,294 weights, and of one with 9 million. The batches had been
+# moved already:
 #
 # .. list-table:: What one step of training took
 #    :header-rows: 1

@@ -364,7 +364,8 @@ if device.type == "cuda":
 #   H100 did products in TF32, and before a tenth of a second was over, each took an
 #   eighth longer. No card gets hot in so short a time. So what you measure in
 #   the first moments may look too good. ``nvidia-smi -q -d PERFORMANCE`` says why a
-#   card holds back. If it is yours, ``nvidia-smi -lgc`` holds the clock at one rate.
+#   card holds back. If it is yours, ``nvidia-smi -lgc`` holds the clock at one rate,
+#   if you choose one that the power allows.
 #
 #   .. holds::
 #

@@ -242,9 +242,10 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # Which cards? Not simply those for games. A T4, which Colab lends you, is slow at
 # ``float64`` as well, and so are an L4 and an L40S, which stand in data centres. And
 # don't count on the newest. A B200 still has 1:2, but the next one, the B300, does
-# :spec:`B300 fp64` of ``float64`` beside :spec:`B300 fp32` of ``float32``, less than a
-# card of 2016 did for games in proportion. If your programs need ``float64``, as
-# NumPy's do, look at that row of the data sheet first (:doc:`/cards` has them).
+# :spec:`B300 fp64` of ``float64`` beside :spec:`B300 fp32` of ``float32``, in
+# proportion half of what a GTX 1080 did, a card for games of 2016. If your programs
+# need ``float64``, as NumPy's do, look at that row of the data sheet first
+# (:doc:`/cards` has them).
 #
 # .. holds::
 #

@@ -70,14 +70,17 @@ mend first.
 # brought nothing. If you wrote down fifty for the large one, don't cross it out yet,
 # but look at the last row. The network is the same, and so are the two machines.
 #
-# How exact are these numbers? Those of the H100 repeat within a few percent. Those of
-# the sixteen cores don't: they're rented, other programs disturbed them, and for small
-# batches their times jump about so much that eight pictures once took longer than 256.
-# The last row rests on three runs. So read the gains of the first two rows as "about
-# one" and "about two", and the others to one digit.
+# How exact are these numbers? Those of the H100 scatter by a tenth or so, as nearly
+# all of them hang on how fast the CPU launches. Those of the sixteen cores are worse.
+# They're :term:`virtual CPUs <virtual CPU>`, and for small batches their times jump
+# about so much that eight pictures once took longer than 256. The last row rests on
+# three runs. So read the gains of the first two rows as "about one" and "about two",
+# and the others to one digit.
 #
 # .. holds::
 #
+#    on_gpu = "small, GPU/cuda:0/n=1", "lesson, GPU/cuda:0/n=256"
+#    all(row(f"training-a-cnn/{name}").relative_iqr < 0.15 for name in on_gpu)
 #    row("training-a-cnn/lesson, CPU/cpu/n=8").verdict == "noisy"
 #    small = "training-a-cnn/small, CPU/cpu/n={}".format
 #    median(small(8)) > median(small(256))

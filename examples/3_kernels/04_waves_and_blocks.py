@@ -37,9 +37,10 @@ one, you read what we measured.
 # the whole of it, and stays there until its last thread is done. Blocks that find no
 # room wait. On the H100 there was room for two such blocks on each multiprocessor, so
 # the 133rd could begin at once. But one block of our kernel already keeps a
-# multiprocessor busy all the time. (Busy means that there's an instruction to start in
-# nearly every cycle. Most of them only turn the loop, so of the arithmetic on its data
-# sheet the card does about a ninth.)
+# multiprocessor busy all the time. That means that it has an instruction to start in
+# nearly every cycle, and not that all its units compute. Most of these instructions
+# only turn the loop, so the card does about a ninth of the arithmetic on its data
+# sheet.
 #
 # .. holds::
 #

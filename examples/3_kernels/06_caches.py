@@ -181,8 +181,8 @@ plt.show()
 # ours with slower memory. There are two stairs. As long as the array fits into an L1,
 # all desks together deliver more than ten times what the basement does. From there to
 # about 40 MB the L2 serves them, at a third of the rate of the desks. Beyond that,
-# every byte comes from memory. (The blue points are a CPU. Where they fall, its caches
-# are full.)
+# more and more comes from memory, and from about 100 MB on nearly all. (The blue points
+# are a CPU. Where they fall, its caches are full.)
 #
 # We have climbed one of the stairs ourselves. On our H100, whose L2 holds 50 MiB, the
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
@@ -215,8 +215,7 @@ plt.show()
 #
 # .. measured-by-others:: l2-a100
 #
-# __
-# https://github.com/te42kyfo/gpu-benches/tree/1c36d509ee717dca9215c27135fa1e611bb03ed1
+# __ https://github.com/te42kyfo/gpu-benches/tree/1c36d509ee717dca9215c27135fa1e611bb03ed1
 #
 # Which mistakes are forgiven?
 # ----------------------------

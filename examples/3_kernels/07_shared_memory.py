@@ -363,8 +363,7 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # 1.5 cycles. And the same count as in step 2 finds 129 instructions for 32
 # multiply-adds:
 #
-# __
-# https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
+# __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
 step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 

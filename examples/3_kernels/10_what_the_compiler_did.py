@@ -219,8 +219,8 @@ for card, part in PART.items():
 # matrix has to come from memory, and while a thread waits for it, others have all the
 # time in the world to add in ``float64``. On a T4, the card that Colab lends you, the
 # additions take a quarter longer than the reading. And on a B300, with the fastest
-# memory of the five and hardly any ``float64``, the reading takes less than a sixth of
-# that time!
+# memory of the five and hardly any ``float64``, nearly all of the time goes into
+# adding: the reading is done in less than a sixth of it!
 #
 # .. holds::
 #

@@ -292,12 +292,12 @@ plt.show()
 # was :timing:`off-the-grid speedup "exact, 10,000,000"/"NUFFT, 10,000,000"
 # @nvidia-h100-80gb-hbm3`.
 #
-# Don't call these speed-ups. Neither side did as well as it can, and what you compare
-# is mostly Python. In the exact form the GPU itself works for less than a tenth of the
-# step. The rest is the time in which its operations are launched one by one, and that
-# differed by a third from row to row, although the work was the same. If launches cost
-# nothing, the GPU would do a million in the exact form more than eighty times as fast
-# as in the other.
+# Don't call these speed-ups. Neither side did as well as it can. The NUFFT plans each
+# transform anew, as you'll see below, and the exact form mostly waits for Python: the
+# GPU itself works for less than a tenth of its step. The rest is the time in which its
+# operations are launched one by one, and that differed by a third from row to row,
+# although the work was the same. If launches cost nothing, the GPU would do a million
+# in the exact form more than eighty times as fast as in the other.
 #
 # .. holds::
 #

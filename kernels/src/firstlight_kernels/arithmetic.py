@@ -117,12 +117,14 @@ def scalar(value: Any) -> Any:
 
 def typed(value: Any) -> Any:
     """Return a number as kernels compute with it; anything else as it is."""
-    if isinstance(value, bool | np.bool_):
+    if kind := _TYPED.get(type(value)):
+        return kind(value)
+    if isinstance(value, bool):
         return Boolean(value)
     if isinstance(value, tuple):
         numbers = map(typed, value)
         return type(value)(*numbers) if hasattr(value, "_fields") else tuple(numbers)
-    number = value if type(value) in _TYPED else scalar(value)
+    number = scalar(value)
     return _TYPED.get(type(number), lambda same: same)(number)
 
 

@@ -386,7 +386,10 @@ class _Translator:
                 found = f"contains__({left}, {right})"
                 parts.append(found if isinstance(operation, ast.In) else f"negated__({found})")
             else:
-                parts.append(f"({left} {_COMPARISONS[type(operation)]} {right})")
+                kind = type(operation)
+                if isinstance(part, ast.Constant) and isinstance(part.value, bool):  # `is True` is an equation
+                    kind = {ast.Is: ast.Eq, ast.IsNot: ast.NotEq}.get(kind, kind)
+                parts.append(f"({left} {_COMPARISONS[kind]} {right})")
             left = again
         return f"({' & '.join(parts)})" if len(parts) > 1 else parts[0]
 

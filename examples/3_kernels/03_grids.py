@@ -29,8 +29,9 @@ timed; without one, they run in a :term:`simulator`, which has no times.
 # at ``framed[row, column]``.)
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 
 NINTH = np.float32(1 / 9)
 

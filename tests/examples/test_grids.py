@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from numba import cuda
 from pages import doubles_and_spills, judged
 
-from firstlight_kernels import blocks_for, cuda, trace
+from firstlight_kernels import blocks_for, trace
 
 PAGE = "3_kernels/03_grids.py"
 

@@ -42,7 +42,8 @@ class TraceError(RuntimeError):
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def forever():
     ...     while True:
@@ -62,7 +63,8 @@ class SourceLine:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = 1
@@ -108,7 +110,8 @@ class OutOfBounds(_Finding):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = 1
@@ -143,7 +146,8 @@ class DivergentBarrier(_Finding):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def half(out):
     ...     if cuda.threadIdx.x < 16:
@@ -177,7 +181,8 @@ class RacingAccess:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def count(total):
     ...     total[0] += 1
@@ -202,7 +207,8 @@ class Race:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def count(total):
     ...     total[0] += 1
@@ -242,7 +248,8 @@ class Uninitialized(_Finding):
     --------
     >>> import numba
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def half(out):
     ...     s = cuda.shared.array(32, numba.float32)
@@ -274,7 +281,8 @@ class BankConflict(_Finding):
     Examples
     --------
     >>> import numba
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def column():
     ...     tile = cuda.shared.array((32, 32), numba.float32)

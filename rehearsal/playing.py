@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from firstlight_kernels.backend import looked_up_names
+from firstlight_kernels.copies import looked_up_names
 from firstlight_kernels.executor import Executor, Thread, indices
 from firstlight_kernels.findings import Dim3
 from firstlight_kernels.intrinsics import BLOCK_VOTES, SHUFFLES, VOTES, TracedCuda, instrument

@@ -71,7 +71,9 @@ def scattered(label: str, median: float = 0.01, **changes: Any) -> Timing:
 
 
 def full_timing() -> Timing:
-    return timing(bytes=3996, flops=333, cores=1.5, device_seconds=0.0015, of_roof=0.75)
+    return timing(
+        bytes=3996, flops=333, footprint=1332, tensor_cores=True, cores=1.5, device_seconds=0.0015, of_roof=0.75
+    )
 
 
 def record_of(

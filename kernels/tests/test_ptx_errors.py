@@ -9,7 +9,7 @@ from new_python import environment, printed_by
 from numba import float32, int32, njit, types
 
 from firstlight_kernels import cuda, ptx
-from firstlight_kernels.backend import python_function
+from firstlight_kernels.compilers import python_function
 from firstlight_kernels.ptx import CompileError, NoCompilerError
 
 ONE = "void(float32[:])"

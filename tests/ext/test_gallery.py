@@ -48,7 +48,7 @@ def test_nothing_changed_nothing_is_run(project) -> None:
 
 
 def test_a_module_that_is_used_runs_its_example_and_no_other(project) -> None:
-    change(project, "firstlight_kernels/backend.py", "MAX_THREADS = 1024", "MAX_THREADS = 1023")
+    change(project, "firstlight_kernels/grids.py", "MAX_THREADS = 1024", "MAX_THREADS = 1023")
     assert forgotten(project) == ["02_kernel"]
 
 

@@ -45,6 +45,11 @@ def test_clock_that_ramps_up_is_waited_for() -> None:
     assert t.median == pytest.approx(20e-6, rel=0.05)
 
 
+def test_a_card_that_reaches_its_power_limit_is_timed_behind_it() -> None:
+    t = timed(FakeDevice(), lambda call: 328e-6 if call < 120 else 371e-6)  # 40 ms at the higher clock
+    assert t.median == min(t.values) == pytest.approx(371e-6, rel=0.01)
+
+
 def test_slow_call_gets_few_blocks_and_says_so() -> None:
     t = timed(FakeDevice(), 0.4, budget=1.0)
     assert t.verdict == "few"

@@ -47,8 +47,9 @@ def timing(**changes) -> Timing:
         ({"bytes": 12 * 10**8}, "impossible"),
         ({"bytes": 12 * 10**8, "verdict": "noisy"}, "impossible"),
         ({"bytes": 9 * 10**8, "verdict": "noisy"}, "noisy"),
-        ({"bytes": 2 * 10**7, "values": (1e-6,) * 9}, "in-cache"),
-        ({"bytes": 4 * 10**7, "values": (1e-6,) * 9}, "impossible"),  # four caches: this must come from memory
+        ({"bytes": 9 * 10**6, "values": (1e-6,) * 9}, "in-cache"),
+        ({"bytes": 4 * 10**7, "values": (1e-6,) * 9}, "impossible"),  # three of four caches must come from memory
+        ({"bytes": 4 * 10**7, "values": (3e-5,) * 9}, "in-cache"),  # and may take no longer than this
         ({"flops": 12 * 10**11}, "impossible"),
         ({"flops": 12 * 10**11, "bytes": 10}, "impossible"),
         ({"values": (), "verdict": "simulated", "bytes": 10**15}, "simulated"),
@@ -84,3 +85,24 @@ def test_verdicts_of_the_engine() -> None:
     assert verdict_of(timing(cores=0.01)) == "ok"  # the host of a GPU may well sleep
     assert verdict_of(timing(values=(1.0,) * 8)) == "few"
     assert verdict_of(timing(values=(1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5))) == "noisy"
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        # A product of 4096 in float32, 29 times as fast as its cores can multiply and add.
+        ({"flops": 2 * 4096**3, "values": (70e-6,) * 9}, "impossible"),
+        ({"flops": 2 * 4096**3, "values": (70e-6,) * 9, "tensor_cores": True}, "ok"),
+        ({"flops": 2 * 4096**3, "values": (40e-6,) * 9, "tensor_cores": True}, "impossible"),
+        # 190 MB don't lie in 60 MiB.
+        ({"bytes": 190 * 10**6, "values": (190e6 / 31e12,) * 9}, "impossible"),
+        # 16 MiB read 256 times do, and no cache is infinitely fast.
+        ({"bytes": 2**32, "footprint": 2**24, "values": (2**32 / 6e12,) * 9}, "in-cache"),
+        ({"bytes": 2**32, "footprint": 2**24, "values": (2**32 / 60e12,) * 9}, "impossible"),
+        ({"bytes": 2**32, "footprint": 2**30, "values": (2**32 / 60e12,) * 9}, "impossible"),
+        ({"bytes": 2**32, "values": (2**32 / 6e12,) * 9}, "impossible"),
+        ({"bytes": 10**6, "values": (1e-9,) * 9}, "impossible"),
+    ],
+)
+def test_verdicts_on_an_h200(changes: dict, verdict: str) -> None:
+    assert with_verdict(timing(**changes), ceilings(H200)).verdict == verdict

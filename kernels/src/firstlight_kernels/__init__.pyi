@@ -1,4 +1,5 @@
-from .backend import blocks_for, cuda, simulated
+from .backend import cuda, simulated
+from .grids import blocks_for
 from .tracing import trace
 
 __version__: str

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 _ALIGNMENT = 128  # bytes, of an array on a GPU
+
+
+def rebuilt(make: Callable[[Any, str], Any], value: Any, name: str) -> Any:
+    """Return what is made of a value and its name, or of the parts of a tuple, which are named ``xs[0]`` or ``p.x``."""
+    if not isinstance(value, tuple):
+        return make(value, name)
+    fields = getattr(value, "_fields", None)
+    names = [f"{name}.{field}" for field in fields] if fields else [f"{name}[{i}]" for i in range(len(value))]
+    parts = map(rebuilt, [make] * len(value), value, names)
+    return type(value)(*parts) if fields else tuple(parts)
 
 
 def host_array(value: Any) -> np.ndarray | None:

@@ -27,7 +27,9 @@ from warnings import catch_warnings
 
 import numpy as np
 
-from firstlight_kernels.backend import config, cuda, empty_copy, fill_copy, is_jitted, python_function
+from firstlight_kernels.backend import config, cuda
+from firstlight_kernels.compilers import is_jitted, python_function
+from firstlight_kernels.copies import empty_copy, fill_copy
 
 __all__ = ["CompileError", "Compiled", "NoCompilerError", "compile", "mix_of"]
 

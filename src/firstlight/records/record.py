@@ -22,8 +22,9 @@ from firstlight.timing.result import RowName, Timing
 
 HELPER_API = 1  # raised when firstlight.timing changes what a timing means
 DEVICE = ("multiprocessors", "memory_bytes", "cache_bytes", "clock_hz", "memory_clock_hz", "bus_bits")
-COUNTED = ("label", "device", "loops", "n", "bytes", "flops", "verdict")  # what a row keeps of a timing
-MEASURED = ("cores", "device_seconds", "of_roof")  # the same, with four digits
+# What a row keeps of a timing; the second with four digits.
+COUNTED = ("label", "device", "loops", "n", "bytes", "flops", "footprint", "tensor_cores", "verdict")
+MEASURED = ("cores", "device_seconds", "of_roof")
 MAX_BYTES = 250_000
 TIMED = ("imaging", "kernels")  # what pages time of the package: when it changes, a record has drifted
 MAX_AGE = timedelta(days=365)

@@ -66,6 +66,8 @@ class Bench(Widget):
         n: int | None = None,
         bytes: int | None = None,
         flops: int | None = None,
+        footprint: int | None = None,
+        tensor_cores: bool | None = None,
         device: object = None,
     ) -> Timing:
         """Time ``fn(*args)`` as one row, and judge its rates; a call that raises or is interrupted makes no row.
@@ -80,7 +82,8 @@ class Bench(Widget):
             raise ValueError(f"{self.id!r} has a row {name.in_bench!r} already; give this one another label")
         left = self._budget - sum(self._spent.values()) + self._spent.get(name, 0.0)
         budget = min(1.0, left / 4)
-        timing = measure(fn, *args, label=label, n=n, bytes=bytes, flops=flops, device=device, budget=budget)
+        work: dict[str, Any] = {"bytes": bytes, "flops": flops, "footprint": footprint, "tensor_cores": tensor_cores}
+        timing = measure(fn, *args, label=label, n=n, device=device, budget=budget, **work)
         self._spent[name], self._cells[name] = min(sum(timing.values) * timing.loops, budget), cell
         self.rows[name] = with_verdict(timing, ceilings(_card_of(device)), _roof_for(timing))
         return self.rows[name]

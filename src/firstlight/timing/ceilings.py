@@ -30,12 +30,16 @@ PER_CLOCK = {
 # matrix unit on 8-bit numbers (AMX). No CPU on sale has a faster clock.
 _CPU_BYTES, _CPU_OPERATIONS, _CPU_CLOCK_HZ = 192, 4096, 7e9
 
+# What no multiprocessor exceeds in one clock: 128 bytes to or from its L1.
+_GPU_CACHE_BYTES = 128
+
 
 @dataclass(frozen=True)
 class Ceilings:
     """What no program can exceed: bytes and operations a second; ``None`` where the device does not tell.
 
-    ``byte_rate`` is that of the memory, and ``cache_rate`` that of the nearest cache.
+    ``byte_rate`` is that of the memory, and ``cache_rate`` that of the nearest cache. ``float32_rate`` is that of the
+    ordinary arithmetic, and ``flop_rate`` that of the matrix units with their narrowest numbers.
 
     Examples
     --------
@@ -68,7 +72,13 @@ def ceilings(of: Card) -> Ceilings:
     lanes, fastest = PER_CLOCK[of.capability] if known and of.capability else (0, 0)
     clocks = (of.multiprocessors or 0) * (of.clock_hz or 0)
     memory = 2 * (of.memory_clock_hz or 0) * (of.bus_bits or 0) / 8  # two transfers a clock: "double data rate"
-    return Ceilings(memory or None, 2 * lanes * clocks or None, fastest * clocks or None, of.cache_bytes)
+    return Ceilings(
+        byte_rate=memory or None,
+        float32_rate=2 * lanes * clocks or None,
+        flop_rate=fastest * clocks or None,
+        cache_bytes=of.cache_bytes,
+        cache_rate=_GPU_CACHE_BYTES * clocks or None,
+    )
 
 
 @dataclass(frozen=True)

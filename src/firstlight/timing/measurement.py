@@ -21,7 +21,7 @@ MIN_BLOCK_SECONDS = 5e-3
 MIN_BLOCK_WAITS = 50  # a block lasts this many waits, so that the wait adds at most 2 % to a call
 MAX_BLOCKS = 25
 MAX_LOOPS = 1_000_000
-STEADY = 0.05  # a first block that is this much above the median of the others belongs to the warm-up
+STEADY = 0.05  # a first block that is this much off the others belongs to the warm-up
 MIN_VALUES = 3  # fewer have no quartiles
 GRACE_SECONDS = 0.75  # beyond the budget, for MIN_VALUES
 QUIET_IQR = 0.02  # below this, MIN_BLOCKS are enough
@@ -81,14 +81,16 @@ def measure(
     n: int | None = None,
     bytes: int | None = None,
     flops: int | None = None,
+    footprint: int | None = None,
+    tensor_cores: bool | None = None,
     device: object = None,
     budget: float = 1.0,
 ) -> Timing:
     """Time ``fn(*args)``.
 
     Calls are made in blocks, and the clock is stopped only when every device has finished. Blocks are long against the
-    clock and the wait, and those at the start that are slower than the rest are warm-up and do not count. At least nine
-    make a result, more where they scatter.
+    clock and the wait, and those at the start that are slower or faster than the rest are warm-up and do not count. At
+    least nine make a result, more where they scatter.
 
     Parameters
     ----------
@@ -100,6 +102,10 @@ def measure(
         The size of the problem.
     bytes, flops
         The least that one call must move (each input read once, each result written once) and compute.
+    footprint
+        The bytes of memory that it touches, if it moves some of them again and again.
+    tensor_cores
+        True if tensor cores may do the arithmetic; else a GPU's limit is that of its ordinary float32.
     device
         Where the work is done; by default where the arguments are.
     budget
@@ -118,9 +124,10 @@ def measure(
     >>> t.device, len(t.values) >= 1, t.first > 0
     ('cpu', True, True)
     """
-    _check_request(fn, label, n, bytes, flops, budget)
+    work: dict[str, Any] = {"n": n, "bytes": bytes, "flops": flops, "footprint": footprint}
+    _check_request(fn, label, work, budget)
     name = str(device) if device is not None else device_of(args)
-    row = Timing(label, name, first=math.nan, values=(), n=n, bytes=bytes, flops=flops, verdict="simulated")
+    row = Timing(label, name, first=math.nan, values=(), **work, tensor_cores=tensor_cores, verdict="simulated")
     try:
         return _timed(partial(fn, *args) if args else fn, row, Device(name), budget)
     except Exception as error:
@@ -146,14 +153,14 @@ def _timed(call: Callable[[], object], row: Timing, on: Device, budget: float) -
     return replace(timing, verdict=verdict_of(timing))
 
 
-def _check_request(fn: object, label: str, n: int | None, bytes: int | None, flops: int | None, budget: float) -> None:
+def _check_request(fn: object, label: str, work: dict[str, Any], budget: float) -> None:
     """Refuse what cannot be measured before anything runs."""
     if not callable(fn):
         raise TypeError(
             f"to time {label or 'something'!r}, give a function and its arguments: measure(np.add, a, b), not "
             f"measure(np.add(a, b)). Got {type(fn).__name__}, which cannot be called."
         )
-    for name, value in (("n", n), ("bytes", bytes), ("flops", flops)):
+    for name, value in work.items():
         if value is not None and not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be a positive number for one call, or None if unknown; got {value!r}")
     if not budget > 0:
@@ -201,11 +208,19 @@ def _steady_blocks(call: Callable[[], object], on: Device, budget: float) -> tup
         if len(values) >= MIN_BLOCKS and Timing("", "", 0, tuple(values)).relative_iqr < QUIET_IQR:
             break
         values.append(block(loops))
-        # Clocks rise and caches fill over many calls: the head of the list is warm-up while it is above the rest.
-        while len(values) > 1 and values[0] > (1 + STEADY) * statistics.median(values[1:]):
+        while len(values) > 1 and _is_warm_up(values[0], values[1:]):
             del values[0], cpu_seconds[0]
     wall = sum(values)
     return loops, values, sum(cpu_seconds) / wall if wall else 0.0
+
+
+def _is_warm_up(first: float, others: list[float]) -> bool:
+    """Whether a first block is slower than the others, because clocks rise and caches fill over many calls.
+
+    Or faster: at full load a GPU reaches its power limit within a tenth of a second, and lowers its clock for good.
+    """
+    slowest, fastest = (1 + STEADY) * statistics.median(others), (1 - STEADY) * sorted(others)[len(others) // 4]
+    return first > slowest or first < fastest
 
 
 def _idle_wait(on: Device) -> float:

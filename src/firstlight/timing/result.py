@@ -66,6 +66,8 @@ class Timing:
     n: int | None = None
     bytes: int | None = None
     flops: int | None = None
+    footprint: int | None = None
+    tensor_cores: bool | None = None
     loops: int = 1
     cores: float | None = None
     device_seconds: float | None = None

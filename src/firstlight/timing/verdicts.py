@@ -23,6 +23,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from firstlight.timing.ceilings import Ceilings, Roof
@@ -64,17 +65,20 @@ def with_verdict(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> 
     """
     if not timing.values:
         return timing
-    from_memory = not limits.cache_bytes or (timing.bytes or 0) >= CACHES * limits.cache_bytes
+    cache, touched = limits.cache_bytes or 0, min(timing.bytes or 0, timing.footprint or math.inf)
+    from_memory = touched >= CACHES * cache
     if roof and (from_memory or timing.flops):  # of memory's roof, work in a cache has no fraction
         timing = replace(timing, of_roof=fraction_of_roof(timing, roof))
-    too_fast = from_memory and _exceeds(timing.byte_rate, limits.byte_rate)
-    too_fast |= _exceeds(timing.byte_rate, limits.cache_rate) or _exceeds(timing.flop_rate, limits.flop_rate)
+    uncached = max(touched - cache, 0) / timing.median  # a second: what the cache can't have kept since the last call
+    flop_limit = limits.flop_rate if timing.tensor_cores else limits.float32_rate or limits.flop_rate
+    too_fast = _exceeds(uncached, limits.byte_rate)
+    too_fast |= _exceeds(timing.byte_rate, limits.cache_rate) or _exceeds(timing.flop_rate, flop_limit)
     if too_fast:
         return replace(timing, verdict="impossible")
     if timing.verdict != "ok":
         return timing
     above = roof and _exceeds(timing.byte_rate, roof.byte_rate)
-    if not from_memory and (above or _exceeds(timing.byte_rate, limits.byte_rate)):
+    if (above and not from_memory) or _exceeds(timing.byte_rate, limits.byte_rate):
         return replace(timing, verdict="in-cache")
     if above or (roof and _exceeds(timing.flop_rate, roof.flop_rate)):
         return replace(timing, verdict="above-roof")

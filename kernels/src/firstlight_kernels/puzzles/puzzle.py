@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from firstlight_kernels.backend import python_function
+from firstlight_kernels.compilers import python_function
 from firstlight_kernels.findings import element_name
 from firstlight_kernels.puzzles.rules import Launch, Rule
 from firstlight_kernels.tracing import Trace, trace

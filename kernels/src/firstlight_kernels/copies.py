@@ -1,0 +1,60 @@
+"""Copies of functions in which the names that they look up mean something else."""
+
+from __future__ import annotations
+
+import builtins
+import dis
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import pairwise
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+
+def empty_copy(function: FunctionType) -> FunctionType:
+    """Return a copy of a function that knows no names yet, until ``fill_copy`` gives it some."""
+    cells = tuple(CellType() for _ in function.__closure__ or ())
+    return FunctionType(function.__code__, {"__builtins__": builtins}, function.__name__, function.__defaults__, cells)
+
+
+def fill_copy(copy: FunctionType, function: FunctionType, translate: Callable[[Any], Any]) -> None:
+    """Let each name that a function looks up mean something else in its copy: what ``translate`` makes of its value.
+
+    Of a module, what the function takes from it is translated, too.
+    """
+    attributes = looked_up_names(function.__code__)
+
+    def translated(name: str, value: Any) -> Any:
+        new = translate(value)
+        if new is not value or not isinstance(value, ModuleType):
+            return new
+        taken = {attribute: getattr(value, attribute, None) for attribute in attributes.get(name, ())}
+        changed = {attribute: translate(old) for attribute, old in taken.items() if translate(old) is not old}
+        if not changed:
+            return value
+        module = ModuleType(value.__name__)
+        vars(module).update(vars(value) | changed)
+        return module
+
+    for name in attributes:
+        if name in function.__globals__:
+            copy.__globals__[name] = translated(name, function.__globals__[name])
+    cells = zip(function.__code__.co_freevars, copy.__closure__ or (), function.__closure__ or (), strict=True)
+    for name, cell, old in cells:
+        with suppress(ValueError):  # a name that has no value yet
+            cell.cell_contents = translated(name, old.cell_contents)
+
+
+def looked_up_names(code: CodeType) -> dict[str, set[str]]:
+    """Return the names that a function looks up outside of it, each with the attributes that it takes of its value."""
+    found: dict[str, set[str]] = {}
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for step, after in pairwise(steps):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
+            taken = {after.argval} if after.opname in ("LOAD_ATTR", "LOAD_METHOD") else set()
+            found[step.argval] = found.get(step.argval, set()) | taken
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            for name, taken in looked_up_names(constant).items():
+                found[name] = found.get(name, set()) | taken
+    return found

@@ -16,143 +16,87 @@ import re
 import signal
 import subprocess
 import sys
-import types
 import warnings
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 
+from firstlight_kernels import lockstep, threads as one_by_one, trace
+from firstlight_kernels.arguments import host_array
+from firstlight_kernels.compilers import MLIR, compiler_of, imported
+from firstlight_kernels.findings import Dim3
+from firstlight_kernels.grids import size_of
+from firstlight_kernels.host import DeviceArray
+from firstlight_kernels.launch import bound
+
+launching = importlib.import_module("firstlight_kernels.launch")
+
 _MOST_THREADS, _MOST_LINES = 4096, 150_000  # of a launch that is traced
 _SECONDS, _FILES_AT_ONCE = 30, 12
 _CC = (9, 0)
-WAYS = ("trace", "lockstep", "threads")
+_TOO_BIG = ("lines the kernel still runs", "too long for this table", "too much work to simulate")
 _REFUSALS = ("TraceError", "LaunchError", "Unsupported", "TypeError: ", "ValueError: ")
-_PACKAGES = ("numba.cuda", "numba_cuda_mlir.numba_cuda")
 #: What a test that fails for want of a GPU says.
 _OF_A_GPU = (
     *("CudaSupportError", "libcuda", "inspect_", "MagicMock", "cuda.core", "cupy", "filecheck", "Filecheck", "LinkerError"),
-    *("CudaAPIError", "nvrtc", "NVRTC", "overloads", "ctypes", "CUDAError", "nvdisasm", "gpu_data", "subprocess"),
+    *("CudaAPIError", "nvrtc", "NVRTC", "overloads", "ctypes", "CUDAError", "nvdisasm", "gpu_data", "subprocess", "StopIteration", "driver.py", "metadata", "compile_device"),
 )
 
 
-class DeviceArray(np.ndarray):
-    """An array as the libraries' own on a GPU, on the host."""
+class _Devices:
+    """One card, which has no driver, for tests that ask what it can."""
 
-    stream = 0
-    is_c_contiguous = is_f_contiguous = lambda self: self.flags.c_contiguous
-    gpu_data = property(lambda self: MagicMock())
+    lst = property(lambda self: [_DEVICE])
+    current = property(lambda self: _DEVICE)
 
-    def copy_to_host(self, ary=None, stream=0):
-        if ary is None:
-            return np.array(self, order="A" if self.flags.forc else "C", subok=False)
-        ary[...] = self
-        return ary
+    def __len__(self):
+        return 1
 
-    def copy_to_device(self, ary, stream=0):
-        self[...] = np.asarray(ary)
-
-    def getitem(self, item, stream=0):
-        return self[item]
-
-    def setitem(self, item, value, stream=0):
-        self[item] = value
-
-    def split(self, section, stream=0):
-        return [self[i : i + section] for i in range(0, self.size, section)]
-
-
-def _to_device(obj, stream=0, copy=True, to=None):
-    made = np.array(obj, order="A" if getattr(obj, "flags", None) is not None and obj.flags.forc else "C")
-    if to is None:
-        return made.view(DeviceArray)
-    to[...] = made
-    return to
-
-
-def _device_array(shape, dtype=np.float64, strides=None, order="C", stream=0, **_):
-    return np.empty(shape, dtype, order=order).view(DeviceArray)
-
-
-def _like(ary, stream=0, **_):
-    return np.empty_like(np.asarray(ary)).view(DeviceArray)
-
-
-@contextlib.contextmanager
-def _nothing(*_, **__):
-    yield
-
-
-def _auto_device(obj, stream=0, copy=True, **_):
-    return (obj, False) if isinstance(obj, DeviceArray) else (_to_device(obj), True)
+    def __getitem__(self, number):
+        return _DEVICE
 
 
 _DEVICE = MagicMock(compute_capability=_CC, id=0, name=b"none", MAX_THREADS_PER_BLOCK=1024, WARP_SIZE=32)
-_DEVICE.uuid, _DEVICE.MULTIPROCESSOR_COUNT, _DEVICE.MAX_SHARED_MEMORY_PER_BLOCK = "GPU-none", 132, 49152
 _CONTEXT = MagicMock(device=_DEVICE)
 _CONTEXT.get_memory_info.return_value = (1 << 33, 1 << 33)
 _HOST = {
-    **dict.fromkeys(("device_array", "managed_array", "pinned_array", "mapped_array"), _device_array),
-    **dict.fromkeys(("device_array_like", "pinned_array_like", "mapped_array_like"), _like),
-    **dict.fromkeys(("pinned", "mapped", "defer_cleanup"), _nothing),
     **dict.fromkeys(("get_context", "current_context"), lambda *_: _CONTEXT),
-    **dict.fromkeys(("stream", "default_stream", "legacy_default_stream", "external_stream"), lambda *_: MagicMock()),
-    **dict.fromkeys(("synchronize", "close", "event_elapsed_time"), lambda *_: 0.0),
-    **dict.fromkeys(("select_device", "get_current_device"), lambda *_: _DEVICE),
-    "per_thread_default_stream": lambda: MagicMock(),
-    "event": lambda *_, **__: MagicMock(),
-    "to_device": _to_device,
-    "auto_device": _auto_device,
-    "_auto_device": _auto_device,
-    "as_cuda_array": lambda obj, sync=True: obj if isinstance(obj, DeviceArray) else _to_device(obj._arr),
-    "is_cuda_array": lambda obj: isinstance(obj, DeviceArray),
+    **dict.fromkeys(("get_current_device", "select_device"), lambda *_: _DEVICE),
+    "gpus": _Devices(),
     "is_available": lambda: True,
     "list_devices": lambda: [_DEVICE],
     "detect": lambda: True,
 }
-
-
 _COMPILE = {}  # what each compiler's dispatcher does by itself
 
 
-class Launch:
+class Launch(NamedTuple):
     """A kernel with its grid."""
 
-    def __init__(self, kernel, blocks, threads, stream=0, shared_bytes=0, *_):
-        self.kernel, self.shared_bytes, self.pre_launch_callbacks = kernel, int(shared_bytes or 0), []
-        self.blocks, self.threads = (
-            tuple(map(int, each)) if isinstance(each, tuple | list) else (int(each),) for each in (blocks, threads)
-        )
-
-    def __call__(self, *arguments):
-        _PLAYER.play(self, arguments)
-
-
-class ForAll:
-    def __init__(self, kernel, ntasks, tpb=0, stream=0, sharedmem=0):
-        if ntasks < 0:
-            raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
-        self.launch = ntasks and Launch(kernel, -(-ntasks // (tpb or 128)), tpb or 128, stream, sharedmem)
-
-    def __call__(self, *arguments):
-        if self.launch:
-            self.launch(*arguments)
+    kernel: object
+    blocks: Dim3
+    threads: Dim3
+    shared_bytes: int
 
 
 def _arrays_in(arguments):
     for each in arguments:
         if isinstance(each, tuple):
             yield from _arrays_in(each)
-        elif isinstance(each, np.ndarray | np.void):
+        elif (data := host_array(each)) is not None:
+            yield data
+        elif isinstance(each, np.void | np.ndarray):
             yield each
-        elif type(each).__name__ in ("Out", "InOut"):
-            yield each.value
 
 
-def _bits(arrays):
-    return [each.tobytes() for each in arrays]
+def _restored(arrays, saved):
+    for each, old in zip(arrays, saved, strict=True):
+        if isinstance(each, np.void) or each.flags.writeable:
+            each[...] = old
 
 
 class Player:
@@ -161,7 +105,6 @@ class Player:
     def __init__(self):
         self.test, self.out = "", open(os.environ["FOREIGN_OUT"], "a")  # noqa: SIM115 -- for the whole run
         signal.signal(signal.SIGALRM, self.too_long)
-        self.ways = dict(_ways())
 
     def note(self, entry):
         self.out.write(json.dumps(entry) + "\n")
@@ -170,18 +113,19 @@ class Player:
     def too_long(self, *_):
         raise RuntimeError("too long for this table")
 
-    def play(self, launch, arguments):
-        function = launch.kernel.py_func
-        code = function.__code__
-        compiler = "mlir" if type(launch.kernel).__module__.startswith("numba_cuda_mlir") else "numba-cuda"
+    def play(self, kernel, blocks, threads, arguments=(), shared_bytes=0):
+        """Run a launch, in the place of ``firstlight_kernels.launch.launch``."""
+        code = kernel.py_func.__code__
         noted = {
-            "kernel": f"{compiler} {code.co_filename}:{code.co_firstlineno} {code.co_name}",
+            "kernel": f"{compiler_of(kernel).name} {code.co_filename}:{code.co_firstlineno} {code.co_name}",
             "test": self.test,
-            "size": prod(launch.blocks) * prod(launch.threads),
             "bits": {},
         }
         try:
-            self.on_all_ways(launch, arguments, noted)
+            given = bound(kernel, arguments)
+            launch = Launch(kernel, size_of("blocks", blocks), size_of("threads", threads), int(shared_bytes))
+            noted["size"] = prod(launch.blocks) * prod(launch.threads)
+            self.on_all_ways(launch, given, noted)
         finally:
             self.note(noted)
 
@@ -189,114 +133,90 @@ class Player:
         arrays = list(_arrays_in(arguments))
         before = [each.copy() for each in arrays]
         results, error = {}, None
-        for way, run in self.ways.items():
-            for each, old in zip(arrays, before, strict=True):
-                if isinstance(each, np.void) or each.flags.writeable:
-                    each[...] = old
+        for way, run in WAYS.items():
+            _restored(arrays, before)
             if way == "trace" and noted["size"] > _MOST_THREADS:
-                noted[way] = "too big to trace"
+                noted[way] = "too big"
                 continue
             try:
                 found = run(launch, arguments)
             except Exception as raised:  # what the kernel raised, too
                 noted[way] = f"{type(raised).__name__}: {raised}"
-                if "lines the kernel still runs" in noted[way] or "too long for" in noted[way]:
-                    noted[way] = "too big to trace"
-                else:
-                    error = error or raised
+                if any(words in noted[way] for words in _TOO_BIG):
+                    noted[way] = "too big"
+                error = error or raised
                 continue
             noted[way] = "ran"
             if found:
                 noted["found"] = [str(each) for each in found]
             results[way] = [each.copy() for each in arrays]
-            noted["bits"][way] = hashlib.md5(b"".join(_bits(arrays))).hexdigest()
+            noted["bits"][way] = hashlib.md5(b"".join(each.tobytes() for each in arrays)).hexdigest()
         if results:
-            for each, new in zip(arrays, next(iter(results.values())), strict=True):
-                if isinstance(each, np.void) or each.flags.writeable:
-                    each[...] = new
-        if error:
-            noted["compiler"] = _compiles(launch.kernel, arguments, noted["kernel"].split()[0])
+            _restored(arrays, next(iter(results.values())))
+        if any(noted[way] not in ("ran", "too big") for way in WAYS):
+            noted["compiler"] = _compiles(launch.kernel, arguments)
         if not results and error:
             raise error
 
 
-def _ways():
-    """Return what runs a launch, by name; a simulator that is not there yet is left out."""
-    from firstlight_kernels import trace
-
-    def traced(launch, arguments):
-        found = trace(
-            launch.kernel, launch.blocks, launch.threads, *arguments, limit=_MOST_LINES, shared_bytes=launch.shared_bytes
-        )
-        return found.problems
-
-    yield "trace", traced
-    for name in ("lockstep", "threads"):
-        with contextlib.suppress(ImportError):
-            run = importlib.import_module(f"firstlight_kernels.{name}").run
-            yield name, lambda launch, arguments, run=run: run(
-                launch.kernel.py_func, *map(_dim3, (launch.blocks, launch.threads)), arguments, launch.shared_bytes
-            )
+def _traced(launch, arguments):
+    kernel, blocks, threads, shared_bytes = launch
+    return trace(kernel, blocks, threads, *arguments, limit=_MOST_LINES, shared_bytes=shared_bytes).problems
 
 
-def _dim3(size):
-    from firstlight_kernels.findings import Dim3
+def _run_by(module):
+    return lambda launch, arguments: module.run(
+        launch.kernel.py_func, launch.blocks, launch.threads, arguments, launch.shared_bytes
+    )
 
-    return Dim3(*(*size, 1, 1)[:3])
+
+WAYS = {"trace": _traced, "lockstep": _run_by(lockstep), "threads": _run_by(one_by_one)}
 
 
-def _compiles(kernel, arguments, compiler):
+def _compiles(kernel, arguments):
     """Return whether the kernel's own compiler takes it with these arguments, or what it says."""
-    name = "numba_cuda_mlir.numba_cuda" if compiler == "mlir" else "numba.cuda"
+    compiler = compiler_of(kernel)
+    package = "numba_cuda_mlir.numba_cuda" if compiler is MLIR else "numba.cuda"
+    dispatcher, ours = compiler.dispatcher, compiler.dispatcher.compile
     try:
-        typeof = importlib.import_module(f"{name}.typing.typeof").typeof
-        cuda = importlib.import_module("numba_cuda_mlir.cuda" if compiler == "mlir" else "numba.cuda")
-        found = [typeof(np.asarray(each) if isinstance(each, DeviceArray) and each.ndim else each) for each in arguments]
-        wanted = {key: value for key, value in kernel.targetoptions.items() if key in ("fastmath", "opt") and value is not None}
-        for dispatcher, own in _COMPILE.items():
-            dispatcher.compile = own
-        cuda.compile_ptx(kernel.py_func, tuple(found), cc=_CC, **wanted)
+        typeof = importlib.import_module(f"{package}.typing.typeof").typeof
+        types = [typeof(each.data if isinstance(each, DeviceArray) else each) for each in arguments]
+        wanted = {name: value for name, value in kernel.targetoptions.items() if name in ("fastmath", "opt") and value is not None}
+        dispatcher.compile = _COMPILE[compiler.name]
+        compiler.cuda.compile_ptx(kernel.py_func, tuple(types), cc=_CC, **wanted)
     except BaseException as error:
         return " ".join(f"{type(error).__name__}: {error}".split())[:200]
     finally:
-        for dispatcher in _COMPILE:
-            dispatcher.compile = lambda self, *_, **__: None
+        dispatcher.compile = ours
     return "takes it"
 
 
+def _not_yet(self, given, *_, **__):
+    """Compile nothing, and keep the types that a signature asks for."""
+    if isinstance(given, tuple):
+        vars(self)["_wanted"] = () if "_wanted" in vars(self) else given
+
+
 def _without_a_gpu():
-    """Let both compilers' libraries be imported and used where no driver is."""
+    """Let both compilers' tests be imported where no driver is, and their launches be played."""
     for part in ("", ".matcher", ".options", ".parser", ".finput"):
         sys.modules.setdefault("filecheck" + part, MagicMock())
-    for package in _PACKAGES:
+    for name, package in (("numba.cuda", "numba.cuda"), ("numba_cuda_mlir.cuda", "numba_cuda_mlir.numba_cuda")):
         with contextlib.suppress(ImportError):
-            for part in ("api", "cudadrv.devices", "cudadrv.devicearray", "dispatcher", "kernels.reduction"):
-                importlib.import_module(f"{package}.{part}")
-            if "mlir" in package:
-                importlib.import_module("numba_cuda_mlir.cuda")
-                importlib.import_module("numba_cuda_mlir.tools")._cached_cc = _CC
-                dispatchers = [importlib.import_module("numba_cuda_mlir.descriptor").MLIRDispatcher]
-            else:
-                dispatchers = [importlib.import_module("numba.cuda.dispatcher").CUDADispatcher]
-            originals = {}
-            for part in ("api", "cudadrv.devices", "cudadrv.devicearray", "device_init"):
-                with contextlib.suppress(ImportError):
-                    module = importlib.import_module(f"{package}.{part}")
-                    originals |= {id(value): _HOST[name] for name, value in vars(module).items() if name in _HOST and callable(value)}
-            prefix = package.split(".")[0] + "."
-            for name, module in list(sys.modules.items()):
-                if name.startswith(prefix) and isinstance(module, types.ModuleType):
-                    for key, value in list(vars(module).items()):
-                        if id(value) in originals:
-                            setattr(module, key, originals[id(value)])
-            for dispatcher in dispatchers:
-                dispatcher.__getitem__ = lambda self, given: Launch(self, *given)
-                dispatcher.configure = lambda self, *given, **more: Launch(self, *given)
-                dispatcher.forall = lambda self, *given, **more: ForAll(self, *given, **more)
-                _COMPILE[dispatcher] = dispatcher.compile
-                dispatcher.compile = lambda self, *_, **__: None
-                dispatcher.disable_compile = lambda self, *_: None
-                dispatcher.specialize = lambda self, *_: self
+            cuda = importlib.import_module(name)
+            devices = importlib.import_module(f"{package}.cudadrv.devices")
+            originals = {id(getattr(cuda, key)): new for key, new in _HOST.items() if hasattr(cuda, key)}
+            originals |= {id(getattr(devices, key)): new for key, new in _HOST.items() if hasattr(devices, key)}
+            for module in [each for key, each in sys.modules.items() if key.startswith(name.split(".")[0] + ".")]:
+                for key, value in list(vars(module).items()):
+                    if id(value) in originals and key in _HOST and not module.__name__.endswith(("dispatcher", "descriptor")):
+                        setattr(module, key, originals[id(value)])
+    for compiler in imported():
+        _COMPILE[compiler.name] = compiler.dispatcher.compile
+        compiler.dispatcher.compile = _not_yet
+        compiler.dispatcher.specialize = lambda self, *_: self
+    with contextlib.suppress(ImportError):
+        importlib.import_module("numba_cuda_mlir.tools")._cached_cc = _CC
 
 
 # -- As a plugin of pytest ---------------------------------------------------------------------------------------------
@@ -304,10 +224,10 @@ def _without_a_gpu():
 
 def pytest_configure(config):
     global _PLAYER
-    os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "0")
-    _without_a_gpu()
-    warnings.simplefilter("ignore")
     _PLAYER = Player()
+    _without_a_gpu()
+    launching.launch = _PLAYER.play
+    warnings.simplefilter("ignore")
     config.addinivalue_line("markers", "foreign: of another project")
 
 
@@ -351,7 +271,7 @@ def run(out, half, folders):
     files = sorted(each for one in folders for each in ([Path(one)] if one.endswith(".py") else Path(one).rglob("test_*.py")))
     files = [each for each in files if half == "all" or half_of(each) == int(half)]
     done = {line for record in Path(out).glob("*.done") for line in record.read_text().splitlines()}
-    files = [each for each in files if str(each) not in done and re.search(r"jit\b|reduce|vectorize", each.read_text())]
+    files = [each for each in files if str(each) not in done and re.search(r"jit\b|cuda|reduce|vectorize", each.read_text())]
     for number in range(0, len(files), _FILES_AT_ONCE):
         some = files[number : number + _FILES_AT_ONCE]
         record = Path(out) / f"{some[0].stem}{len(done) + number}.jsonl"
@@ -386,7 +306,7 @@ def _of_way(launches, way):
     """Return what one way made of a kernel's launches: ran, too big, refused or failed, or None where it is not there."""
     said = [each[way] for each in launches if way in each]
     for one in said:
-        if one not in ("ran", "too big to trace"):
+        if one not in ("ran", "too big"):
             return "refused" if one.startswith(_REFUSALS) else "failed", one
     return ("ran" if "ran" in said else "too big" if said else None), ""
 

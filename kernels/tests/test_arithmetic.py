@@ -2,13 +2,15 @@
 
 import math
 
-import numba
 import numpy as np
 import pytest
 from variants import compiled
 
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 from firstlight_kernels.findings import TraceError
+
+numba = pytest.importorskip("numba")
+cuda = pytest.importorskip("numba.cuda")
 
 KINDS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64,
          np.bool_)  # fmt: skip

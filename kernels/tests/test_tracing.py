@@ -1,16 +1,16 @@
 """The trace finds each planted defect in its line and none where there is none; its counts agree with closed forms."""
 
 import math
+from importlib import import_module
 from types import ModuleType
 
-import numba
 import numpy as np
 import pytest
 from broken import BROKEN, RIGHT
-from numba import float32
+from compiler import PACKAGE, cuda, float32, float64, int32, int64, numba
 from planted import LOOKS_WRONG, PLANTED, draws_from_one_state, random
 
-from firstlight_kernels import cuda, simulated, trace
+from firstlight_kernels import simulated, trace
 from firstlight_kernels.compilers import python_function
 from firstlight_kernels.tracing import TraceError
 
@@ -153,7 +153,7 @@ def test_bank_conflicts_are_the_common_divisor(stride) -> None:
 
 @cuda.jit
 def doubles(out):
-    s = cuda.shared.array(64, numba.float64)
+    s = cuda.shared.array(64, float64)
     t = cuda.threadIdx.x
     s[t] = t
     out[t] = s[0]
@@ -163,14 +163,14 @@ def doubles(out):
 
 
 def test_closures_and_numba_itself_are_found() -> None:
-    factor = 3
+    factor, package = 3, import_module(PACKAGE)
 
     @cuda.jit
     def kernel(x, out):
         i = cuda.grid(1)
-        s = numba.cuda.shared.array(32, numba.float32)
+        s = package.cuda.shared.array(32, float32)
         s[i] = factor * x[i]
-        numba.cuda.syncthreads()
+        package.cuda.syncthreads()
         out[i] = s[31 - i]
 
     x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
@@ -212,18 +212,18 @@ def test_votes_and_shuffles() -> None:
     np.testing.assert_array_equal(out.T, expected)
 
 
-@numba.njit
+@(numba.njit if numba else cuda.jit(device=True))
 def times_two(values, i):
     return 2 * values[i]
 
 
 @cuda.jit(device=True)
 def factorial_of_local(n):
-    own = cuda.local.array(1, numba.int64)
+    own = cuda.local.array(1, int64)
     own[0] = n
     rest = factorial_of_local(n - 1) if n > 1 else 1
     for _ in range(2):
-        again = cuda.local.array(1, numba.int64)
+        again = cuda.local.array(1, int64)
         again[0] = own[0]
     return again[0] * rest
 
@@ -321,12 +321,12 @@ def test_dynamic_shared_memory_and_alignment() -> None:
     @cuda.jit
     def kernel(out):
         t = cuda.threadIdx.x
-        s, own = cuda.shared.array(0, float32), cuda.local.array(2, numba.float64, alignment=16)
+        s, own = cuda.shared.array(0, float32), cuda.local.array(2, float64, alignment=16)
         s[t] = own[0] = t
         cuda.syncthreads()
         out[t] = s[31 - t] + own[0]
         cuda.syncthreads()
-        whole = cuda.shared.array(0, numba.int32)
+        whole = cuda.shared.array(0, int32)
         whole[t] = 7
 
     out = np.zeros(32)

@@ -434,6 +434,19 @@ def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
     assert "races: none" in str(t)
 
 
+def test_types_that_a_kernel_takes_from_cuda() -> None:
+    @cuda.jit
+    def halves(x, out):
+        i = cuda.grid(1)
+        kept = cuda.local.array(1, cuda.float32)
+        kept[0] = x[i] * cuda.float64(0.5)
+        out[i] = kept[0]
+
+    out = np.zeros(4)
+    assert trace(halves, 1, 4, np.full(4, 0.2), out).problems == []
+    assert out.tolist() == [np.float32(0.1)] * 4
+
+
 # -- Picture and table -------------------------------------------------------------------------------------------------
 
 

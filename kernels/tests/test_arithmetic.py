@@ -69,14 +69,14 @@ def test_booleans_are_negated_combined_and_counted_as_numba_does(second) -> None
 
 def test_a_boolean_from_memory_takes_the_branch_that_it_says() -> None:
     @cuda.jit
-    def kernel(mask, out):
+    def kernel(mask, alone, out):
         i = cuda.grid(1)
         inside = out[i] > 1
-        if ~mask[i] and ~inside:
+        if ~mask[i] and ~inside and alone is True:
             out[i] = 1
 
     out = np.zeros(4)
-    trace(kernel, 1, 4, np.array([1, 0, 1, 0], np.bool_), out)
+    trace(kernel, 1, 4, np.array([1, 0, 1, 0], np.bool_), True, out)
     assert out.tolist() == [0, 1, 0, 1]
 
 

@@ -1,6 +1,7 @@
 """The trace finds each planted defect in its line and none where there is none; its counts agree with closed forms."""
 
 import math
+from collections import namedtuple
 from importlib import import_module
 from types import ModuleType
 
@@ -77,6 +78,35 @@ def test_what_is_found_names_array_index_threads_and_line() -> None:
     (race,) = trace(kernel, blocks, threads, *arrays).races
     assert (race.array, race.threads, race.times) == ("s", ((0, 0, 0), (63, 0, 0)), 64)
     assert (race.first.kind, race.second.kind) == ("store", "load")
+
+
+def test_a_lane_that_has_returned_is_told_from_one_that_does_not_exist() -> None:
+    @cuda.jit
+    def kernel(x, out):
+        t = cuda.threadIdx.x
+        if t < 16:
+            out[t] = cuda.shfl_down_sync(0xFFFFFFFF, x[t], 1)
+
+    for threads, why in ((32, "has returned"), (16, "does not exist")):
+        (found,) = trace(kernel, 1, threads, np.ones(32), np.zeros(32)).divergent_barriers
+        assert (found.missing[0].x, found.why) == (16, why)
+
+
+def test_what_is_in_tuples_is_named_and_written() -> None:
+    @cuda.jit
+    def kernel(xs, p):
+        i = cuda.grid(1)
+        xs[1][0][i] = p.scale * xs[0][i] + p.inner[0]
+
+    kind = namedtuple("Pair", "scale inner")
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4)
+    t = trace(kernel, 1, 5, (x, (out,)), kind(np.float32(0.1), (1,)))
+    assert [each.name for each in t.arrays] == ["xs[0]", "xs[1][0]"]
+    assert [str(found).split(": ")[1].split(",")[0] for found in t.out_of_bounds] == [
+        "load of xs[0][4]",
+        "store of xs[1][0][4]",
+    ]
+    np.testing.assert_array_equal(out, (np.float32(0.1) * x).astype(np.float64) + 1)
 
 
 # -- Counts ------------------------------------------------------------------------------------------------------------

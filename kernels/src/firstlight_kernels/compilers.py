@@ -120,7 +120,7 @@ def _names(cuda: ModuleType) -> dict[int, str]:
         value = getattr(cuda, name)
         if not (isinstance(value, ModuleType | int | str | tuple | None) or dtype_of(value)):
             found[id(value)] = name
-    for name in ("shared", "local", "const", "atomic"):  # modules or classes
+    for name in {"shared", "local", "const", "atomic"} & {*dir(cuda)}:  # modules or classes; a simulator has none
         parts = vars(getattr(cuda, name))
         found |= {id(getattr(getattr(cuda, name), each)): f"{name}.{each}" for each in parts if each[0] != "_"}
     return found

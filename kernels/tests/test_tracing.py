@@ -464,6 +464,17 @@ def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
     assert "races: none" in str(t)
 
 
+def test_a_range_of_a_float() -> None:
+    @cuda.jit
+    def count(x, out):
+        for i in range(math.ceil(x.size / 2)):
+            out[0] += i
+
+    out = np.zeros(1)
+    trace(count, 1, 1, np.zeros(5), out)
+    assert out[0] == 3
+
+
 def test_types_that_a_kernel_takes_from_cuda() -> None:
     @cuda.jit
     def halves(x, out):

@@ -43,7 +43,8 @@ class TraceError(RuntimeError):
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def forever():
     ...     while True:
@@ -67,7 +68,8 @@ class SourceLine:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = 1
@@ -113,7 +115,8 @@ class OutOfBounds(_Finding):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = 1
@@ -148,7 +151,8 @@ class DivergentBarrier(_Finding):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def half(out):
     ...     if cuda.threadIdx.x < 16:
@@ -182,7 +186,8 @@ class RacingAccess:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def count(total):
     ...     total[0] += 1
@@ -207,7 +212,8 @@ class Race:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def count(total):
     ...     total[0] += 1
@@ -247,7 +253,8 @@ class Uninitialized(_Finding):
     --------
     >>> import numba
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def half(out):
     ...     s = cuda.shared.array(32, numba.float32)
@@ -279,7 +286,8 @@ class BankConflict(_Finding):
     Examples
     --------
     >>> import numba
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def column():
     ...     tile = cuda.shared.array((32, 32), numba.float32)

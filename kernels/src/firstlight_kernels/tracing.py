@@ -76,7 +76,8 @@ class Traffic:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -128,7 +129,8 @@ def trace(
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def double(x, out):
     ...     i = cuda.grid(1)
@@ -185,7 +187,8 @@ class Trace:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -310,7 +313,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def first(x, out):
         ...     if cuda.grid(1) == 0:
@@ -368,7 +372,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def double(x, out):
         ...     i = cuda.grid(1)

@@ -110,6 +110,8 @@ def nothing_is_read_that_is_not_there(x, out):
     outside = i >= x.size or not x[i] > 3
     value = x[i - 1] if 0 < i <= x.size else 0
     out[i] = inside + 2 * outside + (value if i < 4 else -value) + (i in (1, 5)) * 10
+    if -1 < x.size - i - 1 < x[i]:
+        out[i] -= 1000
     if i < 3 or (i < x.size and x[i] == 5):
         out[i] += (y := i * 100) + y
 

@@ -242,7 +242,7 @@ class _Run:
     def array(self, data: np.ndarray, name: str, space: str) -> Array:
         key = space, id(data)
         if key not in self.arrays:
-            self.arrays[key] = Array(data, name, space)
+            self.arrays[key] = Array(np.asarray(data), name, space)  # of no subclass
         return self.arrays[key]
 
     # -- What each thread chooses --------------------------------------------------------------------------------------

@@ -364,7 +364,8 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # ``range`` whose step is known only when the kernel runs, it first works out the number
 # of rounds, with a *division* of integers, which takes a GPU dozens of instructions.
 # There are two of them here for four pixels. It also needs half as many registers
-# again, so fewer threads find room. A ``while`` loop that adds the step needs neither.
+# again, so fewer threads find room. A ``while`` loop that adds the step has no
+# ``range``, and for all that the compiler counts its rounds, to do several at once.
 #
 # .. holds::
 #

@@ -77,7 +77,8 @@ class Traffic:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -129,7 +130,8 @@ def trace(
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def double(x, out):
     ...     i = cuda.grid(1)
@@ -186,7 +188,8 @@ class Trace:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -311,7 +314,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def first(x, out):
         ...     if cuda.grid(1) == 0:
@@ -369,7 +373,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def double(x, out):
         ...     i = cuda.grid(1)

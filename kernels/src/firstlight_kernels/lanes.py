@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -20,50 +20,56 @@ MOST_TURNS = 1_000_000
 
 
 class Lanes:
-    """Where each of the threads is, block by block: arrays with a number for each, which are never changed."""
+    """Where each thread of some blocks is, block by block: arrays with a number for each, which are never changed."""
 
     def __init__(self, blocks: Dim3, threads: Dim3, first: int, count: int) -> None:
         self.blocks, self.threads, self.first, self.count = blocks, threads, first, count
         self.in_block = prod(threads)
         self.size = count * self.in_block
-        self.number = np.arange(self.size)
-        self.block, self.rank = np.divmod(self.number, self.in_block)  # the block counts from the first one here
-        self.all = Mask(np.ones(self.size, np.bool_), self.size)
+        self.number, self.block, self.rank, self.lane, self.warp, self.all = _in_blocks(self.in_block, count)
+        self._axes: dict[tuple[str, int], Any] = {}
 
-    @cached_property
-    def thread_index(self) -> tuple[np.ndarray, ...]:
-        """The index of each thread in its block."""
-        return _unravelled(self.rank, self.threads)
+    def index(self, what: str) -> Dim3:
+        """Return the index of each thread in its "block" or in the "grid", or that of its block in it, as "of block"."""
+        return Dim3(*(self.axis(what, number) for number in range(3)))
 
-    @cached_property
-    def block_index(self) -> tuple[np.ndarray, ...]:
-        """The index of the block of each thread."""
-        return _unravelled(self.block + self.first, self.blocks)
+    def axis(self, what: str, number: int) -> Any:
+        """Return an axis of that: one number, if it is the same for all threads."""
+        key = what, number
+        if key not in self._axes:
+            self._axes[key] = self._of_axis(what, number)
+        return self._axes[key]
 
-    @cached_property
-    def grid_index(self) -> tuple[np.ndarray, ...]:
-        """The index of each thread in the grid."""
-        axes = zip(self.block_index, self.threads, self.thread_index, strict=True)
-        return tuple(block * size + thread for block, size, thread in axes)
-
-    @cached_property
-    def lane(self) -> np.ndarray:
-        """The place of each thread in its warp."""
-        return self.rank % WARP
-
-    @cached_property
-    def warp(self) -> np.ndarray:
-        """The number of the warp of each thread."""
-        return self.block * -(-self.in_block // WARP) + self.rank // WARP
+    def _of_axis(self, what: str, number: int) -> Any:
+        if what == "grid":
+            return self.axis("of block", number) * np.int64(self.threads[number]) + self.axis("block", number)
+        if (self.threads if what == "block" else self.blocks)[number] == 1:
+            return np.int64(0)
+        if what == "block":
+            return np.tile(_unravelled(np.arange(self.in_block), self.threads)[number], self.count)
+        numbers = _unravelled(np.arange(self.first, self.first + self.count), self.blocks)[number]
+        return np.repeat(numbers, self.in_block) if self.count > 1 else numbers[0]
 
     def name_of(self, number: int) -> str:
         """Return how a message names a thread."""
-        thread, block = (Dim3(*(int(axis[number]) for axis in axes)) for axes in (self.thread_index, self.block_index))
+        thread, block = (
+            Dim3(*(int(np.broadcast_to(axis, self.size)[number]) for axis in self.index(what)))
+            for what in ("block", "of block")
+        )
         return f"thread {thread} of block {block}"
 
 
 #: The same for launches of the same size.
-lanes_of = lru_cache(maxsize=8)(Lanes)
+lanes_of = lru_cache(maxsize=4)(Lanes)
+
+
+@lru_cache(maxsize=4)
+def _in_blocks(in_block: int, count: int) -> tuple[Any, ...]:
+    """Return the numbers of threads, and their blocks, ranks, places in their warps, and warps; and a mask of all."""
+    number, rank = np.arange(in_block * count), np.tile(np.arange(in_block), count)
+    block = np.repeat(np.arange(count), in_block)
+    warp = block * -(-in_block // WARP) + rank // WARP
+    return number, block, rank, rank % WARP, warp, Mask(np.ones(number.size, np.bool_), number.size)
 
 
 def _unravelled(number: np.ndarray, shape: Dim3) -> tuple[np.ndarray, ...]:

@@ -161,14 +161,12 @@ class _Run:
         """Return what kernels know as an attribute of ``cuda``."""
         first, _, axis = name.partition(".")
         if first in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
-            value: Any = {
-                "threadIdx": lambda: self.lanes.thread_index,
-                "blockIdx": lambda: self.lanes.block_index,
-                "blockDim": lambda: map(np.int64, self.lanes.threads),
-                "gridDim": lambda: map(np.int64, self.lanes.blocks),
-            }[first]()
-            index = Dim3(*value)
-            return getattr(index, axis) if axis else index
+            lanes = self.lanes
+            if first in ("blockDim", "gridDim"):
+                index = Dim3(*map(np.int64, lanes.threads if first == "blockDim" else lanes.blocks))
+                return getattr(index, axis) if axis else index
+            what = "block" if first == "threadIdx" else "of block"
+            return lanes.axis(what, "xyz".index(axis)) if axis else lanes.index(what)
         if name in ("laneid", "warpsize"):
             return self.lanes.lane if name == "laneid" else np.int64(WARP)
         if found := _INTRINSICS.get(name):
@@ -486,8 +484,8 @@ class _Run:
         return bits.astype(np.int64)[lanes.warp]
 
     def grid(self, mask: Mask, ndim: Any) -> Any:
-        index = self.lanes.grid_index
-        return index[0] if ndim == 1 else index[: int(ndim)]
+        axes = tuple(self.lanes.axis("grid", number) for number in range(int(ndim)))
+        return axes[0] if ndim == 1 else axes
 
     def gridsize(self, mask: Mask, ndim: Any) -> Any:
         sizes = tuple(np.int64(b * t) for b, t in zip(self.lanes.blocks, self.lanes.threads, strict=True))

@@ -173,8 +173,6 @@ def _for_all(kernel: Any, ntasks: int, tpb: int = 0, stream: object = 0, sharedm
 def _replace(compiler: Compiler) -> None:
     """Let the kernels of a compiler run here, and what surrounds them live in the host's memory."""
     cuda, dispatcher = compiler.cuda, compiler.dispatcher
-    if not hasattr(cuda, "jit") or dispatcher.configure is _configure:  # type: ignore[attr-defined]
-        return
     members: dict[str, Any] = {"configure": _configure, "forall": _for_all, "disable_compile": lambda *_: None}
     for name in ("compile", "compile_device"):
         if hasattr(dispatcher, name):
@@ -203,6 +201,7 @@ def _without_device(compile_now: Callable[..., Any]) -> Callable[..., Any]:
 # -- Compilers that are imported later ---------------------------------------------------------------------------------
 
 _WHEN_IMPORTED: list[Callable[[Compiler], None]] = []
+_DONE: set[tuple[object, Compiler]] = set()
 _MODULES = ("numba.cuda", "numba_cuda_mlir.cuda")
 
 
@@ -213,8 +212,16 @@ def when_imported(act: Callable[[Compiler], None]) -> None:
     if not _WHEN_IMPORTED:
         sys.meta_path.insert(0, _Finder())
     _WHEN_IMPORTED.append(act)
+    _act()
+
+
+def _act() -> None:
+    """Do what is to be done with each compiler that is imported, once."""
     for compiler in imported():
-        act(compiler)
+        for act in _WHEN_IMPORTED:
+            if (act, compiler) not in _DONE:
+                _DONE.add((act, compiler))
+                act(compiler)
 
 
 class _Finder(MetaPathFinder):
@@ -232,10 +239,7 @@ class _Finder(MetaPathFinder):
 
             def exec_module(module: ModuleType) -> None:
                 execute(module)
-                for compiler in imported():
-                    if f"{compiler.package}.cuda" == fullname:
-                        for act in _WHEN_IMPORTED:
-                            act(compiler)
+                _act()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -16,14 +16,19 @@ from firstlight_doctor.rules import RULES, ruled_out
 
 KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))
 TEXTS = [(code, text) for code, texts in KNOWN["error"].items() for text in texts]
+LOG = "step 1: NVIDIA-SMI 580.95.05 works, loss 0.3\n" * 10
 HOSTILE = ["\x1b]0;owned\x07\x1b[2J\u202eevil $(reboot) `id` %n", "\x00\ud800\udfff", "(" * 10_000, "a " * 500_000]
 
 
 @pytest.mark.parametrize(("code", "text"), TEXTS)
 def test_a_message_speaks_for_its_cause_first(code, text):
     assert causes_of(text)[0].code == code
-    log = "step 1: NVIDIA-SMI 580.95.05 works, loss 0.3\n" * 20_000
-    assert causes_of(log + text.replace(" ", "\n│  ").replace("'", "\u2019"))[0].code == code
+    assert causes_of(LOG + text.replace(" ", "\n│  ").replace("'", "\u2019"))[0].code == code
+
+
+@pytest.mark.parametrize(("code", "text"), TEXTS[::40])
+def test_at_the_end_of_a_log_of_a_million_letters_too(code, text):
+    assert causes_of(2000 * LOG + text)[0].code == code
 
 
 @pytest.mark.parametrize(("code", "text"), [(code, each) for code, near in KNOWN["near_miss"].items() for each in near])

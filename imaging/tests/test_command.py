@@ -23,6 +23,12 @@ def arrays():
     return named | {"antennas": vis.antennas, "time": vis.time}
 
 
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """Take errors from few images: how large they are is tested elsewhere."""
+    monkeypatch.setitem(image.__kwdefaults__, "draws", 2)
+
+
 @pytest.fixture
 def npz(arrays, tmp_path):
     path = tmp_path / "my.npz"

@@ -1,12 +1,14 @@
 # ruff: noqa: ARG001 -- all kernels have the same parameters
 """More kernels with a planted defect each, in a line that ends in "# here", and some that look wrong and are right."""
 
+import math
 import warnings
+from collections import namedtuple
 
 import numpy as np
 import pytest
 from broken import F, ones, zeros
-from numba import float32
+from numba import float32, int32
 from variants import edited
 
 from firstlight_kernels import cuda
@@ -274,6 +276,51 @@ def shuffle_from_lanes_that_a_block_does_not_have(x, out):
 
 
 @cuda.jit
+def half_a_mask_for_all(x, out):
+    t = cuda.threadIdx.x
+    value = x[t] + cuda.shfl_down_sync(0xFFFF, x[t], 8)  # here
+    if t == 0:
+        out[t] = value
+
+
+@cuda.jit
+def a_vote_of_others(x, out):
+    out[cuda.threadIdx.x] = cuda.ballot_sync(0x1, x[0] > 0)  # here
+
+
+@cuda.jit
+def all_read_a_lane_that_the_mask_lacks(x, out):
+    t = cuda.threadIdx.x
+    if t < 16:
+        out[t] = cuda.shfl_sync(0xFFFF, x[t], 20)  # here
+
+
+@cuda.jit
+def the_last_keeps_what_the_mask_lacks(x, out):
+    t = cuda.threadIdx.x
+    if t >= 16:
+        return
+    value = int32(x[t])
+    for step in (8, 4, 2, 1):
+        value += cuda.shfl_down_sync(0xFFFF, value, step)  # here
+    out[t] = value
+
+
+@cuda.jit
+def one_of_a_tuple_for_all(xs, out):
+    xs[0][0] += xs[1][cuda.threadIdx.x]  # here
+
+
+@cuda.jit
+def a_field_before_the_first(p, out):
+    i = cuda.threadIdx.x
+    out[i] = p.scale * p.inner[1][i - 1]  # here
+
+
+Pair = namedtuple("Pair", "scale inner")
+
+
+@cuda.jit
 def draws_from_one_state(states, out):
     out[cuda.grid(1)] = random.xoroshiro128p_uniform_float32(states, 0)
 
@@ -317,6 +364,12 @@ PLANTED = [  # kernel, blocks, threads, what makes its arguments, and in which l
     (barrier_in_both_branches, 1, 32, pair, "divergent_barriers"),
     (some_leave_the_loop_before, 1, 32, pair, "divergent_barriers"),
     (shuffle_from_a_lane_that_has_returned, 1, 32, pair, "divergent_barriers"),
+    (half_a_mask_for_all, 1, 32, pair, "divergent_barriers"),
+    (a_vote_of_others, 1, 32, pair, "divergent_barriers"),
+    (all_read_a_lane_that_the_mask_lacks, 1, 32, pair, "divergent_barriers"),
+    (the_last_keeps_what_the_mask_lacks, 1, 32, pair, "divergent_barriers"),
+    (one_of_a_tuple_for_all, 1, 32, lambda: ((zeros(1), ones(32)), zeros(1)), "races"),
+    (a_field_before_the_first, 1, 32, lambda: (Pair(2, (7, ones(32))), zeros(32)), "out_of_bounds"),
     *(
         (shuffle_from_lanes_that_a_block_does_not_have, 1, threads, pair, "divergent_barriers")
         for threads in (5, (8, 5))
@@ -408,7 +461,28 @@ def returned_lanes_that_nobody_asks(x, out):
         return
     for step in (8, 4, 2, 1):
         value = cuda.shfl_down_sync(0xFFFF, x[t], step)
-    out[t] = value
+    if t < 15:
+        out[t] = value
+
+
+@cuda.jit
+def halves_find_their_greatest(x, out):  # what lanes beyond a half give is dropped, or compared and dropped
+    t = cuda.threadIdx.x
+    mask = 0xFFFF if t < 16 else 0xFFFF0000
+    own = cuda.local.array(1, float32)
+    own[0] = x[t]
+    best, where, count = x[t], t, t
+    for step in (8, 4, 2, 1):
+        own[0] += cuda.shfl_down_sync(mask, own[0], step)
+        count = max(count, int32(cuda.shfl_down_sync(mask, count, step)))
+        other, there = cuda.shfl_down_sync(mask, best, step), cuda.shfl_down_sync(mask, where, step)
+        if other > best:
+            best, where = other, there
+        before = cuda.shfl_up_sync(mask, math.sqrt(x[t]), step)
+        if t % 16 >= step:
+            out[t] = before
+    if t % 16 == 0:
+        out[t] = best + where + own[0] + count
 
 
 @cuda.jit
@@ -439,6 +513,7 @@ LOOKS_WRONG = [
     (last_block_adds_up, 4, 8, lambda: (np.zeros(1, np.int32), zeros(33))),
     (halves_of_a_warp_in_turn, 1, 32, pair),
     (returned_lanes_that_nobody_asks, 1, 32, pair),
+    (halves_find_their_greatest, 1, 32, pair),
     (two_fields, 1, 16, lambda: (record(), zeros(16))),
     (both_parts_of_one, 1, 32, parts),
     (both_parts_of_one, 1, 32, twice(lambda: ones(32))),

@@ -8,6 +8,7 @@ import pytest
 from variants import compiled
 
 from firstlight_kernels import cuda, trace
+from firstlight_kernels.findings import TraceError
 
 KINDS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64,
          np.bool_)  # fmt: skip
@@ -27,6 +28,8 @@ ANY_NUMBERS = ("a + b", "a - b", "a * b", "a / b", "a * 3 + 1", "0.1 * b", "-b",
                "a**2", "b > a")  # fmt: skip
 WHOLE_NUMBERS = ("a // b", "a % b", "a & b", "a ^ b", "(a | 1) << 3", "(a * b) >> 5", "~a", "int(a) - int(b)",
                  "np.uint16(a) * np.int8(b)", "(a * 6364136223846793005 - 7) >> 33")  # fmt: skip
+OF_BOOLEANS = ("~a", "a & b", "a | b", "a ^ b", "~a & (b > 0)", "1 if ~(a > 0) else 2", "a / b", "a // b", "a % b",
+               "(a > 1) / (b > 1)", "(a > 0) + (b > 0)", "-a", "bool(b)", "max(a, b > 0)")  # fmt: skip
 OF_MATH = ("math.sqrt(a)", "np.sqrt(b)", "math.exp(a)", "math.log(b)", "math.atan2(a, b)", "math.erf(a)",
            "math.isnan(a)", "math.fabs(a) + math.pi")  # fmt: skip
 
@@ -54,6 +57,40 @@ def test_operations_are_typed_and_rounded_as_numba_does(first, second) -> None:
 def test_integers_wrap_and_divide_as_numba_does(first, second) -> None:
     expected, out = expected_and_traced(WHOLE_NUMBERS, edges(first), edges(second), np.int64)
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("second", [np.bool_, np.int8, np.uint64])
+def test_booleans_are_negated_combined_and_counted_as_numba_does(second) -> None:
+    expected, out = expected_and_traced(OF_BOOLEANS, edges(np.bool_), edges(second), np.float64)
+    np.testing.assert_array_equal(out, expected)
+
+
+def test_a_boolean_from_memory_takes_the_branch_that_it_says() -> None:
+    @cuda.jit
+    def kernel(mask, out):
+        i = cuda.grid(1)
+        inside = out[i] > 1
+        if ~mask[i] and ~inside:
+            out[i] = 1
+
+    out = np.zeros(4)
+    trace(kernel, 1, 4, np.array([1, 0, 1, 0], np.bool_), out)
+    assert out.tolist() == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [(np.float32, np.float32), (np.float32, np.float64), (np.float64, np.float32)]
+)
+def test_float32_is_rounded_once_and_meets_float64_as_one(first, second) -> None:
+    """Also at subnormals, ties, overflow and infinity, bit by bit."""
+    singles = np.random.default_rng(1).integers(0, 2**32, 99, np.uint32).view(np.float32)
+    singles = singles[~np.isnan(singles)]
+    x = np.concatenate([edges(first), singles.astype(first), first([1e-45, -1e-38, 3.4e38, 1 + 2**-23])])
+    y = np.concatenate([edges(second), singles[::9].astype(second), second([1e-45, 1e-8, 3.4e38, 2**-24])])
+    expected, out = expected_and_traced(("a + b", "a - b", "a * b"), x, y, np.result_type(first, second))
+    known = ~np.isnan(expected)
+    assert np.array_equal(np.isnan(out), ~known)
+    assert out[known].tobytes() == expected[known].tobytes()
 
 
 @pytest.mark.parametrize("kind", [np.int32, np.float32, np.float64])
@@ -102,6 +139,30 @@ def test_what_a_gpu_lives_through_does_not_stop_the_trace() -> None:
     out = np.zeros(9)
     trace(kernel, 1, 1, out)
     np.testing.assert_array_equal(out, [np.inf, 0, np.nan, np.inf, np.inf, np.nan, 0, 0, np.inf])
+
+
+def test_a_range_has_a_length_and_what_numba_lacks_is_refused_in_words() -> None:
+    @cuda.jit
+    def counts(out):
+        out[0] = len(range(2, 11, 3))
+        for i in range(3):
+            out[1] += i / 2
+
+    @cuda.jit
+    def backwards(out):
+        for i in reversed(range(3)):
+            out[0] = i
+
+    @cuda.jit
+    def minutes(out):
+        out[0] = np.timedelta64(90, "m") > np.timedelta64(1, "h")
+
+    out = np.zeros(2)
+    trace(counts, 1, 1, out)
+    assert out.tolist() == [3, 1.5]
+    for kernel, said in ((backwards, r"range\(n - 1, -1, -1\)"), (minutes, "np.timedelta64")):
+        with pytest.raises(TraceError, match=said):
+            trace(kernel, 1, 1, out)
 
 
 def test_complex_and_half_numbers_compare_and_keep_their_precision() -> None:

@@ -181,17 +181,18 @@ def test_closures_and_numba_itself_are_found() -> None:
 
 def test_atomics_return_the_old_value_and_do_what_cuda_does() -> None:
     @cuda.jit
-    def kernel(out):
+    def kernel(out, counts):
         cuda.atomic.max(out, 0, 5)
         cuda.atomic.min(out, (1,), -5)
-        cuda.atomic.inc(out, 2, 1)
-        cuda.atomic.dec(out, 3, 7)
+        cuda.atomic.inc(counts, 0, 1)
+        cuda.atomic.dec(counts, 1, 7)
         out[4] = cuda.atomic.exch(out, 5, 9)
         out[6] = cuda.atomic.cas(out, 7, 0, 3)
 
-    out = np.zeros(8, np.uint32).astype(np.int32)
-    trace(kernel, 1, 1, out)
-    assert out.tolist() == [5, -5, 1, 7, 0, 9, 0, 3]
+    out, counts = np.zeros(8, np.int32), np.zeros(2, np.uint32)
+    trace(kernel, 1, 1, out, counts)
+    assert out.tolist() == [5, -5, 0, 0, 0, 9, 0, 3]
+    assert counts.tolist() == [1, 7]
 
 
 def test_votes_and_shuffles() -> None:

@@ -1,9 +1,11 @@
 """What holds of every page: how it runs, and what its check does with answers to its exercise."""
 
+import ast
 import io
 import math
 import runpy
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partialmethod
 from pathlib import Path
 from types import FunctionType
 
@@ -11,11 +13,31 @@ import matplotlib.pyplot as plt
 import pytest
 
 from firstlight import Bench
+from firstlight.records.slices import depends_on
+from firstlight.timing import measurement
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 # Of which no exercise asks for any.
 NO_ANSWERS = (None, 3, object(), lambda: 0, lambda *_: None, lambda *_: math.nan, lambda *_: object())
+
+
+def _with_little_time(bench, init, id, _budget=None):
+    init(bench, id, 0.1)
+
+
+def parts_of(page, *names):
+    """What a page defines of these, without what these do not depend on, such as long fits."""
+
+    def defines(statement):
+        inside = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+        stored = {node.id for node in inside if isinstance(node.ctx, ast.Store)}
+        return not {*stored, getattr(statement, "name", "")}.isdisjoint(names)
+
+    statements = depends_on((EXAMPLES / page).read_text(encoding="utf-8"), defines)
+    with redirect_stdout(io.StringIO()):
+        exec(compile(ast.Module(statements, []), page, "exec"), defined := {})
+    return defined
 
 
 @contextmanager
@@ -24,7 +46,8 @@ def running(page, folder):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setattr(plt, "show", lambda: None)
-        patch.setattr(Bench.__init__, "__defaults__", (0.4,))
+        patch.setattr(Bench, "__init__", partialmethod(_with_little_time, Bench.__init__))
+        patch.setattr(measurement, "GRACE_SECONDS", 0)
         with redirect_stderr(io.StringIO()) as said:
             defined = runpy.run_path(str(EXAMPLES / page))
         assert said.getvalue() == ""

@@ -14,6 +14,9 @@ globalThis.chart = (() => {
     return made;
   }
 
+  /** Words in a drawing. */
+  const text = (x, y, words, anchor = "middle") => element("text", { x, y, "text-anchor": anchor }, words);
+
   const loading = {};
 
   /** Load a classic script, once: from a file, a browser loads no modules. */
@@ -63,37 +66,36 @@ globalThis.chart = (() => {
   const many = (amount, name) => `${amount} ${name}${amount === 1 ? "" : "s"}`;
   const digits = (value, count) => Number(value.toPrecision(count));
 
-  const SECONDS = [
-    [-9, "n"],
-    [-6, "µ"],
-    [-3, "m"],
-    [0, ""],
-  ];
-  const AMOUNTS = [
-    [0, ""],
-    [3, "k"],
-    [6, "M"],
-    [9, "G"],
-    [12, "T"],
-    [15, "P"],
-  ];
+  const PREFIXES = ["n", "µ", "m", "", "k", "M", "G", "T", "P"]; // of seconds up to the fourth, else from there on
 
   /** A number with its unit, as firstlight.display writes it. */
   function quantity(value, unit, count = 3) {
-    const prefixes = unit === "s" ? SECONDS : AMOUNTS;
     if (!value) return `0 ${unit}`;
     const rounded = digits(value, count);
-    const wanted = 3 * Math.floor(Math.log10(rounded) / 3 + 1e-12);
-    const [power, prefix] = prefixes.findLast(([least]) => least <= wanted) ?? prefixes[0];
-    const scaled = rounded / 10 ** power;
-    return `${scaled.toFixed(Math.max(0, count - 1 - Math.floor(Math.log10(scaled) + 1e-12)))} ${prefix}${unit}`;
+    const thousands = inside(Math.floor(Math.log10(rounded) / 3 + 1e-12), unit === "s" ? [-3, 0] : [0, 5]);
+    const scaled = rounded / 10 ** (3 * thousands);
+    const decimals = Math.max(0, count - 1 - Math.floor(Math.log10(scaled) + 1e-12));
+    return `${scaled.toFixed(decimals)} ${PREFIXES[thousands + 3]}${unit}`;
   }
 
-  /** A quantile of sorted values, linear between neighbours, as the tables have it. */
-  function quantile(sorted, part) {
-    const place = part * (sorted.length - 1);
-    const low = Math.floor(place);
-    return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
+  /** The quartiles, linear between neighbours, as the tables have them. */
+  function quartiles(values) {
+    const sorted = [...values].sort((a, b) => a - b);
+    return [0.25, 0.5, 0.75].map((part) => {
+      const place = part * (sorted.length - 1);
+      const low = Math.floor(place);
+      return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
+    });
+  }
+
+  /** A table that scrolls sideways where it is wide; each row begins with its head. */
+  function table(title, heads, rows, ...caption) {
+    const head = (scope, text) => (text ? element("th", { scope }, text) : element("td"));
+    const cellsOf = ([name, ...cells]) => [head("row", name), ...cells.map((cell) => element("td", {}, cell))];
+    const first = element("thead", {}, element("tr", {}, ...heads.map((text) => head("col", text))));
+    const body = element("tbody", {}, ...rows.map((row) => element("tr", {}, ...cellsOf(row))));
+    const region = { class: "fl-table", role: "region", tabindex: 0, "aria-label": title };
+    return element("div", region, element("table", {}, ...caption, first, body));
   }
 
   // An axis of powers: from a number to its place, and from a place to its number; what lies beyond is at an end.
@@ -117,7 +119,9 @@ globalThis.chart = (() => {
     many,
     digits,
     quantity,
-    quantile,
+    quartiles,
+    table,
+    text,
     inside,
     at,
     from,

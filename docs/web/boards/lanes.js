@@ -3,10 +3,11 @@
 "use strict";
 
 (() => {
-  const { element, many } = chart;
+  const { element, many, text } = chart;
   const [LANES, SECTOR, LINE, WORD] = [32, 32, 128, 4];
   const [BLOCKS, THREADS, MOST] = [2, 128, 2 ** 31]; // of an index of the reader's own
-  const LEVELS = ["L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes"];
+  const TITLE = "Three levels of memory";
+  const LEVELS = ["L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes"].map((level) => [level, "", ""]);
   const WIDTHS = ["4 (float32)", "8 (float64, complex64)", "16 (complex128)"];
   const LEGEND =
     "Each row below the lanes is a line of 128 bytes, with the number of its first byte, and consists of four " +
@@ -120,17 +121,11 @@
 
   // -- What stands on the page --------------------------------------------------------------------------------------
 
-  const text = (x, y, words, anchor = "middle") => element("text", { x, y, "text-anchor": anchor }, words);
-
+  const typed = { name: "index", value: "i * 2", maxlength: 60, spellcheck: "false" };
   const controls = (accesses) =>
     chart.controls({
       "Requests of": chart.choice("what", ["an index of your own", ...accesses.map(({ name }) => name)]),
-      "Index of x, in thread i": element("input", {
-        name: "index",
-        value: "i * 2",
-        maxlength: 60,
-        spellcheck: "false",
-      }),
+      "Index of x, in thread i": element("input", typed),
       Stride: chart.slider("stride", 0, 64, 2),
       Offset: chart.slider("offset", 0, 32, 0),
       "Bytes of an element of x": chart.choice("width", WIDTHS),
@@ -141,45 +136,21 @@
   function frame() {
     const stripe = element("path", { d: "M1 0V6", stroke: "#d9762b", "stroke-width": 2.2 });
     const units = { patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" };
-    const hatch = element("pattern", { id: "fl-hatch", width: 6, height: 6, ...units }, stripe);
-    return element(
-      "svg",
-      { role: "img" },
-      element("defs", {}, hatch),
-      text(41, 25, "lanes", "end"),
-      text(51, 11, "0"),
-      text(402, 11, "31"),
-      element("g"),
-    );
+    const hatch = element("defs", {}, element("pattern", { id: "fl-hatch", width: 6, height: 6, ...units }, stripe));
+    const words = [text(41, 25, "lanes", "end"), text(51, 11, "0"), text(402, 11, "31")];
+    return element("svg", { role: "img" }, hatch, ...words, element("g"));
   }
 
-  function levelTable() {
-    const title = "Three levels of memory";
-    const head = ["", "this request", "so far"].map((name) =>
-      element(name ? "th" : "td", name ? { scope: "col" } : {}, name),
-    );
-    const rows = LEVELS.map((level) =>
-      element("tr", {}, element("th", { scope: "row" }, level), element("td"), element("td")),
-    );
-    const table = element(
-      "table",
-      {},
-      element("caption", {}, title),
-      element("thead", {}, element("tr", {}, ...head)),
-      element("tbody", {}, ...rows),
-    );
-    return element("div", { class: "fl-table fl-levels", role: "region", tabindex: 0, "aria-label": title }, table);
-  }
-
-  const { board, data, inputs, drawing, verdict, hint } = chart.open("lanes", (accesses) => [
+  const levels = chart.table(TITLE, ["", "this request", "so far"], LEVELS, element("caption", {}, TITLE));
+  const cells = [...levels.querySelectorAll("tbody td")];
+  const { data, inputs, drawing, verdict, hint } = chart.open("lanes", (accesses) => [
     controls(accesses),
     frame(),
     element("p", { class: "fl-small" }, LEGEND),
     chart.status(),
-    levelTable(),
+    levels,
   ]);
   const { what, index, width, stride, offset, request, lane } = inputs;
-  const cells = [...board.querySelectorAll(".fl-levels tbody td")];
 
   // -- The picture: a row is a line of 128 bytes --------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 "use strict";
 
 (() => {
-  const { element, quantity } = chart;
+  const { element, quantity, text: label } = chart;
   const UNITS = { bytes: "B", seconds: "s", flops: "FLOP" };
   const RATIOS = { least: 1e-3, most: 1e3, start: 24, end: 376 };
   const BASE = 124; // of the axis in its drawing
@@ -39,13 +39,8 @@
     const floor = Math.max(memory, arithmetic);
     const ratio = seconds / floor;
     const kind = kindOf({ memory, arithmetic, ratio, bytes, seconds, card }, rules);
-    const facts = {
-      seconds: quantity(seconds, "s"),
-      ratio: formatRatio(ratio),
-      floor: quantity(floor, "s"),
-      memory: quantity(memory, "s"),
-      bytes: quantity(bytes, "B"),
-    };
+    const times = Object.entries({ seconds, floor, memory }).map(([name, time]) => [name, quantity(time, "s")]);
+    const facts = { ...Object.fromEntries(times), ratio: formatRatio(ratio), bytes: quantity(bytes, "B") };
     const sentence = rules.sentences[kind].replace(/\{(\w+)\}/g, (_, name) => facts[name]);
     return { floor, ratio, kind, suspects: suspectsOf(ratio, seconds, rules), sentence };
   }
@@ -56,7 +51,7 @@
 
   function axis(rules) {
     const [left, floor, right] = [RATIOS.start - 12, at(1), RATIOS.end + 12];
-    const label = (x, y, text, anchor = "middle") => element("text", { x, y, "text-anchor": anchor }, text);
+    const diamond = element("path", { d: `M0 ${BASE - 13}l13 13-13 13-13-13Z` });
     const path = (d, look) => element("path", { d, stroke: "currentColor", ...look });
     const ticks = [-3, -2, -1, 0, 1, 2, 3].flatMap((power) => {
       const x = at(10 ** power);
@@ -83,22 +78,15 @@
       ...ticks,
       ...points,
       label((left + right) / 2, BASE + 56, "reported time ÷ floor"),
-      element(
-        "g",
-        { class: "fl-here" },
-        element("circle", { cy: BASE, r: 26 }),
-        element("path", { d: `M0 ${BASE - 13}l13 13-13 13-13-13Z` }),
-      ),
+      element("g", { class: "fl-here" }, element("circle", { cy: BASE, r: 26 }), diamond),
     );
   }
 
   const typing = { name: "typed", type: "text", placeholder: "400 MB, 3.1 ms, 2 GFLOP", autocomplete: "off" };
+  const nameOf = (report, number) => `${title(report, number)}, ${report.hardware}`;
   const controls = (rules) =>
     chart.controls({
-      "Start from": chart.choice("start", [
-        "your own number",
-        ...rules.reports.map((report, number) => `${title(report, number)}, ${report.hardware}`),
-      ]),
+      "Start from": chart.choice("start", ["your own number", ...rules.reports.map(nameOf)]),
       Card: chart.choice("hardware", Object.keys(rules.hardware)),
       "Type it": element("input", typing),
       "Bytes moved": chart.slider("bytes", 6, 11, 6, 0.01),

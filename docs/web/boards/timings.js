@@ -8,18 +8,10 @@
   const { example, code } = tables[0].dataset;
   const [, page] = example.split("/");
 
-  function rowOf({
-    metadata: { name, ...facts },
-    runs: [
-      {
-        warmups: [[, first]],
-        values,
-      },
-    ],
-  }) {
+  function rowOf({ metadata: { name, ...facts }, runs: [run] }) {
+    const [first, { values }] = [run.warmups[0][1], run];
     if (![first, ...values].every((seconds) => seconds > 0) || !values.length) throw new Error("no times");
-    const sorted = [...values].sort((a, b) => a - b);
-    const [q25, median, q75] = [0.25, 0.5, 0.75].map((part) => chart.quantile(sorted, part));
+    const [q25, median, q75] = chart.quartiles(values);
     return { bench: name.split("/")[0], ...facts, first, median, spread: (q75 - q25) / median };
   }
 
@@ -84,18 +76,9 @@
       status.classList.add("fl-bad");
     }
   });
-  const how = [
-    "Run ",
-    element("code", {}, command),
-    " and choose the file, or drop it on the field. Nothing leaves your browser.",
-  ];
-  const fold = element(
-    "details",
-    { class: "fl-yours" },
-    element("summary", {}, "Put your machine beside these"),
-    element("p", {}, ...how),
-    element("label", {}, "A record: ", chosen),
-    status,
-  );
-  tables[0].after(fold);
+  const why = " and choose the file, or drop it on the field. Nothing leaves your browser.";
+  const how = element("p", {}, "Run ", element("code", {}, command), why);
+  const summary = element("summary", {}, "Put your machine beside these");
+  const label = element("label", {}, "A record: ", chosen);
+  tables[0].after(element("details", { class: "fl-yours" }, summary, how, label, status));
 })();

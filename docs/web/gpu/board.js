@@ -4,7 +4,7 @@ import { EXPERIMENTS, powers, runAll, STRIDES } from "./experiments.js";
 import { openGpu, Stopped } from "./gpu.js";
 import { drawn } from "./plot.js";
 import { toRecord } from "./record.js";
-import { digits, element, quantity } from "./shared.js";
+import { digits, element, quantity, table } from "./shared.js";
 
 const WHY_NOT = {
   insecure:
@@ -100,21 +100,14 @@ const SHOWN = {
   "wins-add": {
     title: "Adding two arrays",
     says: sayAdding,
-    axes: {
-      x: "numbers in an array",
-      y: "rate",
-      unit: "B/s",
-      what: "bytes",
-      ticks: powers(10, 1, 7, 2),
-      line: "x + y",
-    },
+    axes: { x: "numbers in an array", what: "bytes", ticks: powers(10, 1, 7, 2), line: "x + y" },
   },
   launches: { title: "The price of a launch", says: sayLaunches },
   "timing-wrong": { title: "The wrong clock and the right one", says: sayClocks },
   transfers: {
     title: "Transfers",
     says: sayTransfers,
-    axes: { x: "bytes in a transfer", y: "rate", unit: "B/s", what: "bytes", ticks: powers(2, 6, 26, 4) },
+    axes: { x: "bytes in a transfer", what: "bytes", ticks: powers(2, 6, 26, 4) },
   },
   coalescing: {
     title: "Reading every s-th number",
@@ -122,7 +115,6 @@ const SHOWN = {
     axes: {
       x: "stride",
       y: "useful bytes a second",
-      unit: "B/s",
       what: "bytes",
       line: "useful bytes",
       at: ({ label }) => Number(label.split(" ")[1]),
@@ -132,15 +124,13 @@ const SHOWN = {
   "shared-memory": {
     title: "A matrix product, one element a thread and in tiles",
     says: sayProducts,
-    axes: { x: "n, of n × n matrices", y: "rate", unit: "FLOP/s", what: "flops", ticks: powers(2, 6, 11) },
+    axes: { x: "n, of n × n matrices", what: "flops", ticks: powers(2, 6, 11) },
   },
   roofline: {
     title: "The roofline of this GPU",
     says: sayRoofline,
     axes: {
       x: "operations a byte",
-      y: "rate",
-      unit: "FLOP/s",
       what: "flops",
       at: ({ flops, bytes }) => flops / bytes,
       ticks: powers(2, -2, 8, 2),
@@ -149,9 +139,12 @@ const SHOWN = {
   },
 };
 
+const UNITS = { flops: "FLOP/s", bytes: "B/s" };
+
 // -- Figures and tables ---------------------------------------------------------------------------------------------
 
-function figure(rows, title, { x, y, unit, what, ticks, line, at = ({ n }) => n, roofed }) {
+function figure(rows, title, { x, y = "rate", what, ticks, line, at = ({ n }) => n, roofed }) {
+  const unit = UNITS[what];
   const lines = {};
   const good = trusted(rows);
   for (const row of good) {
@@ -169,34 +162,21 @@ function figure(rows, title, { x, y, unit, what, ticks, line, at = ({ n }) => n,
   return drawn(`${title}: ${words.join("; ")}`, { lines, x, y, unit, ticks, roof });
 }
 
-const cell = (text) => element("td", {}, text);
-
-function rateOf({ bytes, flops, median }) {
-  if (flops) return quantity(flops / median, "FLOP/s");
-  return bytes ? quantity(bytes / median, "B/s") : "–";
+function rateOf(row) {
+  const what = Object.keys(UNITS).find((name) => row[name]);
+  return what ? quantity(row[what] / row.median, UNITS[what]) : "–";
 }
 
-function table(rows, title) {
-  const heads = ["what", "n", "time", "rate", "spread", "verdict"].map((name) => element("th", { scope: "col" }, name));
-  const body = rows.map((row) => {
-    const spread = `± ${((50 * (row.q75 - row.q25)) / row.median).toFixed(1)}%`;
-    const cells = [count(row.n), quantity(row.median, "s"), rateOf(row), spread, row.verdict].map(cell);
-    return element("tr", {}, element("th", { scope: "row" }, row.label), ...cells);
-  });
-  const [head, rest] = [element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...body)];
-  const region = { class: "fl-table", role: "region", tabindex: 0, "aria-label": title };
-  return element("div", region, element("table", {}, head, rest));
+function cellsOf(row) {
+  const spread = `± ${((50 * (row.q75 - row.q25)) / row.median).toFixed(1)}%`;
+  return [row.label, count(row.n), quantity(row.median, "s"), rateOf(row), spread, row.verdict];
 }
 
 function section(name, rows, open) {
   const { title, says, axes } = SHOWN[name];
   const words = says(rows) || "The time was too short, or the clock too coarse, for all of it.";
-  const numbers = element(
-    "details",
-    open ? { open: "" } : {},
-    element("summary", {}, "The numbers"),
-    table(rows, title),
-  );
+  const body = table(title, ["what", "n", "time", "rate", "spread", "verdict"], rows.map(cellsOf));
+  const numbers = element("details", open ? { open: "" } : {}, element("summary", {}, "The numbers"), body);
   const drawing = axes ? figure(rows, title, axes) : "";
   return element("section", {}, element("h3", {}, title), element("p", {}, words), drawing, numbers);
 }
@@ -223,7 +203,7 @@ function joinTable(own, rows, name) {
     const verdictShown = verdict === "ok" ? "" : element("em", { class: "fl-verdict" }, verdict);
     const rate = element("span", { class: "fl-small" }, bytes ? quantity(bytes / median, "B/s") : "");
     const time = element("td", {}, element("strong", {}, quantity(median, "s")), verdictShown, rate);
-    const empty = Array.from({ length: others }, () => cell("–"));
+    const empty = Array.from({ length: others }, () => element("td", {}, "–"));
     own.querySelector("tbody").append(element("tr", { class: "fl-webgpu" }, title, ...empty, time));
   }
 }

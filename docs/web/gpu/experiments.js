@@ -8,6 +8,8 @@ const LONGEST = 0.05; // seconds: a dispatch that would last longer may freeze t
 export const STRIDES = [1, 2, 4, 8, 16, 32, 64];
 export const powers = (base, from, to, step = 1) =>
   Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => base ** (from + i * step));
+/** The first n floats of each buffer, for a launch. */
+const heads = (buffers, n) => buffers.map((one) => [one, 4 * n]);
 const random = (n) => Float32Array.from({ length: n }, () => Math.random() - 0.5);
 
 /** Throw at the first number that is not what it should be: what is wrong is not timed. */
@@ -52,28 +54,11 @@ async function add(lab) {
   gpu.submit(gpu.launch(kernel, [gpu.buffer(x), gpu.buffer(y), [out, 4 * odd]], Math.ceil(odd / 1024)));
   check("x + y", await gpu.read(out), (i) => (i < odd ? Math.fround(x[i] + y[i]) : 0), 0); // and nothing behind the end
   const [a, b, c] = [0, 1, 2].map(() => gpu.buffer(2 ** 27));
-  await sweep(
-    lab,
-    "wins-add",
-    [10, 1e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 2 ** 25].map((n) => {
-      const size = 16 * Math.ceil(n / 4);
-      return {
-        label: "x + y",
-        n,
-        bytes: 12 * n,
-        work: n,
-        launch: gpu.launch(
-          kernel,
-          [
-            [a, size],
-            [b, size],
-            [c, size],
-          ],
-          Math.ceil(n / 1024),
-        ),
-      };
-    }),
-  );
+  const points = [10, 1e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7, 2 ** 25].map((n) => {
+    const launch = gpu.launch(kernel, heads([a, b, c], 4 * Math.ceil(n / 4)), Math.ceil(n / 1024));
+    return { label: "x + y", n, bytes: 12 * n, work: n, launch };
+  });
+  await sweep(lab, "wins-add", points);
 }
 
 async function launches(lab) {
@@ -97,48 +82,31 @@ async function launches(lab) {
       }
     },
   };
-  await sweep(
-    lab,
-    "launches",
-    Object.entries(styles).map(([label, work]) => ({
-      label,
-      n: 1,
-      tick: Math.max(2e-4, gpu.trip / 4),
-      seconds: 0.15,
-      run: onTheWall(work),
-    })),
-  );
+  const points = Object.entries(styles).map(([label, work]) => {
+    return { label, n: 1, tick: Math.max(2e-4, gpu.trip / 4), seconds: 0.15, run: onTheWall(work) };
+  });
+  await sweep(lab, "launches", points);
 }
 
 async function clocks(lab) {
   const { gpu } = lab;
   const n = 2 ** Math.min(24, lab.log);
-  const kernel = await gpu.kernel(KERNELS.add);
-  const launch = gpu.launch(
-    kernel,
-    [0, 1, 2].map(() => gpu.buffer(4 * n)),
-    Math.ceil(n / 1024),
-  );
+  const buffers = [0, 1, 2].map(() => gpu.buffer(4 * n));
+  const launch = gpu.launch(await gpu.kernel(KERNELS.add), buffers, Math.ceil(n / 1024));
   const ways = { "clock stopped at the submission": () => {}, "clock stopped when the GPU was done": () => gpu.wait() };
-  await sweep(
-    lab,
-    "timing-wrong",
-    Object.entries(ways).map(([label, until]) => ({
-      label,
-      n,
-      bytes: 12 * n,
-      tick: 1e-4,
-      most: 1,
-      run: async () => {
-        const seconds = await onTheWall(() => {
-          gpu.submit(launch);
-          return until();
-        })();
-        await gpu.wait();
-        return seconds;
-      },
-    })),
-  );
+  const points = Object.entries(ways).map(([label, until]) => {
+    const timed = onTheWall(() => {
+      gpu.submit(launch);
+      return until();
+    });
+    const run = async () => {
+      const seconds = await timed();
+      await gpu.wait();
+      return seconds;
+    };
+    return { label, n, bytes: 12 * n, tick: 1e-4, most: 1, run };
+  });
+  await sweep(lab, "timing-wrong", points);
 }
 
 async function transfers(lab) {
@@ -175,8 +143,7 @@ async function most(gpu) {
   let log = 14;
   for (let seconds = 0; seconds < 2e-3 && log < 25; log++) {
     const n = 2 ** (log + 1);
-    const buffers = [a, b, c].map((one) => [one, 4 * n]);
-    seconds = Math.min(...(await gpu.time(gpu.launch(kernel, buffers, n / 1024), 3, 1)));
+    seconds = Math.min(...(await gpu.time(gpu.launch(kernel, heads([a, b, c], n), n / 1024), 3, 1)));
   }
   gpu.free();
   return log;
@@ -210,25 +177,19 @@ async function products(lab) {
   const odd = 67;
   const [p, q] = [random(odd * odd), random(odd * odd)];
   const [a, b, c] = [0, 1, 2].map(() => gpu.buffer(4 * 2048 ** 2));
-  for (const [label, code] of [
-    ["one element a thread", KERNELS.naive],
-    ["tiles of 16 × 16", KERNELS.tiled],
-  ]) {
+  const want = (at) => {
+    let total = 0;
+    for (let k = 0; k < odd; k++) total += p[Math.floor(at / odd) * odd + k] * q[k * odd + (at % odd)];
+    return total;
+  };
+  const codes = { "one element a thread": KERNELS.naive, "tiles of 16 × 16": KERNELS.tiled };
+  for (const [label, code] of Object.entries(codes)) {
     const multiply = async (n) =>
       gpu.launch(await gpu.kernel(code, { n }), [a, b, c], Math.ceil(n / 16), Math.ceil(n / 16));
     gpu.queue.writeBuffer(a, 0, p);
     gpu.queue.writeBuffer(b, 0, q);
     gpu.submit(await multiply(odd));
-    check(
-      `product, ${label}`,
-      await gpu.read(c, 4 * odd * odd),
-      (at) => {
-        let total = 0;
-        for (let k = 0; k < odd; k++) total += p[Math.floor(at / odd) * odd + k] * q[k * odd + (at % odd)];
-        return total;
-      },
-      1e-4,
-    );
+    check(`product, ${label}`, await gpu.read(c, 4 * odd * odd), want, 1e-4);
     const points = [];
     for (const n of [64, 128, 256, 513, 1024, 2048])
       points.push({ label, n, flops: 2 * n ** 3, bytes: 12 * n * n, work: n ** 3, launch: await multiply(n) });
@@ -243,26 +204,14 @@ async function roofline(lab) {
   const y = gpu.buffer(4 * n);
   const points = [];
   const launch = async (links, n) =>
-    gpu.launch(
-      await gpu.kernel(KERNELS.fma, { links }),
-      [
-        [x, 4 * n],
-        [y, 4 * n],
-      ],
-      Math.ceil(n / 1024),
-    );
+    gpu.launch(await gpu.kernel(KERNELS.fma, { links }), heads([x, y], n), Math.ceil(n / 1024));
   gpu.submit(await launch(8, 10_004));
   const from = await gpu.read(x, 4 * 10_004);
   check("fma", await gpu.read(y, 4 * 10_004), (i) => 2 + (from[i] - 2) / 256, 1e-5);
-  for (const links of powers(2, 0, 10))
-    points.push({
-      label: "fma",
-      n: links,
-      bytes: 8 * n,
-      flops: 2 * links * n,
-      work: Math.max(16, links),
-      launch: await launch(links, n),
-    });
+  for (const links of powers(2, 0, 10)) {
+    const work = { bytes: 8 * n, flops: 2 * links * n, work: Math.max(16, links) };
+    points.push({ label: "fma", n: links, ...work, launch: await launch(links, n) });
+  }
   await sweep(lab, "roofline", points);
 }
 
@@ -279,15 +228,7 @@ export const EXPERIMENTS = {
 
 /** Do the named experiments, one after another, within so many seconds; rows and notes are told as they come. */
 export async function runAll(gpu, names, { report, note, seconds = 9 }) {
-  const lab = {
-    gpu,
-    note,
-    rows: [],
-    report(row) {
-      lab.rows.push(row);
-      report(row);
-    },
-  };
+  const lab = { gpu, note, report, log: 0, until: 0 };
   const started = performance.now();
   const alarm = setTimeout(() => gpu.stop("the time was over"), 1e3 * (seconds + 5));
   let parts = names.reduce((sum, name) => sum + EXPERIMENTS[name][1], 0);

@@ -1,19 +1,7 @@
 // The fit of page 4_imaging/01 on the reader's GPU: what is in its buffers, and its step.
 
 export const N = 256; // pixels a side
-const BUFFERS = [
-  "parameter",
-  "image",
-  "across",
-  "down",
-  "roots",
-  "weight",
-  "data",
-  "chi2",
-  "slope",
-  "means",
-  "settings",
-];
+const BUFFERS = "parameter image across down roots weight data chi2 slope means settings".split(" "); // as they are bound
 /** Each with the buffers it touches, and how many workgroups it has.
  * @type {Record<string, [string[], ...number[]]>} */
 const DISPATCHES = {

@@ -1,7 +1,6 @@
 // One GPU, opened politely, and the clock that times it.
 
-import { quantile } from "./shared.js";
-import { sort } from "./statistics.js";
+import { quartiles } from "./shared.js";
 
 export class Stopped extends Error {} // by the reader, by a hidden tab, by the time it took, or by a lost GPU
 
@@ -16,11 +15,8 @@ export async function openGpu() {
   const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
   if (!adapter) throw new Stopped("no-adapter");
   const stamps = adapter.features.has("timestamp-query");
-  const gpu = new Gpu(
-    adapter,
-    await adapter.requestDevice({ requiredFeatures: stamps ? ["timestamp-query"] : [] }),
-    stamps,
-  );
+  const device = await adapter.requestDevice({ requiredFeatures: stamps ? ["timestamp-query"] : [] });
+  const gpu = new Gpu(adapter, device, stamps);
   await gpu.calibrate();
   return gpu;
 }
@@ -57,16 +53,10 @@ class Gpu {
 
   /** What the browser tells about the GPU, which is little: names tell readers apart. */
   get facts() {
-    const {
-      vendor = "",
-      architecture = "",
-      device = "",
-      description = "",
-      isFallbackAdapter,
-    } = this.adapter.info ?? {};
+    const { vendor, architecture, device, description, isFallbackAdapter } = this.adapter.info ?? {};
     const software = Boolean(isFallbackAdapter) || SOFTWARE.test([vendor, architecture, device, description].join(" "));
-    const name =
-      description || [vendor, architecture].filter(Boolean).join(" ") || "a GPU that the browser does not name";
+    const family = [vendor, architecture].filter(Boolean).join(" ");
+    const name = description || family || "a GPU that the browser does not name";
     return { name, software, clock: this.stamps ? "GPU timestamps" : "wall clock", tick: this.tick, trip: this.trip };
   }
 
@@ -151,11 +141,8 @@ class Gpu {
     const encoder = this.device.createCommandEncoder();
     const passes = this.stamps ? blocks : 1;
     for (let b = 0; b < passes; b++) {
-      const timestampWrites = {
-        querySet: this.queries,
-        beginningOfPassWriteIndex: 2 * b,
-        endOfPassWriteIndex: 2 * b + 1,
-      };
+      const places = { beginningOfPassWriteIndex: 2 * b, endOfPassWriteIndex: 2 * b + 1 };
+      const timestampWrites = { querySet: this.queries, ...places };
       const pass = encoder.beginComputePass(this.stamps ? { timestampWrites } : {});
       for (let call = 0; call < calls; call++) record(pass);
       pass.end();
@@ -193,7 +180,7 @@ class Gpu {
       await this.wait();
       trips.push((performance.now() - start) / 1e3);
     }
-    this.trip = quantile(sort(trips.slice(4)), 0.5);
+    [, this.trip] = quartiles(trips.slice(4));
     this.tick = Math.max(1e-3, this.trip / 2);
     const ticks = this.stamps ? (await this.time(empty, BLOCKS, 64)).filter(Boolean) : [];
     if (this.stamps) this.tick = Math.min(1e-4, ...ticks);

@@ -7,16 +7,10 @@ import { controls, digits, element, slider, tell } from "./shared.js";
 
 const MIDDLE = 128; // pixels a side that are shown
 const LAST = 2000; // the step after which it rests
-const INFERNO = [
-  [0, 0, 4],
-  [40, 11, 84],
-  [101, 21, 110],
-  [159, 42, 99],
-  [212, 72, 66],
-  [245, 125, 21],
-  [250, 193, 39],
-  [252, 255, 164],
-];
+// Matplotlib's inferno at even steps; byte by byte red, green and blue.
+const INFERNO = [0x000004, 0x280b54, 0x65156e, 0x9f2a63, 0xd44842, 0xf57d15, 0xfac127, 0xfcffa4].map((colour) =>
+  [16, 8, 0].map((bits) => (colour >> bits) & 255),
+);
 
 const decode = (text, Type) => new Type(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));

@@ -9,15 +9,9 @@ export function toRecord(rows, facts, code, now = new Date()) {
     brands?.map(({ brand, version }) => `${brand} ${version}`).join(", ") ||
     navigator.userAgent.match(/(Firefox|Version|Chrome)\/[\d.]+/)?.[0] ||
     "unknown";
-  const name =
-    facts.name
-      .replace(/[^\x21-\x7e]+/g, " ")
-      .trim()
-      .slice(0, 80) || "unnamed";
-  const slug = name
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, "-")
-    .replace(/^-|-$/g, "");
+  const plain = facts.name.replace(/[^\x21-\x7e]+/g, " ").trim();
+  const name = plain.slice(0, 80) || "unnamed";
+  const words = name.toLowerCase().match(/[a-z0-9]+/g) ?? [];
   return {
     version: "1.0",
     outputs: {},
@@ -29,7 +23,7 @@ export function toRecord(rows, facts, code, now = new Date()) {
       date: `${now.toISOString().slice(0, 19).replace("T", " ")}.000000`,
       example: "browser/your_gpu",
       code_sha256: code,
-      machine: `webgpu-${slug}`,
+      machine: ["webgpu", ...words].join("-"),
       device_kind: "webgpu",
       device_name: `${name}, WebGPU`,
       api: "webgpu",

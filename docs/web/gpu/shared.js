@@ -1,3 +1,3 @@
 // What all parts take from the page's chart.js, under one name each.
 
-export const { controls, digits, element, quantile, quantity, slider, tell } = chart;
+export const { controls, digits, element, quantity, quartiles, slider, table, tell, text } = chart;

@@ -1,12 +1,10 @@
 // What is made of the seconds that calls took. Nothing here knows what a GPU is.
 
-import { quantile } from "./shared.js";
-
-export const sort = (values) => [...values].sort((a, b) => a - b);
+import { quartiles } from "./shared.js";
 
 /** Median, quartiles and verdict: no mean, no minimum, and no outlier is thrown away. */
 export function summary(values, fine = true) {
-  const [q25, median, q75] = [0.25, 0.5, 0.75].map((part) => quantile(sort(values), part));
+  const [q25, median, q75] = quartiles(values);
   const verdict = !fine ? "coarse" : values.length < 9 ? "few" : q75 - q25 > 0.1 * median ? "noisy" : "ok";
   return { values, median, q25, q75, verdict };
 }

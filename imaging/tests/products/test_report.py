@@ -14,12 +14,18 @@ from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_t
 from firstlight_imaging.simulate.skies import Point, Ring
 
 
-def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def ring():
+    """A ring that 20 antennas saw, and its image."""
+    seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(alma_antennas()[:20], n_times=4)), 0.03, seed=1)
+    return seen, image(seen, draws=2)
+
+
+def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(ring, tmp_path, monkeypatch):
     drawn, make = [], report._figure
     monkeypatch.setattr(report, "_figure", lambda *given: drawn.append(make(*given)) or drawn[-1])
-    seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
+    seen, found = ring
     seen = replace(seen, target="HD 1", telescope="ALMA", start=5.0e9)
-    found = image(seen, draws=0)
     coords = GridCoords(found.coords.cell_size / 1000, found.coords.npix)
     small = replace(found, coords=coords, sky=1e6 * found.sky, model=1e6 * found.model, error=np.ones_like(found.sky))
     near = replace(seen, uu=1000 * seen.uu, vv=1000 * seen.vv)
@@ -46,10 +52,10 @@ def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(t
             assert all(left.x1 < right.x0 for left, right in pairwise(sorted(ticks, key=lambda box: box.x0)))
 
 
-def test_of_a_beam_like_no_gaussian_the_report_says_what_the_command_can_do(tmp_path, monkeypatch):
+def test_of_a_beam_like_no_gaussian_the_report_says_what_the_command_can_do(ring, tmp_path, monkeypatch):
     monkeypatch.setattr("firstlight_imaging.fourier.beams._MAX_MISFIT", 0.0)
-    seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
-    said = write_products(image(seen, draws=0), seen, tmp_path, "my", robust=2).report
+    seen, found = ring
+    said = write_products(found, seen, tmp_path, "my", robust=2).report
     assert "--robust below 2" in said
 
 
@@ -64,9 +70,8 @@ def test_a_field_as_narrow_as_the_source_has_maps_though_two_antennas_are_neighb
     assert fits.getheader(tmp_path / "my.restored.fits")["BMAJ"] * 3600 < 3 * found.beam.major
 
 
-def test_products_are_those_that_it_says_and_none_of_an_impossible_dish(tmp_path):
-    seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
-    found = image(seen, draws=2)
+def test_products_are_those_that_it_says_and_none_of_an_impossible_dish(ring, tmp_path):
+    seen, found = ring
     for dish in (0.0, -12.0, math.nan):
         with pytest.raises(ValueError, match="dish"):
             write_products(found, seen, tmp_path, "my", dish=dish)
@@ -78,16 +83,17 @@ def test_products_are_those_that_it_says_and_none_of_an_impossible_dish(tmp_path
 
 
 @pytest.mark.parametrize("frequency", [(100e9,), (99e9, 100e9, 100.5e9, 110e9)])
-def test_the_channel_of_an_image_holds_all_that_it_was_made_of(tmp_path, frequency):
+def test_the_channel_of_an_image_holds_all_that_it_was_made_of(ring, tmp_path, frequency):
     """CASA's `ft` answers "no overlap in frequency" and writes zeros where it doesn't."""
-    seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2), np.array(frequency)), 0.03, seed=1)
-    write_products(image(seen, draws=2), seen, tmp_path, "my")
+    track = uv_track(alma_antennas()[:20], n_times=4)
+    seen = with_noise(observe([Ring(0.5, 0, 0.5)], track, np.array(frequency)), 0.03, seed=1)
+    write_products(ring[1], seen, tmp_path, "my")
     header = fits.getheader(tmp_path / "my.model.fits")
     assert np.abs(seen.frequency - header["CRVAL3"]).max() < header["CDELT3"] / 2
     assert header["CDELT3"] < 25e9
 
 
-@pytest.mark.parametrize("seed", [1, 7])
+@pytest.mark.parametrize("seed", [1, pytest.param(7, marks=pytest.mark.slow)])
 def test_of_a_point_between_pixels_the_flux_is_told(seed):
     """Of a sparse array, an image has it 2 to 9 % too bright."""
     rng = np.random.default_rng(seed)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from firstlight_kernels.compilers import dtype_of
+from firstlight_kernels.findings import TraceError
 
 
 class Number:
@@ -29,13 +30,72 @@ class Number:
         return self // other, self % other
 
 
+class Undefined:
+    """A number that nobody defined, as a shuffle's from a lane that takes no part: to compute with, not to keep."""
+
+    __slots__ = ("_tell", "value")
+
+    def __init__(self, value: Any, tell: Callable[[], None]) -> None:
+        self.value, self._tell = value, tell
+
+    def kept(self) -> Any:
+        """Return what is kept of it, after it was told that somebody does."""
+        self._tell()
+        return self.value
+
+    def __bool__(self) -> bool:  # so that `if other > best: best = other` keeps it
+        return True
+
+    def __float__(self) -> float:
+        return float(self.kept())
+
+    def __int__(self) -> int:
+        return int(self.kept())
+
+    __index__ = __int__
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def _same(self, *_: Any, **__: Any) -> Undefined:
+        return self
+
+    __array_ufunc__ = _same
+    real = imag = property(_same)
+
+
+def _of_defined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of numbers that gives what nobody defined for what nobody defined."""
+
+    def result(*values: Any) -> Any:
+        undefined = Undefined in map(type, values)
+        return next(each for each in values if type(each) is Undefined) if undefined else function(*values)
+
+    return result
+
+
 _BASES = {"i": int, "u": int, "f": float, "c": complex}
 _TYPED: dict[type, Any] = {}
 for _code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"):
     _type = np.dtype(_code).type
     _TYPED[_type] = type(_type.__name__, (Number, _BASES[_code[0]]), {"__slots__": ()})
 _SCALAR: dict[type, Any] = {kind: each for each, kind in _TYPED.items()}
-Int64, Float64 = _TYPED[np.int64], _TYPED[np.float64]
+Int64, Float32, Float64 = _TYPED[np.int64], _TYPED[np.float32], _TYPED[np.float64]
+
+
+class Boolean(Number, int):
+    """A truth: ``~`` is "not", ``&``, ``|`` and ``^`` of two are one, and other operations take it for an integer."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(bool(self))
+
+    def __invert__(self) -> Any:
+        return Boolean(not self)
+
+
+_TYPED[np.bool_], _SCALAR[Boolean] = Boolean, np.int8
 
 
 def scalar(value: Any) -> Any:
@@ -58,16 +118,17 @@ def scalar(value: Any) -> Any:
 def typed(value: Any) -> Any:
     """Return a number as kernels compute with it; anything else as it is."""
     if isinstance(value, bool | np.bool_):
-        return bool(value)
-    if type(value) is tuple:
-        return tuple(map(typed, value))
+        return Boolean(value)
+    if isinstance(value, tuple):
+        numbers = map(typed, value)
+        return type(value)(*numbers) if hasattr(value, "_fields") else tuple(numbers)
     number = value if type(value) in _TYPED else scalar(value)
     return _TYPED.get(type(number), lambda same: same)(number)
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
     """Return a number as an array of a type keeps it: integers lose their upper bits, floats are cut to the range."""
-    number = scalar(value)
+    number = scalar(value.kept() if isinstance(value, Undefined) else value)
     if isinstance(number, np.floating) and dtype.kind in "iu":
         return _whole(float(number), number.itemsize, dtype)
     return number.astype(dtype) if isinstance(number, np.number) else number
@@ -89,17 +150,26 @@ def typed_code(code: CodeType) -> CodeType:
     return code.replace(co_consts=tuple(constants))
 
 
+_IN_DOUBLE = {(Float64, Float64), (Float64, Float32), (Float32, Float64)}
+_SINGLE, _INTEGERS = (Float32, Float32), (Int64, Int64)
+
+
 def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
     operate = getattr(operator, name)
-
-    quick = {kind: getattr(kind, f"__{name}__") for kind in (int, float)} if name in ("add", "sub", "mul") else None
+    quick = name in ("add", "sub", "mul") and not reflected
+    of_floats, of_integers = (getattr(kind, f"__{name.strip('_')}__", operate) for kind in (float, int))
 
     def result(self: Any, other: Any) -> Any:
-        if quick and (kind := type(self)) is type(other):
-            if kind is Float64:
-                return Float64(quick[float](self, other))
-            if kind is Int64 and -(2**63) <= (exact := quick[int](self, other)) < 2**63:
+        if quick:
+            pair = type(self), type(other)
+            if pair in _IN_DOUBLE:
+                return Float64(of_floats(self, other))
+            if pair == _SINGLE:  # to round twice is exact here
+                return Float32(np.float32(of_floats(self, other)))
+            if pair == _INTEGERS and -(2**63) <= (exact := of_integers(self, other)) < 2**63:
                 return Int64(exact)
+        if name in ("and_", "or_", "xor") and isinstance(self, Boolean) and isinstance(other, bool | Boolean):
+            return Boolean(of_integers(self, other))
         first, second = scalar(self), scalar(other)
         if reflected:
             first, second = second, first
@@ -116,7 +186,7 @@ def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], An
             first, second = first.astype(np.int64), second.astype(np.int64)
         elif name == "pow" and kinds in ("fi", "fu"):
             second = second.astype(first.dtype)
-        elif name == "pow" and kinds == "ii" and second < 0:
+        if name == "pow" and first.dtype.kind == second.dtype.kind == "i" and second < 0:
             return Int64({1: 1, -1: -1 if int(second) % 2 else 1}.get(int(first), 0))
         return typed(operate(first, second))
 
@@ -125,21 +195,36 @@ def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], An
 
 def _of_one(name: str) -> Callable[[Any], Any]:
     operate = getattr(operator, name)
-    return lambda self: typed(operate(scalar(self)))
+
+    def result(self: Any) -> Any:
+        found = operate(scalar(self))
+        widened = isinstance(found, np.integer) and name != "abs"
+        return typed(found.astype(f"{found.dtype.kind}8") if widened else found)
+
+    return result
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
     setattr(Number, f"__{_name.strip('_')}__", _operation(_name))
     setattr(Number, f"__r{_name.strip('_')}__", _operation(_name, reflected=True))
+    setattr(Undefined, f"__{_name.strip('_')}__", Undefined._same)
+    setattr(Undefined, f"__r{_name.strip('_')}__", Undefined._same)
 for _name in ("neg", "pos", "abs", "invert"):
     setattr(Number, f"__{_name}__", _of_one(_name))
+    setattr(Undefined, f"__{_name}__", Undefined._same)
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(Undefined, f"__{_name}__", Undefined._same)
+
+
+_TRUTHS: dict[Any, Boolean] = {truth: Boolean(truth) for truth in (False, True)}
 
 
 def _comparison(name: str, base: type) -> Callable[[Any, Any], Any]:
     compare, plain = getattr(operator, name), getattr(base, f"__{name}__")
 
     def result(self: Any, other: Any) -> Any:  # NumPy's scalars leave this to us, too
-        return compare(scalar(self), other) if isinstance(other, np.generic) else plain(self, other)
+        found = compare(scalar(self), other) if isinstance(other, np.generic) else plain(self, other)
+        return _TRUTHS.get(found, found)
 
     return result
 
@@ -157,9 +242,13 @@ class NumberType:
     def __init__(self, dtype: Any) -> None:
         self.dtype = np.dtype(dtype)
 
-    def __call__(self, value: Any = 0) -> Any:
+    def __call__(self, value: Any = 0, *unit: str) -> Any:
         """Return a number of this type."""
-        return typed(convert(value, self.dtype))
+        if unit or self.dtype.kind in "mM":
+            raise TraceError(
+                f"np.{self.dtype.type.__name__}: the tracer has no dates and no times. Take a number of seconds"
+            )
+        return value if isinstance(value, Undefined) else typed(convert(value, self.dtype))
 
 
 def through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -190,13 +279,16 @@ def _of_math(name: str) -> Callable[..., Any]:
         first = np.float64(first) if isinstance(first, np.integer) else first
         return typed(operate(first, *map(scalar, more)))
 
-    return result
+    return _of_defined(result)
 
 
 def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
     def result(*values: Any) -> Any:
         values = values[0] if len(values) == 1 else values
-        return typed(np.result_type(*map(scalar, values)).type(choose(values)))
+        if Undefined in map(type, values):
+            return next(each for each in values if type(each) is Undefined)
+        kinds = [np.bool_ if isinstance(each, bool | Boolean) else scalar(each) for each in values]
+        return typed(np.result_type(*kinds).type(choose(values)))
 
     return result
 
@@ -211,8 +303,20 @@ def _int(value: Any) -> Any:
     return typed(convert(number, np.dtype(np.int64)) if isinstance(number, np.floating) else number)
 
 
-def _range(*limits: int) -> Iterator[Any]:
-    return map(Int64, range(*limits))
+class Range:
+    """A ``range`` of a kernel's numbers."""
+
+    def __init__(self, *limits: int) -> None:
+        self._numbers = range(*limits)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(Int64, self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._numbers
 
 
 def _round(value: Any, digits: int | None = None) -> Any:
@@ -222,12 +326,13 @@ def _round(value: Any, digits: int | None = None) -> Any:
 
 #: What Python's own functions do in a kernel.
 BUILTINS: dict[str, Any] = {
-    "float": _float,
-    "int": _int,
+    "bool": lambda value=False: Boolean(bool(value)),
+    "float": _of_defined(_float),
+    "int": _of_defined(_int),
     "max": _extreme(max),
     "min": _extreme(min),
-    "range": _range,
-    "round": _round,
+    "range": Range,
+    "round": _of_defined(_round),
 }
 
 

@@ -137,13 +137,13 @@ class Executor:
 
     def instruction(self, frame: FrameType, kind: int | None = None) -> int:
         """Return the number of the instruction that a frame executes."""
-        key = id(frame.f_code), self._position(frame), kind
+        key = id(frame.f_code), self.position(frame), kind
         if key not in self._instruction_numbers:
             self._instruction_numbers[key] = len(self.instructions)
             self.instructions.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         return self._instruction_numbers[key]
 
-    def _position(self, frame: FrameType) -> object:
+    def position(self, frame: FrameType) -> object:
         """Return where in the source a frame is: a specialized instruction and its cache are at one place."""
         positions = self._positions.get(id(frame.f_code))
         if positions is None:
@@ -155,7 +155,7 @@ class Executor:
         """Return where a frame is, and where it was called from, up to the kernel."""
         stack: tuple[object, ...] = ()
         while frame and id(frame.f_code) in self.codes:
-            stack, frame = (*stack, id(frame.f_code), self._position(frame)), frame.f_back
+            stack, frame = (*stack, id(frame.f_code), self.position(frame)), frame.f_back
         return stack
 
     def record_access(self, number: int, offset: int, size: int, kind: int, frame: FrameType, unwritten: bool) -> None:
@@ -180,7 +180,7 @@ class Executor:
 
     def run(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         """Run the whole grid, block after block."""
-        outer, self._kernel = sys.gettrace(), function.__code__
+        outer, self.kernel = sys.gettrace(), function.__code__
         try:
             for number, block in enumerate(indices(self.blocks)):
                 self._run_block(number, block, function, arguments)
@@ -197,7 +197,12 @@ class Executor:
         def work() -> None:
             self._resume_count()
             with np.errstate(all="ignore"):  # each greenlet has a context of its own
-                function(*arguments)
+                returned = function(*arguments)
+            if returned is not None:
+                line = SourceLine(self.kernel.co_filename, self.current.line, self.kernel.co_name)
+                raise TraceError(
+                    f"a kernel returns nothing: write the result into an array. Here it returns one ({line})"
+                )
 
         self._run_threads(threads, work)
 
@@ -232,7 +237,7 @@ class Executor:
             return None
         if event == "line":
             self._lines_run += 1
-            if frame.f_code is self._kernel:
+            if frame.f_code is self.kernel:
                 self.current.line = frame.f_lineno
             if self._lines_run > self.limit:
                 raise TooLongError(
@@ -259,10 +264,14 @@ class Executor:
 
     def wait(self, frame: FrameType, mask: int | None = None, **more: Any) -> Any:
         """Let the current thread wait for its block, or for the lanes of its warp in a mask."""
-        thread, source = self.current, self.instructions[self.instruction(frame)]
-        thread.barrier = Wait(thread, self._stack(frame), thread.line, source, mask, **more)
+        thread, (stack, source) = self.current, self.where(frame)
+        thread.barrier = Wait(thread, stack, thread.line, source, mask, **more)
         self.give_way()
         return thread.result
+
+    def where(self, frame: FrameType) -> tuple[tuple[object, ...], SourceLine]:
+        """Return where a frame is, and was called from, and its line."""
+        return self._stack(frame), self.instructions[self.instruction(frame)]
 
     def give_way(self) -> None:
         """Let the other threads of the block run before the current one goes on: it may spin until one of them acts."""
@@ -314,7 +323,11 @@ class Executor:
 
     def _release(self, group: list[Wait]) -> None:
         """Let threads pass their barrier, each with the result of its vote or shuffle."""
-        of_block = group[0].mask is None
+        of_block = (mask := group[0].mask) is None
+        if mask is not None and (strangers := [w for w in group if not mask >> w.thread.rank % WARP & 1]):
+            waiting = tuple(wait.thread.index for wait in strangers)
+            why = f"gives the mask {mask:#010x}, which lacks its own lane"
+            self._record((group[0].stack, why), waiting, (), why, group[0].source, group[0].thread.block)
         values = {wait.thread.rank if of_block else wait.thread.rank % WARP: wait.value for wait in group}
         for wait in group:
             if wait.result_of:
@@ -361,15 +374,29 @@ class Executor:
 
     def _record_divergence(self, group: list[Wait], missing: list[Thread]) -> None:
         other, wait = missing[0], group[0]
-        if old := self.divergent_barriers.get(wait.stack):
-            self.divergent_barriers[wait.stack] = replace(old, times=old.times + 1)
-            return
         elsewhere = f"waits elsewhere, in {other.barrier.source}" if other.barrier else "is elsewhere"
         returned = "went past it" if other.line > wait.line else "has returned"
-        why = "does not exist" if not other.greenlet else returned if other.done else elsewhere
+        why = "does not exist" if other.greenlet is None else returned if other.done else elsewhere
         waiting, lacking = tuple(each.thread.index for each in group), tuple(thread.index for thread in missing)
-        found = DivergentBarrier(waiting, lacking, why, source=wait.source, block=wait.thread.block)
-        self.divergent_barriers[wait.stack] = found
+        self._record(wait.stack, waiting, lacking, why, wait.source, wait.thread.block)
+
+    def record_stranger(self, thread: Thread, lane: int, mask: int, where: tuple[object, SourceLine]) -> None:
+        """Record that a thread keeps what a shuffle gave it of a lane that the mask lacks."""
+        why = f"reads lane {lane}, which the mask {mask:#010x} lacks, and keeps what it gets, which is undefined"
+        self._record((where[0], "stranger"), (thread.index,), (), why, where[1], thread.block)
+
+    def _record(
+        self,
+        key: object,
+        waiting: tuple[Dim3, ...],
+        missing: tuple[Dim3, ...],
+        why: str,
+        source: SourceLine,
+        block: Dim3,
+    ) -> None:
+        old = self.divergent_barriers.get(key)
+        new = replace(old, times=old.times + 1) if old else None
+        self.divergent_barriers[key] = new or DivergentBarrier(waiting, missing, why, source=source, block=block)
 
 
 def _is_missed(thread: Thread, group: list[Wait]) -> bool:

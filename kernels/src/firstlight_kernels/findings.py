@@ -142,7 +142,8 @@ class DivergentBarrier(_Finding):
     """A barrier that some threads reached, and that others went past, or have not reached.
 
     A thread that has returned before the barrier is no problem: GPUs since Volta wait for the others only. A shuffle
-    that asks for the value of such a thread is one, or of a thread that a block's last warp doesn't have.
+    that asks for the value of such a thread is one, or of a thread that a block's last warp doesn't have. So is a warp
+    function whose mask lacks the caller, and a shuffle from a lane that the mask lacks, if the value is kept.
 
     Examples
     --------
@@ -164,10 +165,8 @@ class DivergentBarrier(_Finding):
 
     def __str__(self) -> str:
         more = f" (and {self.times - 1} more such waits)" if self.times > 1 else ""
-        return (
-            f"block {self.block}: {_threads(self.waiting)} waits, {_threads(self.missing)} {self.why}; "
-            f"{self.source}{more}"
-        )
+        said = f"waits, {_threads(self.missing)} {self.why}" if self.missing else self.why
+        return f"block {self.block}: {_threads(self.waiting)} {said}; {self.source}{more}"
 
 
 def _threads(indices: tuple[Dim3, ...]) -> str:

@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from firstlight_kernels import subset
+from firstlight_kernels.arguments import rebuilt
 from firstlight_kernels.arithmetic import (
     BUILTINS,
     Int64,
+    Undefined,
     as_in_kernels,
     convert,
     scalar,
@@ -37,8 +40,9 @@ class TracedCuda:
 
     warpsize = WARP
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, *, shared_may_vary: bool = False) -> None:
         self._executor = executor
+        self._shared_may_vary, self._known_shapes = shared_may_vary, set[int]()
         self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
@@ -46,7 +50,7 @@ class TracedCuda:
         self.threadfence = self.threadfence_system = executor.fence
         self.threadfence_block = partial(executor.fence, OWN_BLOCK)
         self.nanosleep = lambda _: executor.give_way()
-        self.atomic = SimpleNamespace(**{name: partial(self._atomic, change) for name, change in _ATOMICS.items()})
+        self.atomic = SimpleNamespace(**{name: partial(self._atomic, name) for name in _ATOMICS})
         self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
         for name, result_of in {**VOTES, **BLOCK_VOTES}.items():
             setattr(self, name, partial(self._vote, result_of, name in BLOCK_VOTES))
@@ -96,6 +100,9 @@ class TracedCuda:
     ) -> TracedArray:
         executor, frame = self._executor, sys._getframe(1)
         instruction = executor.instruction(frame)
+        if instruction not in self._known_shapes and (space == "local" or not self._shared_may_vary):
+            subset.check_shape(frame.f_code, executor.position(frame), of_kernel=frame.f_code is executor.kernel)
+            self._known_shapes.add(instruction)
         if space == "shared":
             arrays, owner = executor.shared_arrays, None
         else:  # a call's own
@@ -121,11 +128,14 @@ class TracedCuda:
             raise TraceError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
         return np.full(sizes, poison(dtype))
 
-    def _atomic(self, operation: Callable[[Any, Any], Any], target: Any, index: Any, value: Any) -> Any:
+    def _atomic(self, name: str, target: Any, index: Any, value: Any) -> Any:
+        operation = _ATOMICS[name]
+        _check_atomic(name, target)
         value = convert(value, _traced(target).dtype)
         return target.update(index, lambda old: operation(old, value), sys._getframe(1))
 
     def _compare_and_swap(self, target: Any, *given: Any) -> Any:
+        _check_atomic("cas", target)
         *index, expected, value = (*given[:-2], *(convert(each, _traced(target).dtype) for each in given[-2:]))
         return target.update(index[0] if index else 0, lambda old: value if old == expected else old, sys._getframe(1))
 
@@ -148,10 +158,19 @@ class TracedCuda:
         )
 
     def _shuffle(self, source: Callable[[int, int], int], mask: int, value: Any, by: int) -> Any:
+        thread, called = self._executor.current, sys._getframe(1)
+        where = self._executor.where(called)
+
         def result_of(values: dict[int, Any], lane: int) -> Any:
             other = source(lane, int(by))
-            # From outside the warp a lane gets its own value; from one that takes no part, something undefined.
-            return typed(values.get(other, poison(scalar(value).dtype)) if 0 <= other < WARP else value)
+            if not 0 <= other < WARP or other in values:  # from outside the warp a lane gets its own value
+                return typed(values.get(other, value))
+            if isinstance(value, Undefined):
+                return value
+            undefined = poison(scalar(value).dtype)
+            if int(mask) >> other & 1:  # it has returned, or does not exist: that was told
+                return typed(undefined)
+            return Undefined(undefined, lambda: self._executor.record_stranger(thread, other, int(mask), where))
 
         return self._executor.wait(
             sys._getframe(1),
@@ -229,6 +248,17 @@ def _traced(target: Any) -> TracedArray:
     return target
 
 
+def _check_atomic(name: str, target: Any) -> None:
+    """Raise a TraceError if no compiler has an atomic operation for the type of an array."""
+    known = ["uint32", "uint64"]
+    if name not in ("inc", "dec"):
+        known += ["int32", "int64"]
+    if name in ("add", "sub", "max", "min", "nanmax", "nanmin"):
+        known += ["float32", "float64"]
+    if (kind := _traced(target).dtype.name) not in known:
+        raise TraceError(f"cuda.atomic.{name} of {kind}: there is one for {', '.join(known)}")
+
+
 def _assigned_name(line: str) -> str | None:
     """Return the name to which a line of the source assigns."""
     found = re.match(r"(\w+)\s*(?::[^=]+)?=[^=]", line)
@@ -261,9 +291,13 @@ def instrument(
     made[id(function)] = copy = empty_copy(function)  # before what it calls, which may be itself
     copy.__code__, copy.__defaults__ = typed_code(function.__code__), typed(function.__defaults__)
     codes.update(codes_of(copy.__code__))
+    subset.check(function.__code__)
 
     variables = inspect.getclosurevars(function)
     names = {**variables.globals, **variables.nonlocals}
+
+    def known_as(value: Any) -> str:
+        return next((name for name, one in names.items() if one is value), "constant")
 
     def translate(value: Any, name: str | None = None) -> Any:
         if is_cuda(value):
@@ -274,13 +308,16 @@ def instrument(
             return TranslatedModule(value, translate)
         if isinstance(value, np.ndarray) and value.ndim:
             if id(value) not in made:
-                name = name or next((name for name, one in names.items() if one is value), "constant")
-                made[id(value)] = traced_cuda.constant(value, name)
+                made[id(value)] = traced_cuda.constant(value, name or known_as(value))
             return made[id(value)]
         if inspect.isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
             return instrument(called, traced_cuda, codes, made)
+        if isinstance(value, tuple):
+            return rebuilt(translate, value, name or known_as(value))
+        if host := subset.of_the_host(value):
+            return host
         return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)
 
-    copy.__globals__.update(BUILTINS)
+    copy.__globals__.update(BUILTINS | {name: subset.Refused(why) for name, why in subset.ABSENT.items()})
     fill_copy(copy, function, translate)
     return copy

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu
+from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebuilt
 from firstlight_kernels.arithmetic import typed
-from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo
-from firstlight_kernels.compilers import python_function
+from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo, signature_of
+from firstlight_kernels.compilers import MLIR, python_function
 from firstlight_kernels.executor import WARP, Executor
 from firstlight_kernels.findings import (
     BankConflict,
@@ -44,6 +44,8 @@ from firstlight_kernels.tables import table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from firstlight_kernels.ptx import Compiled
 
 simulate()  # who traces a kernel launches it, too
 
@@ -141,16 +143,23 @@ def trace(
         raise TypeError(
             f"{function.__name__}{inspect.signature(function)} got {len(arrays)} arguments: {error}"
         ) from None
-    mirrors = mirrors_of([value for value in given.values() if on_a_gpu(value)])
-    traced = []
-    for name, value in given.items():
+    parts: list[Any] = []
+    rebuilt(lambda value, _: parts.append(value), tuple(given.values()), "")
+    mirrors = mirrors_of([value for value in parts if on_a_gpu(value)])
+
+    def traced(value: Any, name: str) -> Any:
         data = mirrors[id(value)] if id(value) in mirrors else host_array(value)
-        traced.append(executor.trace_array(data, name, "global") if data is not None else typed(value))
-    executor.run(instrument(function, TracedCuda(executor), executor.codes), tuple(traced))
-    for value in given.values():
+        return executor.trace_array(data, name, "global") if data is not None else typed(value)
+
+    given = {name: rebuilt(traced, value, name) for name, value in given.items()}
+    mlir = MLIR.dispatcher_name.endswith(type(kernel).__name__)  # which makes the launch's shared memory of it
+    executor.run(
+        instrument(function, TracedCuda(executor, shared_may_vary=mlir), executor.codes), tuple(given.values())
+    )
+    for value in parts:
         if id(value) in mirrors:
             value.copy_to_device(mirrors[id(value)])
-    return Trace(function.__name__, executor)
+    return Trace(kernel, tuple(given.values()), executor)
 
 
 class Trace:
@@ -186,8 +195,9 @@ class Trace:
     [12, 12]
     """
 
-    def __init__(self, name: str, executor: Executor) -> None:
-        self.name, self.blocks, self.threads = name, executor.blocks, executor.threads
+    def __init__(self, kernel: object, arguments: tuple[Any, ...], executor: Executor) -> None:
+        self._kernel, self._arguments, self.name = kernel, arguments, python_function(kernel).__name__
+        self.blocks, self.threads = executor.blocks, executor.threads
         self.arrays, self.instructions = executor.arrays, executor.instructions
         self.accesses = np.frombuffer(executor.accesses, ACCESS) if executor.accesses else np.zeros(0, ACCESS)
         self._clocks = executor.clocks
@@ -325,7 +335,48 @@ class Trace:
             found = getattr(self, title)
             lines.append(f"{title.replace('_', ' ')}: {'none' if not found else ''}".rstrip())
             lines += [f"  {each}" for each in found]
+        if not self.problems:
+            lines.append("compiles: not asked; .compile() asks")
         return "\n".join(lines)
+
+    def compile(self, cc: tuple[int, int] = (9, 0)) -> Compiled:
+        """Ask NVIDIA's compiler whether it takes the kernel, with arguments of the types that were traced.
+
+        A trace runs Python, which does more than a GPU. So a kernel without problems is not right before this is asked.
+
+        Parameters
+        ----------
+        cc
+            The compute capability of the GPU to compile for.
+
+        Returns
+        -------
+        Compiled
+            What the compiler made of it.
+
+        Raises
+        ------
+        CompileError
+            If the compiler refuses the kernel; the message names the line.
+        NoCompilerError
+            If no compiler is installed.
+        TypeError
+            If the arguments have a type that a signature can't say: a named tuple, or records.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from firstlight_kernels import cuda, trace
+        >>> @cuda.jit
+        ... def double(x, out):
+        ...     i = cuda.grid(1)
+        ...     out[i] = 2 * x[i]
+        >>> t = trace(double, 2, 32, np.ones(64, np.float32), np.zeros(64, np.float32))
+        >>> assert not t.problems and t.compile()  # doctest: +SKIP
+        """
+        from firstlight_kernels import ptx
+
+        return ptx.compile(self._kernel, f"void({', '.join(map(signature_of, self._arguments))})", cc)
 
     def plot(self, array: str | None = None) -> Figure:
         """Draw the elements of an array with the threads that accessed them.

@@ -1,0 +1,195 @@
+"""What Python runs and no compiler takes in a kernel: told by its line, before or while the kernel is traced.
+
+Only what is cheap to see is told here. The compiler knows the rest, and :meth:`Trace.compile` asks it.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import linecache
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from itertools import pairwise
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+from firstlight_kernels.findings import SourceLine, TraceError
+
+_LIST = "a list. Make it a tuple, or an array with cuda.local.array"
+_DICT = "a dict. Pass its numbers as arguments, or in an array"
+_SET = "a set. Make it a tuple"
+_TEXT = "an f-string. A kernel has no text, except in print('sum', x)"
+_REFUSED = {
+    "BUILD_LIST": _LIST,
+    "BUILD_MAP": _DICT,
+    "BUILD_CONST_KEY_MAP": _DICT,
+    "BUILD_SET": _SET,
+    "FORMAT_VALUE": _TEXT,
+    "FORMAT_SIMPLE": _TEXT,
+    "FORMAT_WITH_SPEC": _TEXT,
+    "STORE_GLOBAL": "an assignment to a global name. Write into an array that is an argument",
+    "PUSH_EXC_INFO": "try, or with. What raises in a kernel stops it",
+    "RETURN_GENERATOR": "a generator. Write a loop",
+    "IMPORT_NAME": "an import. Write it above the kernel",
+}
+# After these Python keeps one of its own booleans, of which ``~`` is a number.
+_PLAIN_TRUTHS = ("UNARY_NOT", "IS_OP", "CONTAINS_OP")
+#: Python's functions that no compiler knows.
+ABSENT = {
+    name: f"{name}() is not in Numba for a GPU: {cure}"
+    for name, cure in {
+        "reversed": "count backwards, as in range(n - 1, -1, -1)",
+        "sorted": "write a loop, or sort before the kernel",
+        **dict.fromkeys(("all", "any"), "write a loop, or `and` and `or`"),
+        **dict.fromkeys(("list", "dict", "set"), "take a tuple, or cuda.local.array"),
+    }.items()
+}
+
+
+@cache
+def check(code: CodeType) -> None:
+    """Raise a TraceError if a function has what no compiler takes in a kernel."""
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE")]
+    into_tuple = any("LIST_TO_TUPLE" in step.opname or "LIST_TO_TUPLE" in step.argrepr for step in steps)  # f(1, *two)
+    kept = {after.argval for step, after in pairwise(steps) if step.opname in _PLAIN_TRUTHS if "STORE" in after.opname}
+    lines = [step.positions and step.positions.lineno for step in steps]
+    for at, (before, step) in enumerate(pairwise([steps[0], *steps])):
+        reason = _REFUSED.get(step.opname)
+        if step.opname == "UNARY_INVERT" and (before.opname in _PLAIN_TRUTHS or before.argval in kept):
+            reason = "~ of what `not`, `is` or `in` gave, of which the tracer no longer knows the type. Write `not`"
+        if reason and not (step.opname == "BUILD_LIST" and into_tuple):
+            line = next(filter(None, lines[at:]), code.co_firstlineno)
+            source = SourceLine(code.co_filename, line, code.co_name)
+            refuser = "it has" if reason[0] == "~" else "no compiler takes it in a kernel:"
+            raise TraceError(f"{refuser} {reason} ({source})")
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            check(constant)
+
+
+class Refused:
+    """What no kernel can use: whoever calls it, or takes a part of it, is told why."""
+
+    def __init__(self, reason: str) -> None:
+        vars(self)["reason"] = reason
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        """Raise a TraceError that says why."""
+        raise TraceError(self.reason)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise TraceError(self.reason)
+
+
+def of_the_host(value: Any) -> Any:
+    """Return a function, or a generator of random numbers, that a kernel can't use as what says so; or None."""
+    owner, name = getattr(value, "__self__", value), getattr(value, "__name__", "")
+    if type(owner).__name__ in ("Random", "RandomState", "Generator") and callable(getattr(owner, "random", None)):
+        return Refused(
+            "no kernel can use Python's or NumPy's random numbers: take those of numba.cuda.random, such as "
+            "xoroshiro128p_uniform_float32(states, i)"
+        )
+    if type(value).__name__ == "function" and not _is_overloaded(value):
+        return Refused(f"{name} is a plain function, which no kernel can call: put @cuda.jit(device=True) above it")
+    if not isinstance(value, type | np.ufunc) and callable(value) and getattr(value, "__module__", "") == "numpy":
+        return _makes_no_array(value)
+    return None
+
+
+def _is_overloaded(function: object) -> bool:
+    """Return whether somebody told a compiler, as by ``@overload``, what a function is in a kernel."""
+    if (getattr(function, "__module__", None) or "").partition(".")[0] in ("numba", "numba_cuda_mlir"):
+        return True
+    for package in ("numba.core", "numba.cuda", "numba_cuda_mlir.numba_cuda"):
+        templates = sys.modules.get(f"{package}.typing.templates")
+        if templates and any(function is each for each, _ in templates.builtin_registry.globals):
+            return True
+    return False
+
+
+def _makes_no_array(function: Any) -> Callable[..., Any]:
+    def result(*given: Any, **more: Any) -> Any:
+        found = function(*given, **more)
+        if isinstance(found, np.ndarray) and found.ndim:
+            name = getattr(function, "__name__", "this function")
+            raise TraceError(
+                f"np.{name} makes an array, which no kernel can: take cuda.local.array((3, 3), np.float32)"
+            )
+        return found
+
+    return result
+
+
+# -- Shapes ------------------------------------------------------------------------------------------------------------
+
+
+def check_shape(code: CodeType, position: object, *, of_kernel: bool) -> None:
+    """Raise a TraceError if a call that makes an array gives it a shape that the compiler can't know."""
+    shape = _shape_of(code, position)
+    if shape and not _is_constant(shape, code, of_kernel):
+        raise TraceError(
+            f"an array of shape {ast.unparse(shape)}: the compiler must know the shape, so give a number, or a name "
+            "that is a number outside of the kernel"
+        )
+
+
+def _shape_of(code: CodeType, position: object) -> ast.expr | None:
+    """Return the first argument of the call at some place in the source, or None where there is no source."""
+    match position:
+        case (int(first), int(last), int(begin), int(end)):
+            lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]
+        case _:
+            return None
+    if not lines:
+        return None
+    lines[-1] = lines[-1][:end]
+    lines[0] = lines[0][begin:]
+    try:
+        call = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
+    except SyntaxError:  # the file has changed
+        return None
+    if not isinstance(call, ast.Call):
+        return None
+    return next((one.value for one in call.keywords if one.arg == "shape"), call.args[0] if call.args else None)
+
+
+def _is_constant(shape: ast.expr, code: CodeType, of_kernel: bool, seen: tuple[str, ...] = ()) -> bool:
+    """Return whether the compiler may know a shape, whatever the kernel's arguments are."""
+    match shape:
+        case ast.Tuple(elts=sizes):
+            return all(_is_constant(size, code, of_kernel, seen) for size in sizes)
+        case ast.Name(id=name) if name in code.co_varnames[: code.co_argcount]:
+            return not of_kernel  # a device function may be called with a constant
+        case ast.Name(id=name) if name in code.co_varnames and name not in seen:
+            return all(_is_constant(value, code, of_kernel, (*seen, name)) for value in _values_of(name, code))
+        case ast.Constant() | ast.Name() | ast.Attribute(attr="ndim"):
+            return True
+        case ast.Attribute(attr="blockDim" | "gridDim"):
+            return False
+        case ast.Attribute(value=ast.Name(id=name)) if name in code.co_varnames:
+            return False
+        case ast.Attribute(value=owner) | ast.Subscript(value=owner):
+            return _is_constant(owner, code, of_kernel, seen)
+        case ast.BinOp(left=left, right=right):
+            return isinstance(left, ast.Constant) and isinstance(right, ast.Constant)
+    return False
+
+
+def _values_of(name: str, code: CodeType) -> Iterator[ast.expr]:
+    """Yield what a function gives to one of its names, as far as a line of it says so."""
+    for step in dis.get_instructions(code):
+        if step.opname == "STORE_FAST" and step.argval == name and step.positions and step.positions.lineno:
+            line = linecache.getline(code.co_filename, step.positions.lineno).strip()
+            with suppress(SyntaxError):
+                match ast.parse(line + " pass" * line.endswith(":")).body:
+                    case [ast.Assign(value=value)] | [ast.AnnAssign(value=ast.expr() as value)]:
+                        yield value
+                    case [ast.AugAssign(value=value) | ast.For(iter=value)]:
+                        yield ast.BinOp(ast.Name(name), ast.Add(), value)

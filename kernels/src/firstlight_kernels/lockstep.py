@@ -11,6 +11,7 @@ import builtins
 import inspect
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from types import CodeType, FunctionType
 from typing import Any
@@ -596,8 +597,9 @@ def _operations(rules: Rules) -> dict[str, Any]:
     """Return what a kernel's operators do."""
     if rules not in _OPERATIONS:
         found: dict[str, Any] = {name: promotion.binary(name, rules) for name in promotion.BINARY}
-        found["negative"] = lambda value: promotion.negative(value, rules)
-        found |= {"positive": promotion.positive, "inverted": promotion.inverted}
+        found["negative"] = partial(promotion.negative, rules=rules)
+        found["positive"] = partial(promotion.positive, rules=rules)
+        found["inverted"] = promotion.inverted
         _OPERATIONS[rules] = found
     return _OPERATIONS[rules]
 

@@ -35,6 +35,9 @@ def operand_types(name: str, first: np.dtype, second: np.dtype, rules: Rules = "
         return first, second
     if (not whole and (bitwise or "shift" in name)) or (rules == "mlir" and name == "pow" and kinds in ("if", "uf")):
         raise NotCompiledError(f"{first} {_SYMBOLS[name]} {second} is not compiled for a GPU")
+    if bitwise and rules == "mlir":
+        kind, size = "u" if kinds == "uu" else "i", max(first.itemsize, second.itemsize)
+        return np.dtype(f"{kind}{size}"), np.dtype(f"{kind}{size}")
     if whole:
         first, second = (np.dtype(f"{kind}8") for kind in kinds)
         if "shift" in name:
@@ -95,13 +98,17 @@ def negative(value: Any, rules: Rules = "numba") -> Any:
     return widened(-value)
 
 
-def positive(value: Any) -> Any:
+def positive(value: Any, rules: Rules = "numba") -> Any:
     """Return ``+value``."""
-    return value.astype(np.int64) if value.dtype.kind == "b" else widened(value)
+    if value.dtype.kind == "b":
+        return value.astype(np.int64)
+    return value if rules == "mlir" else widened(value)
 
 
 def inverted(value: Any) -> Any:
     """Return ``~value``, which is ``not value`` for a boolean."""
+    if value.dtype.kind not in "iub":
+        raise NotCompiledError(f"~ of {value.dtype} is not compiled for a GPU")
     return widened(~value)
 
 

@@ -60,6 +60,10 @@ class LaunchError(RuntimeError):
     """A launch that a mistake in the kernel stops; the message names the thread and the line."""
 
 
+class OutOfBoundsError(LaunchError, IndexError):
+    """A launch in which a thread leaves an array."""
+
+
 @dataclass(frozen=True)
 class SourceLine:
     """The line of the source where a thread accesses memory or waits.

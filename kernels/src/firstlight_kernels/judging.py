@@ -17,6 +17,9 @@ from firstlight_kernels.grids import size_of
 from firstlight_kernels.launch import bound
 from firstlight_kernels.tracing import Trace, trace
 
+#: Lines that a trace may run, all threads together: a test has seconds, not minutes.
+_LIMIT = 100_000
+
 
 def problems_of(
     kernel: Any, blocks: Any, threads_: Any, arguments: Sequence[Any], shared_bytes: int, outputs: Iterable[str]
@@ -62,7 +65,7 @@ def problems_of(
         except LaunchError as error:
             stopped = stopped or str(error)
     try:
-        after(lambda: traced.append(trace(kernel, blocks, threads_, *given, shared_bytes=shared_bytes)))
+        after(lambda: traced.append(trace(kernel, blocks, threads_, *given, shared_bytes=shared_bytes, limit=_LIMIT)))
     except TooLongError:
         # The order of atomic operations may be seen in a right result.
         differ = _difference(results) if "atomic" not in function.__code__.co_names else None

@@ -173,6 +173,8 @@ def _for_all(kernel: Any, ntasks: int, tpb: int = 0, stream: object = 0, sharedm
 def _replace(compiler: Compiler) -> None:
     """Let the kernels of a compiler run here, and what surrounds them live in the host's memory."""
     cuda, dispatcher = compiler.cuda, compiler.dispatcher
+    if not hasattr(dispatcher, "configure"):  # NUMBA_ENABLE_CUDASIM asks for Numba's own simulator
+        return
     members: dict[str, Any] = {"configure": _configure, "forall": _for_all, "disable_compile": lambda *_: None}
     for name in ("compile", "compile_device"):
         if hasattr(dispatcher, name):

@@ -84,7 +84,7 @@ class _Run:
             line = self.line_of(error)
             if isinstance(error, Unsupported):
                 raise error if error.line else Unsupported(error.reason, line) from None
-            raise LaunchError(f"{error}; {line}") from None
+            raise type(error)(f"{error}; {line}") from None
         except Exception as error:
             raise Unsupported(f"{type(error).__name__}: {error}", self.line_of(error)) from error
 

@@ -17,7 +17,7 @@ from firstlight_kernels.arguments import host_array, rebuilt
 from firstlight_kernels.arithmetic import Int64, convert, typed
 from firstlight_kernels.arrays import KINDS, TracedArray
 from firstlight_kernels.executor import ALL_BLOCKS, Executor, Thread, Wait
-from firstlight_kernels.findings import Dim3, LaunchError, OutOfBounds, SourceLine, TraceError
+from firstlight_kernels.findings import Dim3, LaunchError, OutOfBounds, OutOfBoundsError, SourceLine, TraceError
 from firstlight_kernels.intrinsics import TracedCuda, instrument
 
 #: So often all threads together may give way, with none that ends, reaches a barrier or changes memory.
@@ -49,7 +49,7 @@ def run(
 
     names = function.__code__.co_varnames
     try:
-        copy = instrument(function, TracedCuda(player), player.codes)
+        copy = instrument(function, TracedCuda(player, shared_may_vary=True), player.codes)
         player.run(copy, tuple(rebuilt(given, value, name) for value, name in zip(arguments, names, strict=False)))
     except TraceError as error:
         raise LaunchError(str(error)) from None
@@ -118,7 +118,7 @@ class _Player(Executor):
         thread, code = self.current, frame.f_code
         source = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
         example = traced.name, index, traced.shape, KINDS[kind], thread.index
-        raise LaunchError(str(OutOfBounds(*example, source=source, block=thread.block)))
+        raise OutOfBoundsError(str(OutOfBounds(*example, source=source, block=thread.block)))
 
     def _record_divergence(self, group: list[Wait], missing: list[Thread]) -> None:
         super()._record_divergence(group, missing)
@@ -147,10 +147,6 @@ class _Player(Executor):
 
         super()._run_block(number, block, followed, arguments)
 
-    def run(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
-        self._code = function.__code__
-        super().run(function, arguments)
-
     def _advance(self, threads: list[Thread], work: Callable[[], None]) -> list[Thread]:
         before = {thread.rank for thread in threads if thread.barrier or thread.done}
         left = super()._advance(threads[::-1] if self.backwards else threads, work)
@@ -160,7 +156,7 @@ class _Player(Executor):
         self._turns, self.changed = 0 if progress else self._turns + spinning, False
         if self._turns > _MOST_TURNS:
             thread = next(thread for thread in left if not thread.barrier)
-            code, line = self._code, self._frames[thread.rank].f_lineno
+            code, line = self.kernel, self._frames[thread.rank].f_lineno
             source = SourceLine(code.co_filename, line, code.co_name)
             raise LaunchError(
                 f"{thread} waits for something that no thread of its block does, in {source}: no GPU promises that "
@@ -174,7 +170,7 @@ class _Player(Executor):
             sys.settrace(self._begin)
 
     def _begin(self, frame: FrameType, event: str, _: object) -> None:
-        if frame.f_code is self._code:
+        if frame.f_code is self.kernel:
             self._frames[self.current.rank] = frame
             sys.settrace(None)
 

@@ -5,7 +5,6 @@ from inspect import currentframe
 
 import numpy as np
 import pytest
-from new_python import environment, printed_by
 from numba import float32, int32, njit, types
 
 from firstlight_kernels import cuda, ptx

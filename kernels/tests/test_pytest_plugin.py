@@ -95,7 +95,14 @@ def test_right(check_kernels, n):
 def test_unchecked():
     reverse[1, 64](*arrays())
 """
-FOUND = ["out[[]i[]] = tile*", "total[[]0[]] += *", "out[[]i[]] = x*", "cuda.syncthreads()*", "out[[]i[]] = s*", "*no thread"]
+FOUND = [
+    "out[[]i[]] = tile*",
+    "total[[]0[]] += *",
+    "out[[]i[]] = x*",
+    "cuda.syncthreads()*",
+    "out[[]i[]] = s*",
+    "*no thread",
+]
 
 
 @pytest.fixture(params=COMPILERS, ids=["numba-cuda", "numba-cuda-mlir"])

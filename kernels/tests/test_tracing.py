@@ -10,7 +10,7 @@ from broken import BROKEN, RIGHT
 from numba import float32
 from planted import LOOKS_WRONG, PLANTED, draws_from_one_state, random
 
-from firstlight_kernels import cuda, simulated, trace
+from firstlight_kernels import cuda, trace
 from firstlight_kernels.compilers import python_function
 from firstlight_kernels.tracing import TraceError
 

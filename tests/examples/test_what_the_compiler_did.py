@@ -1,7 +1,6 @@
 """The zero is a double, the page's record is what the compiler makes, and its check tells doubles."""
 
 import math
-import os
 import re
 
 import numpy as np

@@ -38,7 +38,7 @@ class DeviceArray:
         return self.data.nbytes
 
     @property
-    def T(self) -> DeviceArray:  # noqa: N802
+    def T(self) -> DeviceArray:
         """The transposed array, in the same memory."""
         return DeviceArray(self.data.T)
 
@@ -202,13 +202,13 @@ def _nothing(*_: object) -> None:
 HOST_API: dict[str, Any] = {
     "to_device": _to_device,
     "device_array": lambda shape, dtype=np.float64, **how: DeviceArray(_empty(shape, dtype, **how)),
-    "device_array_like": lambda ary, stream=0: DeviceArray(_like(ary)),
+    "device_array_like": lambda ary, **_: DeviceArray(_like(ary)),
     **dict.fromkeys(("pinned_array", "mapped_array", "managed_array"), _empty),
     **dict.fromkeys(("pinned_array_like", "mapped_array_like"), _like),
     **dict.fromkeys(("pinned", "mapped", "defer_cleanup"), _as_they_are),
     **dict.fromkeys(("stream", "default_stream", "legacy_default_stream", "per_thread_default_stream"), _Stream),
     "external_stream": lambda _: _Stream(),
-    "event": lambda timing=True: _Event(),
+    "event": lambda **_: _Event(),
     "event_elapsed_time": lambda start, end: start.elapsed_time(end),
     **dict.fromkeys(("synchronize", "select_device", "close"), _nothing),
     "reduce": _Reduce,

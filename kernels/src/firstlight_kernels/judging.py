@@ -74,7 +74,7 @@ def problems_of(
     except TraceError as error:
         return [stopped or str(error)]
     problems = list(map(str, traced[0].problems))
-    return problems or [*([stopped] if stopped else []), *_unwritten(traced[0], arrays, outputs)]
+    return problems or [*([stopped] if stopped else []), *_unwritten(traced[0], outputs)]
 
 
 def _on_host(names: Sequence[str], given: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> tuple[Any, ...]:
@@ -107,13 +107,13 @@ def _difference(results: dict[str, dict[str, np.ndarray]]) -> str | None:
             if not np.all(equal):
                 at = tuple(map(int, np.argwhere(~equal)[0]))
                 return (
-                    f"{element_name(name, at)} depends on the order of the threads: {other[at]} with {first}, {data[at]} "
-                    f"with {order}. The launch is too large for a trace: a smaller one names the line"
+                    f"{element_name(name, at)} depends on the order of the threads: {other[at]} with {first}, "
+                    f"{data[at]} with {order}. The launch is too large for a trace: a smaller one names the line"
                 )
     return None
 
 
-def _unwritten(traced: Trace, arrays: dict[str, np.ndarray], outputs: Iterable[str]) -> list[str]:
+def _unwritten(traced: Trace, outputs: Iterable[str]) -> list[str]:
     """Return the outputs of which an element was not written, in words."""
     found = []
     for number, array in enumerate(traced.arrays):

@@ -1,7 +1,7 @@
 """Launch a kernel where there is no GPU, of whichever compiler it is.
 
-``kernel[blocks, threads](...)`` then runs the whole grid in lockstep, or, what can't run so, thread by thread. Where there
-is a GPU, nothing is changed.
+``kernel[blocks, threads](...)`` then runs the whole grid in lockstep, or, what can't run so, thread by thread. Where
+there is a GPU, nothing is changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from firstlight_kernels import lockstep, threads as one_by_one
+from firstlight_kernels import lockstep
+from firstlight_kernels import threads as one_by_one
 from firstlight_kernels.arithmetic import convert
 from firstlight_kernels.compilers import Compiler, dtype_of, imported, python_function
 from firstlight_kernels.driver import cuda_device_count
@@ -52,8 +53,8 @@ def launch(
     TypeError, ValueError
         If it is no kernel, its arguments do not fit, or CUDA has no such grid.
     LaunchError
-        If the kernel leaves an array, if part of a block misses a barrier, or if it has what isn't simulated. The message
-        names the line, and the thread if there is one.
+        If the kernel leaves an array, if part of a block misses a barrier, or if it has what isn't simulated. The
+        message names the line, and the thread if there is one.
 
     Examples
     --------

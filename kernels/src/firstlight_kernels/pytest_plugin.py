@@ -1,4 +1,4 @@
-'''Check each launch of a kernel in a test, with a GPU or without one: one argument more is all a test needs.
+"""Check each launch of a kernel in a test, with a GPU or without one: one argument more is all a test needs.
 
     def test_reverse(check_kernels):
         x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
@@ -7,8 +7,8 @@
 
 Each launch in that test is first run on copies of its arrays, in three orders that a GPU may choose: all threads at
 once, one after the other, and one after the other from the last one back. Then it is traced. The test fails, with the
-line of the kernel, if threads race, leave an array, miss a barrier or read memory that nobody has written. After that it
-goes on as ever: on the GPU, or without one simulated, so that the same test runs on every computer.
+line of the kernel, if threads race, leave an array, miss a barrier or read memory that nobody has written. After that
+it goes on as ever: on the GPU, or without one simulated, so that the same test runs on every computer.
 
 - For a whole file: ``pytestmark = pytest.mark.usefixtures("check_kernels")``.
 - For all tests, in ``pyproject.toml``, below ``[tool.pytest.ini_options]``: ``usefixtures = ["check_kernels"]``.
@@ -33,7 +33,7 @@ Without a GPU, on GitHub (``.github/workflows/kernels.yml``):
 
 A launch that is too large for a trace is run in the three orders only. Give a test a small one: some blocks, and a size
 that is no multiple of them.
-'''
+"""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class KernelCheck:
         self._outputs: set[str] = set()
 
     def must_write(self, *names: str) -> None:
-        """Fail from here on if a launch leaves an element unwritten of a kernel's argument that has one of these names."""
+        """Fail if a launch after this leaves an element unwritten of an argument that has one of these names."""
         self._outputs |= set(names)
 
 
@@ -62,7 +62,7 @@ _active: KernelCheck | None = None
 @pytest.fixture
 def check_kernels() -> Iterator[KernelCheck]:
     """Check every launch of the test: no races, no index out of bounds, no missed barriers, no unwritten memory."""
-    global _active  # noqa: PLW0603 -- launches know nothing of fixtures
+    global _active
     from firstlight_kernels.launch import simulate, when_imported
 
     simulate()
@@ -91,7 +91,9 @@ def _watch(compiler: Any) -> None:
 class _Checked:
     """A launch that is judged before it happens."""
 
-    def __init__(self, configured: Any, kernel: Any, grid: tuple[Any, Any], shared_bytes: int, outputs: set[str]) -> None:
+    def __init__(
+        self, configured: Any, kernel: Any, grid: tuple[Any, Any], shared_bytes: int, outputs: set[str]
+    ) -> None:
         self.configured, self.kernel, self.grid = configured, kernel, grid
         self.shared_bytes, self.outputs = shared_bytes, outputs
 
@@ -107,5 +109,3 @@ class _Checked:
             size = ", ".join(str(each) for each in self.grid)
             pytest.fail("\n".join([f"{self.kernel.py_func.__name__}[{size}]", *(f"  {each}" for each in found)]))
         return self.configured(*arguments)
-
-

@@ -58,8 +58,10 @@ def run(
 class _Array(TracedArray):
     """An array that knows its bounds, and keeps no record of who comes."""
 
-    def __init__(self, data: np.ndarray, number: int, start: int, executor: Any, written: Any = None) -> None:
-        super().__init__(data, number, start, executor, None)
+    _executor: _Player
+
+    def __init__(self, data: np.ndarray, number: int, start: int, executor: Any, _: object = None) -> None:
+        super().__init__(data, number, start, executor)
         plain = not self.dtype.names and self.ndim > 0
         vars(self).update(
             _own=type(typed(data.dtype.type())) if plain else None,
@@ -81,18 +83,14 @@ class _Array(TracedArray):
     def _quick(self, index: Any) -> Any:
         """Return the element at an index of the usual kind that is inside of the array, or None."""
         if type(index) is Int64:
-            if self.ndim == 1 and int(index) >= 0:
-                try:
-                    return self._data[index]
-                except IndexError:
-                    pass
-        elif type(index) is tuple and len(index) == self.ndim and _WHOLE.issuperset(map(type, index)):
-            if min(map(int, index)) >= 0:
-                try:
-                    return self._data[index]
-                except IndexError:
-                    pass
-        return None
+            inside = self.ndim == 1 and int(index) >= 0
+        else:
+            inside = type(index) is tuple and len(index) == self.ndim and _WHOLE.issuperset(map(type, index))
+            inside = inside and min(map(int, index)) >= 0
+        try:
+            return self._data[index] if inside else None
+        except IndexError:
+            return None
 
 
 class _Player(Executor):
@@ -124,7 +122,7 @@ class _Player(Executor):
         super()._record_divergence(group, missing)
         raise LaunchError(str(next(iter(self.divergent_barriers.values()))))
 
-    def synchronize(self, number: int, offset: int, *, wrote: bool) -> None:
+    def synchronize(self, number: int, offset: int, *, wrote: bool) -> None:  # noqa: ARG002
         self.changed |= wrote
 
     def fence(self, to: int = ALL_BLOCKS) -> None:
@@ -165,11 +163,11 @@ class _Player(Executor):
         return left
 
     def _resume_count(self) -> None:
-        """Find the frame of the kernel in a thread that begins: it is at the kernel's line, even when it has returned."""
+        """Find the frame of the kernel in a thread that begins: it knows the line even when it has returned."""
         if self.current.rank not in self._frames:
             sys.settrace(self._begin)
 
-    def _begin(self, frame: FrameType, event: str, _: object) -> None:
+    def _begin(self, frame: FrameType, event: str, _: object) -> None:  # noqa: ARG002
         if frame.f_code is self.kernel:
             self._frames[self.current.rank] = frame
             sys.settrace(None)
@@ -180,5 +178,3 @@ class _Player(Executor):
 
     def _located(self, error: Exception) -> Exception:
         return error if isinstance(error, LaunchError) else super()._located(error)
-
-

@@ -316,7 +316,14 @@ bench.show()
 # :timing:`first-kernel speedup "Numba kernel"/NumPy @nvidia-h100-80gb-hbm3` against
 # that one core, as long as the arrays are on the GPU already. That's no speed-up yet,
 # because it isn't the CPU's best: on :doc:`/tutorials/1_setup/02_first_speedup`, the
-# sixteen cores come much closer.
+# sixteen cores come much closer. And it's a slow core. It moved :timing:`first-kernel
+# rate NumPy @nvidia-h100-80gb-hbm3`, while one of an AMD EPYC moved
+# :timing:`first-kernel rate NumPy @cpu-amd-epyc` in the same addition.
+#
+# .. holds::
+#
+#    fast = row("first-kernel/NumPy", "cpu-amd-epyc").byte_rate
+#    row("first-kernel/NumPy").byte_rate < fast / 4
 #
 # PyTorch's own addition took
 # :timing:`first-kernel median torch.add @nvidia-h100-80gb-hbm3`, so four lines of

@@ -479,7 +479,8 @@ plt.show()
 # ``other=0.0``, which we said would be wrong? In the middle, a ``tl.where`` puts minus
 # infinity into those places.) It's your kernel, and nobody had to write it.
 #
-# On the H100 it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
+# On the H100, where PyTorch was 2.11, it took :timing:`triton-rows median
+# "torch.compile/cuda:0/n=1024"
 # @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours :timing:`triton-rows median
 # "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. For rows of 16,384 it was
 # :timing:`triton-rows median "torch.compile/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`
@@ -500,14 +501,16 @@ plt.show()
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #
-#    ``tl.dot(a_tile, b_tile)`` multiplies two tiles. On a GPU it uses the *tensor
-#    cores*, which are made for that, and you needn't write the shared memory and the
-#    barriers of :doc:`our own product </tutorials/3_kernels/07_shared_memory>`. But
-#    tensor cores don't take ``float32`` as it is. They keep 10 of the 23 bits of the
-#    fraction, which is called TF32, and Triton does that without asking. If you want
-#    all bits, write ``tl.dot(a, b, input_precision="ieee")``. Triton's interpreter cuts
-#    no bits, so a test that passes there may fail on a GPU.
-#    :doc:`/tutorials/2_devices/13_precision` shows what TF32 costs and brings.
+#    ``tl.dot(a_tile, b_tile)`` multiplies two tiles. You needn't write the shared
+#    memory and the barriers of :doc:`our own product
+#    </tutorials/3_kernels/07_shared_memory>`. On NVIDIA's cards from the A100 and RTX
+#    30 on, it uses the *tensor cores*, which are made for that. But they don't take
+#    ``float32`` as it is. They keep 10 of the 23 bits of the fraction, which is called
+#    TF32, and Triton does that without asking. If you want all bits, write ``tl.dot(a,
+#    b, input_precision="ieee")``. A V100 or a T4 has no TF32: there, all bits are kept,
+#    and the product is slow. Triton's interpreter cuts no bits either, so a test that
+#    passes there may fail on a newer GPU. :doc:`/tutorials/2_devices/13_precision`
+#    shows what TF32 costs and brings.
 
 # %%
 # Your turn

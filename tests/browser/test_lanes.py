@@ -28,7 +28,8 @@ settings => {
         else control.value = value;
         control.dispatchEvent(new Event("input", {bubbles: true}));
     }
-    const [sums, index] = ["[aria-label='Three levels of memory'] td:last-child", "[name=index]"].map(one => board.querySelectorAll(one));
+    const levels = board.querySelector("[aria-label='Three levels of memory']");
+    const [sums, index] = [levels.querySelectorAll("td:last-child"), board.querySelectorAll("[name=index]")];
     const count = what => board.querySelectorAll(`svg ${what}`).length;
     return {levels: [...sums].map(one => Number(one.textContent.replaceAll(",", ""))),
             along: count(".fl-along"), had: count(".fl-had"), read: count(".fl-read"), lines: count("g text"),

@@ -55,6 +55,15 @@ def test_tiles_transpose_every_shape_along_rows_and_without_conflicts(page, shap
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("side", "sectors"), [(63, 4.8), (64, 4)])
+def test_rows_of_an_odd_length_cost_tiles_a_fifth_more_sectors_each_way(page, side, sectors) -> None:
+    image = np.zeros((side, side), dtype=np.float32)
+    seen = trace(page["through_tiles"], (2, 2), (32, 8), image, np.zeros_like(image), limit=200_000)
+    assert seen.sectors_per_load["image"] == pytest.approx(sectors, rel=0.02)
+    assert seen.sectors_per_store["out"] == pytest.approx(sectors, rel=0.02)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
 def test_tiles_run_few_instructions_for_each_number(page, compiled) -> None:
     """Or they'd wait for those, and not for memory: signed, it's 72 for each of four numbers."""

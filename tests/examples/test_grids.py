@@ -86,3 +86,10 @@ def test_a_kernel_says_of_its_grid_what_the_text_says(page):
     said = cuda.to_device(np.zeros((3, 2), dtype=np.int64))
     page["describe"][(5, 2), (8, 4)](said)
     assert said.copy_to_host().tolist() == [[5, 2], [8, 4], [5 * 8, 2 * 4]]
+
+
+def test_a_range_with_a_step_costs_two_divisions_and_half_as_many_registers_again(page, compiled):
+    loop, plain = (compiled(page[name], IMAGES) for name in ("smooth_any_grid", "smooth"))
+    assert loop.mix["div.s64"] == 2
+    assert not any("div" in name for name in plain.mix)
+    assert loop.registers is None or loop.registers == pytest.approx(1.5 * plain.registers, rel=0.1)

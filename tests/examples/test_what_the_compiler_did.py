@@ -119,9 +119,9 @@ def test_66_complex_numbers_fit_in_single_precision_and_are_spilled_in_double() 
     assert narrow == 0 < wide
 
 
-def test_reading_takes_longer_than_adding_in_float64(page) -> None:
-    for card, (reading, adding) in page["least"].items():
-        assert reading > adding, card
+def test_reading_takes_longer_than_adding_in_float64_on_three_of_five_cards(page) -> None:
+    hidden = [card for card, (reading, adding) in page["least"].items() if reading > adding]
+    assert hidden == ["RTX 4090", "L4", "H200"]
 
 
 @pytest.mark.parametrize("machine", [H100, "nvidia-h200"])

@@ -24,7 +24,7 @@ import numpy as np
 from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebuilt
 from firstlight_kernels.arithmetic import typed
 from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo, signature_of
-from firstlight_kernels.compilers import MLIR, python_function
+from firstlight_kernels.compilers import MLIR, compiler_of, python_function
 from firstlight_kernels.executor import WARP, Executor
 from firstlight_kernels.findings import (
     BankConflict,
@@ -152,7 +152,7 @@ def trace(
         return executor.trace_array(data, name, "global") if data is not None else typed(value)
 
     given = {name: rebuilt(traced, value, name) for name, value in given.items()}
-    mlir = MLIR.dispatcher_name.endswith(type(kernel).__name__)  # which makes the launch's shared memory of it
+    mlir = compiler_of(kernel) == MLIR  # which makes the launch's shared memory of it
     executor.run(
         instrument(function, TracedCuda(executor, shared_may_vary=mlir), executor.codes), tuple(given.values())
     )

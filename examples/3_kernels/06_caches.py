@@ -26,8 +26,9 @@ can't.
 # after the other.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import cuda, simulated, trace
+from firstlight_kernels import simulated, trace
 
 
 @cuda.jit

@@ -73,8 +73,9 @@ With a CUDA GPU, you time each step on it.
 # are floors that no kernel gets below. Memory is one only without caches.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 from firstlight.timing.specs import spec
 
 multiply_adds = 4096**3 / 32  # of whole warps, with 64 operations each

@@ -461,6 +461,30 @@ def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
     assert "races: none" in str(t)
 
 
+def test_a_range_of_a_float() -> None:
+    @cuda.jit
+    def count(x, out):
+        for i in range(math.ceil(x.size / 2)):
+            out[0] += i
+
+    out = np.zeros(1)
+    trace(count, 1, 1, np.zeros(5), out)
+    assert out[0] == 3
+
+
+def test_types_that_a_kernel_takes_from_cuda() -> None:
+    @cuda.jit
+    def halves(x, out):
+        i = cuda.grid(1)
+        kept = cuda.local.array(1, cuda.float32)
+        kept[0] = x[i] * cuda.float64(0.5)
+        out[i] = kept[0]
+
+    out = np.zeros(4)
+    assert trace(halves, 1, 4, np.full(4, 0.2), out).problems == []
+    assert out.tolist() == [np.float32(0.1)] * 4
+
+
 # -- Picture and table -------------------------------------------------------------------------------------------------
 
 

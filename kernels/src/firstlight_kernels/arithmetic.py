@@ -295,8 +295,8 @@ def _int(value: Any) -> Any:
 class Range:
     """A ``range`` of a kernel's numbers."""
 
-    def __init__(self, *limits: int) -> None:
-        self._numbers = range(*limits)
+    def __init__(self, *limits: float) -> None:
+        self._numbers = range(*map(int, limits))  # Numba cuts what math.ceil returns, a float
 
     def __iter__(self) -> Iterator[Any]:
         return map(Int64, self._numbers)

@@ -16,6 +16,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,6 @@ from firstlight_kernels.findings import (
 )
 from firstlight_kernels.grids import size_of
 from firstlight_kernels.intrinsics import TracedCuda, instrument
-from firstlight_kernels.launch import simulate
 from firstlight_kernels.tables import table
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from firstlight_kernels.ptx import Compiled
 
-simulate()  # who traces a kernel launches it, too
+import_module("firstlight_kernels.launch")  # who traces a kernel launches it, too
 
 __all__ = ["CACHE_LINE", "LOAD", "SECTOR", "STORE", "WARP", "WORD", "Trace", "TraceError", "Traffic", "trace"]
 
@@ -74,7 +74,8 @@ class Traffic:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -126,7 +127,8 @@ def trace(
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def double(x, out):
     ...     i = cuda.grid(1)
@@ -183,7 +185,8 @@ class Trace:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -308,7 +311,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def first(x, out):
         ...     if cuda.grid(1) == 0:
@@ -366,7 +370,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def double(x, out):
         ...     i = cuda.grid(1)

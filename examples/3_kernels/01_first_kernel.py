@@ -171,8 +171,8 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # (``jit`` means *just in time*.) Later launches with arguments of the same types are
 # quick.
 #
-# If you have no NVIDIA GPU, the import from ``firstlight`` made Numba run the kernel as
-# plain Python, in its *simulator*. You get the same answers, but very slowly.
+# If you have no NVIDIA GPU, the import from ``firstlight_kernels`` made the kernel run in
+# a *simulator*: on the CPU, in NumPy, all threads at once. You get the same answers.
 #
 # Break it: larger blocks
 # -----------------------

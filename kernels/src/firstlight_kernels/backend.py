@@ -7,7 +7,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-
 __all__ = ["cuda"]
 
 # The grids of a tutorial are small on purpose.

@@ -22,10 +22,10 @@ from firstlight_kernels.arithmetic import convert
 from firstlight_kernels.compilers import Compiler, dtype_of, imported, python_function
 from firstlight_kernels.driver import cuda_device_count
 from firstlight_kernels.findings import LaunchError, MissedBarrierError
-from firstlight_kernels.grids import size_of
+from firstlight_kernels.grids import blocks_for, size_of
 from firstlight_kernels.host import HOST_API
 
-__all__ = ["LaunchError", "launch", "simulate", "simulated"]
+__all__ = ["LaunchError", "blocks_for", "launch", "simulate", "simulated"]
 
 
 def launch(
@@ -116,8 +116,8 @@ def simulated() -> bool:
 def simulate() -> None:
     """Simulate launches if there is no GPU, with the compilers that are imported and those that will be.
 
-    ``from firstlight_kernels import trace``, or ``simulated``, does that, too: a program that takes neither calls this once,
-    before it makes or copies arrays.
+    Importing anything from ``firstlight_kernels`` itself, such as ``trace``, does that, too. A program that takes
+    nothing else from it calls this once, before it makes or copies arrays.
     """
     if simulated():
         when_imported(_replace)

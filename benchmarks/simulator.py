@@ -1,3 +1,4 @@
+# ruff: noqa: D103 -- of kernels
 """How many times as fast as Numba's simulator does the grid run in lockstep? The same launches in turn, as ratios.
 
     nox -s bench -- simulator

@@ -1181,7 +1181,7 @@ def torch_product():
 bench.time("torch", torch_product, **cost)  # torch's default: no tensor cores
 if has_gpu and torch.version.cuda and torch.cuda.get_device_capability()[0] >= 8:
     torch.set_float32_matmul_precision("high")  # tensor cores, numbers cut to TF32
-    bench.time("torch, TF32", torch_product, **cost)
+    bench.time("torch, TF32", torch_product, tensor_cores=True, **cost)
     torch.set_float32_matmul_precision("highest")
 
 # %%

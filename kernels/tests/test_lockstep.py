@@ -1,14 +1,13 @@
 """Lockstep gives the bits that a trace gives, tells what is wrong with a kernel, and refuses what it can't run."""
 
-import numba
 import numpy as np
 import pytest
 from broken import BROKEN, RIGHT, ones, zeros
-from numba import float32, int32
+from compiler import cuda, float32, int32
 from planted import LOOKS_WRONG, PLANTED
 from puzzle_answers import RIGHT as ANSWERS
 
-from firstlight_kernels import cuda, lockstep, trace
+from firstlight_kernels import lockstep, trace
 from firstlight_kernels.compilers import python_function
 from firstlight_kernels.findings import LaunchError
 from firstlight_kernels.grids import size_of
@@ -111,6 +110,8 @@ def nothing_is_read_that_is_not_there(x, out):
     outside = i >= x.size or not x[i] > 3
     value = x[i - 1] if 0 < i <= x.size else 0
     out[i] = inside + 2 * outside + (value if i < 4 else -value) + (i in (1, 5)) * 10
+    if -1 < x.size - i - 1 < x[i]:
+        out[i] -= 1000
     if i < 3 or (i < x.size and x[i] == 5):
         out[i] += (y := i * 100) + y
 
@@ -136,7 +137,7 @@ def integers_wrap(x, out):
     for _ in range(5):
         state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
     small = np.uint8(i * 37)
-    out[i] = (state >> np.uint64(33)) % 1000 + small + -small + ~(small > 200) + int(x[i % 8] * 1e10) // (i - 3)
+    out[i] = (state >> np.uint64(33)) % 1000 + small + -i + ~(small > 200) + int(x[i % 8] * 1e10) // (i - 3)
 
 
 @cuda.jit
@@ -315,6 +316,36 @@ def test_a_lost_update_is_lost_and_nothing_is_unwritten_and_right() -> None:
     assert np.isnan(out[1:]).all()
 
 
+def test_blocks_meet_at_a_barrier_of_the_grid(monkeypatch) -> None:
+    monkeypatch.setattr(lockstep, "_THREADS_AT_ONCE", 8)
+
+    @cuda.jit
+    def kernel(x, out):
+        i = cuda.grid(1)
+        x[i] += i
+        if i < x.size - 1 or out.size > 1:
+            cuda.cg.this_grid().sync()  # here
+        out[i % out.size] = x[x.size - 1 - i]
+
+    x, out = zeros(24), zeros(24)
+    run(kernel, 3, 8, x, out)
+    assert out.tolist() == [*range(23, -1, -1)]
+    with pytest.raises(LaunchError, match=r"thread 0 of block 0 waits for thread 7 of block 2.*# here"):
+        run(kernel, 3, 8, x, out[:1])
+
+
+def test_a_truth_is_true_as_numba_has_it() -> None:
+    @cuda.jit
+    def kernel(x, out):
+        i = cuda.grid(1)
+        inside = x[i] > 1
+        out[i] = (inside is True) + 2 * (inside is not False) + 4 * (~inside)
+
+    out = zeros(2)
+    run(kernel, 1, 2, np.array([0, 2], F), out)
+    assert out.tolist() == [4, 3]
+
+
 def test_a_loop_without_end_is_told(monkeypatch) -> None:
     @cuda.jit
     def kernel(out):
@@ -383,7 +414,7 @@ def test_globals_are_those_of_the_moment() -> None:
     def kernel(out):
         out[cuda.grid(1)] = factor * numba_constant
 
-    out, factor, numba_constant = zeros(2), 2, numba.float32(1.5)
+    out, factor, numba_constant = zeros(2), 2, float32(1.5)
     run(kernel, 1, 2, out)
     factor = 4
     assert out.tolist() == [3, 3]

@@ -4,13 +4,13 @@ import operator
 from functools import partial
 from importlib import import_module
 
-import numba
 import numpy as np
 import pytest
+from compiler import cuda  # noqa: F401 -- in a text
 from test_arithmetic import ANY_NUMBERS, KINDS, WHOLE_NUMBERS, edges
 from variants import compiled
 
-from firstlight_kernels import cuda, lockstep, promotion  # noqa: F401 -- in a text
+from firstlight_kernels import lockstep, promotion
 from firstlight_kernels.findings import Dim3
 
 OF_TWO = {name: getattr(operator, name) for name in promotion.BINARY} | {"max": max, "min": min}
@@ -85,7 +85,7 @@ def computed(expressions, x, y, kind):
     lines += [f"    out[i, {column}] = {one}" for column, one in enumerate(expressions)]
     kernel = compiled("\n".join(lines), globals())
     lines[0], lines[1] = "def kernel(x, y, out, i):", ""
-    of_numba = numba.njit(error_model="numpy")(compiled("\n".join(lines), globals()))
+    of_numba = pytest.importorskip("numba").njit(error_model="numpy")(compiled("\n".join(lines), globals()))
     expected, out = (np.zeros((x.size * y.size, len(expressions)), kind) for _ in range(2))
     for i in range(len(out)):
         of_numba(x, y, expected, i)

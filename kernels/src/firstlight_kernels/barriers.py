@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from firstlight_kernels.findings import LaunchError, MissedBarrierError
 from firstlight_kernels.functions import truth
 from firstlight_kernels.intrinsics import SHUFFLES
 from firstlight_kernels.lanes import WARP, Lanes, Mask, broadcast, split
+from firstlight_kernels.masked import Unsupported
 
 _ALL_LANES = 2**WARP - 1
 
@@ -38,6 +40,13 @@ class Barriers:
             absent = int(np.argmax(missing))
             block = self.lanes.block == self.lanes.block[absent]
             self.raise_missing(int(np.argmax(mask.on & block)), absent)
+
+    def sync_grid(self, mask: Mask) -> None:
+        """Raise an error if a part of the grid misses a barrier of all blocks."""
+        if self.lanes.count < prod(self.lanes.blocks):
+            raise Unsupported("a barrier of the whole grid in a device function")
+        if self.alive and mask.count < self.alive.count:
+            self.raise_missing(int(mask.numbers[0]), int(np.argmax(self.alive.on & ~mask.on)))
 
     def raise_missing(self, waiting: int, absent: int) -> None:
         """Raise an error that names a thread that waits, and one for which it does."""

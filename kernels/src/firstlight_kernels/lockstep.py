@@ -62,9 +62,10 @@ def run(function: FunctionType, blocks: Dim3, threads: Dim3, arguments: tuple[An
         If the kernel is wrong; the message names the thread and the line. If it is a MissedBarrierError, the arrays are
         as they were, too: threads that have only returned are no fault.
     """
-    memory, in_block = Memory(), math.prod(threads)
-    at_once = max(1, _THREADS_AT_ONCE // in_block)
-    total = math.prod(blocks)
+    memory, total = Memory(), math.prod(blocks)
+    at_once = max(1, _THREADS_AT_ONCE // math.prod(threads))
+    if "this_grid" in masked_code(function, is_kernel=True).uses:
+        at_once = total  # whose threads wait for each other
     try:
         with np.errstate(all="ignore"):
             for first in range(0, total, at_once):
@@ -208,6 +209,7 @@ class _Run:
             "atomic.compare_and_swap": self.compare_and_swap,
             "syncthreads": self.barriers.syncthreads,
             "syncwarp": self.barriers.syncwarp,
+            "cg.this_grid": lambda mask: self.barriers,
             "activemask": self.barriers.activemask,
             "lanemask_lt": lambda mask: (np.int64(1) << self.lanes.lane) - 1,
         }
@@ -241,7 +243,7 @@ class _Run:
     def array(self, data: np.ndarray, name: str, space: str) -> Array:
         key = space, id(data)
         if key not in self.arrays:
-            self.arrays[key] = Array(data, name, space)
+            self.arrays[key] = Array(np.asarray(data), name, space)  # of no subclass
         return self.arrays[key]
 
     # -- What each thread chooses --------------------------------------------------------------------------------------
@@ -325,6 +327,8 @@ class _Run:
             data = getattr(value.data, name)(*how)
             if np.may_share_memory(data, value.data):
                 return value.part(data)
+        if value is self.barriers and name == "sync":
+            return self.barriers.sync_grid(mask)
         if isinstance(value, tuple) and hasattr(value, "_fields") and name in value._fields:
             return getattr(value, name)(mask, *given)
         raise Unsupported(f"the method {name}")

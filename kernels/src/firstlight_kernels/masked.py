@@ -374,21 +374,32 @@ class _Translator:
         return f"lambda m__: {self.expression(node, 'm__')}"
 
     def comparison(self, node: ast.Compare, mask: str) -> str:
-        parts, left = [], self.expression(node.left, mask)
+        """Translate ``a < b < c``: what is not harmless is only computed for those for whom the part before is true."""
+        found, left = "", self.expression(node.left, mask)
         for number, (operation, part) in enumerate(zip(node.ops, node.comparators, strict=True)):
-            right = self.expression(part, mask)
+            later = number > 0 and not _is_harmless(part)
+            right = again = self.expression(part, "m__" if later else mask)
             if number + 1 < len(node.ops) and not isinstance(part, ast.Constant | ast.Name):
-                name = self.new("middle")
-                right, again = f"({name} := {right})", name
-            else:
-                again = right
-            if isinstance(operation, ast.In | ast.NotIn):
-                found = f"contains__({left}, {right})"
-                parts.append(found if isinstance(operation, ast.In) else f"negated__({found})")
-            else:
-                parts.append(f"({left} {_COMPARISONS[type(operation)]} {right})")
-            left = again
-        return f"({' & '.join(parts)})" if len(parts) > 1 else parts[0]
+                if later:
+                    raise self.refused("a comparison of more than three", node)
+                again = self.new("middle")
+                right = f"({again} := {right})"
+            text = self.relation(operation, left, right, part)
+            if later:
+                text = f"both__({mask}, {found}, lambda m__: {text})"
+            elif number:
+                text = f"({found} & {text})"
+            found, left = text, again
+        return found
+
+    def relation(self, operation: ast.cmpop, left: str, right: str, part: ast.expr) -> str:
+        kind = type(operation)
+        if kind not in _COMPARISONS:  # `in`, or `not in`
+            text = f"contains__({left}, {right})"
+            return text if kind is ast.In else f"negated__({text})"
+        if isinstance(part, ast.Constant) and isinstance(part.value, bool):  # `is True` is an equation
+            kind = {ast.Is: ast.Eq, ast.IsNot: ast.NotEq}.get(kind, kind)
+        return f"({left} {_COMPARISONS[kind]} {right})"
 
     def logic(self, operation: ast.boolop, values: list[ast.expr], mask: str) -> str:
         """Translate ``and`` and ``or``."""

@@ -7,7 +7,8 @@ Numbers are those of a GPU, where Numba widens integers to 64 bits and makes ``f
 dividing by zero, or storing what doesn't fit, raises nothing. One thing differs. Numba gives a variable one type where
 branches, or turns of a loop, meet, and here it has that of its last value. So what is ``uint64`` in one branch and
 ``int64`` in the other is ``float64`` on a GPU: it is rounded beyond 2**53, and Numba compiles no shift of it, and no
-index. :func:`firstlight_kernels.ptx.compile` names the line of those.
+index. :func:`firstlight_kernels.ptx.compile` names the line of those. And a boolean in one branch that is an integer
+in the other is an integer on a GPU, so that its ``~`` is never "not".
 """
 
 from __future__ import annotations

@@ -118,6 +118,14 @@ def simulate() -> None:
 
     Importing anything from ``firstlight_kernels`` itself, such as ``trace``, does that, too. A program that takes
     nothing else from it calls this once, before it makes or copies arrays.
+
+    Examples
+    --------
+    >>> import firstlight_kernels
+    >>> firstlight_kernels.simulate()
+    >>> from numba import cuda
+    >>> cuda.to_device([1.0, 2.0]).copy_to_host()
+    array([1., 2.])
     """
     if simulated():
         when_imported(_replace)

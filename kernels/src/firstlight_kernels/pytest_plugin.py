@@ -46,7 +46,13 @@ __all__ = ["KernelCheck", "check_kernels"]
 
 
 class KernelCheck:
-    """What ``check_kernels`` gives a test."""
+    """What ``check_kernels`` gives a test.
+
+    Examples
+    --------
+    >>> check_kernels = KernelCheck()  # as a test gets it
+    >>> check_kernels.must_write("out", "total")
+    """
 
     def __init__(self) -> None:
         self._outputs: set[str] = set()

@@ -83,8 +83,9 @@ def refusal(line):
 # %%
 # Now ask the compiler, for an H100. ``ptx.compile`` needs no GPU for that.
 
-for line in LINES:
-    print(line, "\n   ", refusal(line) or "fine")
+answers = {line: refusal(line) for line in LINES}
+for line, answer in answers.items():
+    print(line, "\n   ", answer or "fine")
 
 # %%
 # It takes four of the ten. Do you see what they have in common? Everything that a

@@ -1,6 +1,7 @@
-from .backend import cuda, simulated
+from .backend import cuda
 from .grids import blocks_for
+from .launch import LaunchError, simulate, simulated
 from .tracing import trace
 
 __version__: str
-__all__ = ["blocks_for", "cuda", "simulated", "trace"]
+__all__ = ["LaunchError", "blocks_for", "cuda", "simulate", "simulated", "trace"]

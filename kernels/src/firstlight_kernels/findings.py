@@ -10,6 +10,7 @@ __all__ = [
     "BankConflict",
     "Dim3",
     "DivergentBarrier",
+    "LaunchError",
     "OutOfBounds",
     "Race",
     "RacingAccess",
@@ -53,6 +54,14 @@ class TraceError(RuntimeError):
     ...     print(problem)
     a loop that does nothing has no end (line 3: while True:)
     """
+
+
+class LaunchError(RuntimeError):
+    """A launch that a mistake in the kernel stops; the message names the thread and the line."""
+
+
+class OutOfBoundsError(LaunchError, IndexError):
+    """A launch in which a thread leaves an array."""
 
 
 @dataclass(frozen=True)

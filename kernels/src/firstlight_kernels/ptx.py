@@ -27,7 +27,7 @@ from warnings import catch_warnings
 
 import numpy as np
 
-from firstlight_kernels.backend import config, cuda
+from firstlight_kernels.backend import cuda
 from firstlight_kernels.compilers import is_jitted, python_function
 from firstlight_kernels.copies import empty_copy, fill_copy
 
@@ -237,7 +237,6 @@ def _compiling_for(cc: tuple[int, int]) -> Iterator[None]:
     dispatcher = import_module("numba.cuda.dispatcher")
     identity = import_module("numba.cuda.core.bytecode").FunctionIdentity
     settings: list[tuple[Any, str, Any]] = [
-        (config, "ENABLE_CUDASIM", 0),
         (dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=cc)),  # for device functions
         (identity, "_unique_ids", count(1)),  # a part of each name: the same kernel gives the same text
     ]

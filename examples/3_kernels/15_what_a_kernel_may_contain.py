@@ -370,8 +370,8 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 # The new compiler
 # ----------------
 #
-# ``numba-cuda``, with which this page was made, gets only mends of critical bugs since
-# June 2026. NVIDIA's new compiler is called `numba-cuda-mlir`__. You import it as
+# ``numba-cuda``, with which this page was made, has had only its worst bugs mended
+# since June 2026. NVIDIA's new compiler is called `numba-cuda-mlir`__. You import it as
 # ``from numba_cuda_mlir import cuda``, and most kernels need no other change. We
 # compiled the next lines with both, ``numba-cuda`` 0.30.4 and the new one's 0.6.0:
 #

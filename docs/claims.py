@@ -19,13 +19,14 @@ from weakref import WeakSet
 
 import numpy as np
 import torch
+from numba import cuda
 from torch import nn
 
 from firstlight.display import quantity
 from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.measurement import measure
 from firstlight.timing.specs import spec
-from firstlight_kernels import cuda, ptx, trace
+from firstlight_kernels import ptx, trace
 
 IMAGING = "The GPU tutorial of MPoL"
 NOTEBOOK = "A lesson of AI-Core"
@@ -51,6 +52,7 @@ VERDICTS = {
     "true, but": "right as far as it goes; the evidence says what is missing",
     "not so": "the test disagrees",
     "impossible": "the hardware or the arithmetic forbids it",
+    "not on these cards": "the cards that are named can't do it; another one may have",
     "misread": "the number may be right, but it measures something else",
 }
 ADDED = 99_000_000  # numbers in the imaging tutorial's addition
@@ -186,9 +188,9 @@ def gpu_add() -> tuple[str, str]:
     seconds, moved = 3.1e-3, 3 * 4 * ADDED
     best = max(spec(card, "bandwidth") for card in ("GTX 1080", "GTX 1660 Ti"))
     return (
-        verdict(moved / seconds <= best, "impossible"),
-        f"That needs {rate(moved, seconds)}. The page names two cards: "
-        "{spec}`GTX 1080 bandwidth` and {spec}`GTX 1660 Ti bandwidth`.",
+        verdict(moved / seconds <= best, "not on these cards"),
+        f"That needs {rate(moved, seconds)}. The page names two cards, where it installs PyTorch: "
+        "{spec}`GTX 1080 bandwidth` and {spec}`GTX 1660 Ti bandwidth`. A V100 has {spec}`V100 SXM2 bandwidth`.",
     )
 
 
@@ -213,7 +215,7 @@ def hundred_times() -> tuple[str, str]:
     most = 0.320 / least
     return (
         verdict(most >= 99),
-        f"The time on the GPU is impossible. With the least time that the faster card needs for the bytes, it is "
+        f"Neither of its cards can have done that. With the least that the faster one needs for its bytes, it is "
         f"{most:.0f} ×, and {0.320 / (least + there_and_back):.1f} × with two vectors sent and one brought back at "
         "{spec}`PCIe 3 x16 bandwidth`.",
     )

@@ -84,7 +84,8 @@ borrow one from Google.
 #
 # .. code-block:: bash
 #
-#     python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu130
+#     python -m pip install --force-reinstall torch --index-url
+#     https://download.pytorch.org/whl/cu130
 #
 # **Borrow one.** All other pages run on your CPU, and show what a GPU did. So you don't
 # need one today. When you want one, Google lends it. Open
@@ -111,8 +112,10 @@ borrow one from Google.
 #
 # If they say ``cpu``, it computes on the CPU. If they say ``cuda:0``, you can also
 # watch it. While it runs, type ``nvidia-smi -l 1`` in a second terminal on that
-# computer. Every second, it shows how busy the GPU is (``GPU-Util``), and which
-# programs are on it.
+# computer. Every second, it shows which programs are on the GPU, and for what part of
+# the time it had anything to do at all (``GPU-Util``). That isn't how busy it was: a
+# program that uses a thousandth of the card shows 100 %, too. Look at the watts beside
+# it. A GPU that works hard comes near the limit that is printed there.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`. You can
 # come back when something breaks.

@@ -9,7 +9,7 @@ milliseconds on a GPU, and promises that GPUs are "up to 100x" faster.
 
 **Write down a guess: how many times as fast is a GPU?** By the end you'll know which
 two times to divide, and how fast *any* card can be at most. And one of the
-numbers above can't be true. You'll find it.
+numbers above can't be true of the cards that the tutorial names. You'll find it.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -43,10 +43,10 @@ C = A + B
 cpu_ms = 1e3 * (perf_counter() - start)
 print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 
-# %%
-# Then the GPU. It can only add what lies in its own memory, so we send it both vectors
-# before the clock starts. And it works on its own, so we *wait* for it before we look
-# at the clock. The GPU has one, too: it notes the time at ``begin`` and at ``end``.
+# %% Then the GPU. PyTorch adds there only what lies in the GPU's memory, so we send
+# both vectors before the clock starts. And it works on its own, so we *wait* for it
+# before we look at the clock. The GPU has one, too: it notes the time at ``begin`` and
+# at ``end``.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
     A = A.to(device)
@@ -71,7 +71,8 @@ del A, B, C  # they fill more than a gigabyte
 # :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on sixteen CPU
 # cores and :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the
 # GPU: :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` as fast.
+# @nvidia-h100-80gb-hbm3` as fast. (That computer was rented. Its sixteen cores are
+# :term:`virtual CPUs <virtual CPU>`, probably two to each real core.)
 #
 # .. holds::
 #
@@ -234,9 +235,10 @@ for card, bandwidth in bandwidths.items():
     print(f"{card}: {bandwidth / 1e9:,.0f} GB/s, so at least {floor_ms:.2f} ms")
 
 # %%
-# But 3.1 milliseconds is *less* than either of the tutorial's cards needs. That's
-# impossible, for any program. What happened? The tutorial's code waits for the GPU, so
-# the clock didn't stop too early. Perhaps the time came from a faster card, but we
+# But 3.1 milliseconds is *less* than either of the tutorial's cards needs. On these two
+# it's impossible, for any program. What happened? The tutorial's code waits for the
+# GPU, so the clock didn't stop too early. Perhaps the time came from a faster card, for
+# it names the two where it tells how to install PyTorch, and not beside the time. We
 # can't know.
 #
 # And our question? The H100's :timing:`vector-add median "GPU, same result"
@@ -270,8 +272,7 @@ for card, bandwidth in bandwidths.items():
 # the *CPU* was :timing:`vector-add speedup "torch, same result"/"GPU, there and back,
 # same" @nvidia-h100-80gb-hbm3` as fast. It's like driving to another town because the
 # bread costs a cent less there. (That was the plain way, as most people write it. The
-# best way for such a transfer can do no better than draw level with the CPU. A fold
-# below says why.)
+# best way for such a transfer loses, too. A fold below says why.)
 #
 # .. holds::
 #
@@ -279,17 +280,28 @@ for card, bandwidth in bandwidths.items():
 #    median("vector-add/GPU, there and back") > 10 * cores
 #    # Two thirds of the floor of the transfer, in the fold below.
 #    near(12 * 99e6 / spec("PCIe 5 x16", "bandwidth"), 1.5 * cores, 0.05)
+#    # There, too: the pipeline of 09_copy_and_compute, each way, for two vectors.
+#    each_way = 2**28 / median("copy-and-compute/pipeline/cuda:0/n=16")
+#    near(8 * 99e6 / each_way, 1.5 * cores, 0.05)
+#    8 * 99e6 / spec("PCIe 4 x16", "bandwidth") > 1.9 * cores
+#    4 * 99e6 * 2 / spec("NVLink-C2C", "bandwidth") < cores / 5
+#
+# All of that is because of the slot. A few chips have none between CPU and GPU, such as
+# Apple's, AMD's MI300A, and NVIDIA's GH200 and GB10. :doc:`There </cards>`, the GPU
+# reads the vectors where they are.
 #
 # What helps is to do more with the data while they are there. If your program adds,
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer
 # once.
 #
 # *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
-# for anything takes some microseconds. To add 10 thousand numbers, PyTorch took
-# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3` on the H100, and
-# :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3` on its CPU. Where
-# does it break even? :doc:`Find out for your own
-# </tutorials/2_devices/11_when_the_gpu_wins>`.
+# for anything takes some microseconds. Adding 10 thousand numbers again and again,
+# PyTorch began a new addition every :timing:`wins-add median "GPU/cuda:0/n=10000"
+# @nvidia-h100-80gb-hbm3` on the H100, and was done with each in :timing:`wins-add
+# median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3` on its CPU. If you wait for each
+# result before you go on, the GPU takes :doc:`longer still
+# </tutorials/2_devices/07_timing_it_right>`. Where does it break even? :doc:`Find out
+# for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
 #
 # All of it in one figure
 # -----------------------
@@ -354,11 +366,15 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # %%
 # .. dropdown:: Why did the transfer take so much longer? And is NumPy quicker?
 #
-#    A GPU can't read ordinary memory, so the CPU first copied all the numbers to a
-#    place where the GPU can (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that).
-#    The link wasn't what it waited for. It also carries as much each way, so a program
-#    that fetches one piece while it sends the next would save a third, and draw level
-#    with the CPU: :doc:`/tutorials/2_devices/09_copy_and_compute`.
+#    A copy to the GPU doesn't start from ordinary memory, because the system may move
+#    that at any time. So the CPU first copied all the numbers to a place that stays
+#    (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that). The link wasn't what it
+#    waited for. It also carries as much each way, so a program that fetches one piece
+#    while it sends the next would save a third. At the rate on paper, it would draw
+#    level with the CPU. No link reaches that, though. At the rate that our best
+#    pipeline reached on the same computer
+#    (:doc:`/tutorials/2_devices/09_copy_and_compute`), the CPU would still be half as
+#    fast again, and through PCIe 4, even on paper, it would need half the GPU's time.
 #
 #    That was with a vector ready for the sum. With a new one, there and back took
 #    :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`, much

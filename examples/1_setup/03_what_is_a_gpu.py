@@ -32,10 +32,27 @@ belongs there and which doesn't.
 # clock cycles on either, and the CPU's clock ticks faster.)
 #
 # For 4,096 cups, the H100 needed no longer than for one, although it had 4,096 times as
-# much to do! And the CPU? With all its sixteen cores, and several cups at once on each,
-# it took about :timing:`count-your-cpu median "SIMD, all cores/cpu/n=4096"
-# @nvidia-h100-80gb-hbm3`. So now the GPU is about :timing:`count-your-cpu speedup "GPU,
-# kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as fast.
+# much to do! It took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3`. And the CPU? It can do several cups at once on each of its
+# cores. A single core took :timing:`count-your-cpu median "SIMD, one
+# thread/cpu/n=256" @nvidia-h100-80gb-hbm3` for 256 cups. Sixteen such cores, with 256
+# cups each, would need no longer, so the GPU's time is less than a third
+# of what the best CPU of that kind would need.
+#
+# When we let all sixteen of that computer try, they took about :timing:`count-your-cpu
+# median "SIMD, all cores/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU was
+# :timing:`count-your-cpu speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all
+# cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as fast. But the computer was rented, what
+# it calls cores are :term:`virtual CPUs <virtual CPU>`, and for so short a job they got
+# in each other's way. So don't believe a factor before you know what the CPU did.
+#
+# .. holds::
+#
+#    one = median("count-your-cpu/SIMD, one thread/cpu/n=256")
+#    gpu = median("count-your-cpu/GPU, kernel/cuda:0/n=4096")
+#    3 < one / gpu < 4
+#    median("count-your-cpu/SIMD, all cores/cpu/n=4096") > 5 * one
+#    near(gpu, median("count-your-cpu/GPU, kernel/cuda:0/n=1"), 0.05)
 #
 # Think of a sports car and a train. If you alone have to get to the next town, take the
 # car. If 4,096 people have to get there, take the train: it's no faster for anyone, but
@@ -176,11 +193,16 @@ plt.show()
 # product took :timing:`precision median "GPU, matmul, float64/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3`, even less than in ``float32``, because its tensor cores can
 # do ``float64``, too. On a card for games, ``float64`` has 1/32 or 1/64 of the rate of
-# ``float32``.
+# ``float32``. And a price tells you nothing: a T4 or an L4 stands in a data centre and
+# is as slow, and so is one of NVIDIA's newest and most expensive, the B300.
 #
 # .. holds::
 #
 #    median("precision/GPU, matmul, float64") < median("precision/GPU, matmul, float32")
+#    slower = lambda card: spec(card, "fp32") / spec(card, "fp64")
+#    all(near(slower(card), 32, 0.02) for card in ("T4", "GTX 1080"))
+#    most = "L4", "RTX 4090", "RTX 5090", "B300"
+#    all(near(slower(card), 64, 0.07) for card in most)
 #
 # **One minute:** how many SMs has *your* GPU, and how many threads can all of them hold
 # together? If you have no GPU here, take the numbers from the picture.
@@ -218,8 +240,8 @@ else:
 
 from firstlight.display import quantity, show_table
 
-in_a_second = spec(card, "fp32") / 2  # multiply-adds, each with 4 numbers of 4 bytes
-rates = {"registers": 16 * in_a_second, "shared": in_a_second}  # 1/128 SM: 1 byte
+in_a_second = spec(card, "fp32") / 2  # multiply-adds: 2 new numbers, 1 result
+rates = {"registers": 12 * in_a_second, "shared": in_a_second}  # 1/128 SM: 1 byte
 head = "place", "size", "rate, all SMs together"
 rows = [
     ("registers", f"{registers} in each SM", quantity(rates["registers"], "B/s")),
@@ -240,13 +262,16 @@ show_table("Where a number can be, on an H100", head, rows)
 # large memory on the card, which CUDA calls *global memory*. And
 # the last row is your computer's memory, at the other end of PCIe.
 #
-# From top to bottom the rate falls by a factor of more than 8,000. So this is the first
+# From top to bottom the rate falls by a factor of more than 6,000. So this is the first
 # rule for working with a GPU: *bring the numbers over once, and use them often*.
 #
 # These are the most that the hardware allows. The last two rates are from data sheets,
 # and the first two follow from the number of CUDA cores and the clock: in each cycle
-# every core can read three numbers and write one, and an SM can read 128 bytes of
-# shared memory. NVIDIA gives no rate for the L2 cache.
+# every core can read two new numbers and write one (there are two `banks of
+# registers`__), and an SM can read 128 bytes of shared memory. NVIDIA gives no rate for
+# the L2 cache.
+#
+# __ https://arxiv.org/abs/2503.20481
 #
 # In practice the last row is the one that hurts. From an ordinary NumPy array it's
 # slower still, because the CPU copies the numbers once more before they travel. To our
@@ -258,12 +283,14 @@ show_table("Where a number can be, on an H100", head, rows)
 #
 # And the CPU's own way to its memory? When the sixteen cores beside our H100 copied a
 # long vector, they moved :timing:`bytes-in-flight rate "Numba-CPU"
-# @nvidia-h100-80gb-hbm3`, about half as much again as PCIe allows.
+# @nvidia-h100-80gb-hbm3`, if you count what they read and what they wrote. PCIe carries
+# its rate *each way*, so count both ways there, too: then the cores moved about three
+# quarters of what PCIe allows.
 #
 # .. holds::
 #
 #    copied = row("bytes-in-flight/Numba-CPU")
-#    1.35 < copied.byte_rate / spec("PCIe 5 x16", "bandwidth") < 1.65
+#    near(copied.byte_rate / (2 * spec("PCIe 5 x16", "bandwidth")), 0.75, 0.05)
 #
 # Why so many threads?
 # --------------------
@@ -385,9 +412,10 @@ plt.show()
 #
 #    AMD calls an SM a *compute unit* and a warp a *wavefront*, which has 32 or 64
 #    threads. Apple calls an SM a *core*, so never compare the "cores" of two makers. In
-#    Apple's chips, CPU and GPU share one memory, so there is no PCIe between them. The
-#    rest of the page holds for all of them. NVIDIA describes its own in the `CUDA
-#    programming guide`__.
+#    Apple's chips, CPU and GPU share one memory, so there is no PCIe between them. So
+#    do AMD's MI300A and NVIDIA's GB10, and on a GH200 a faster link takes the place of
+#    PCIe (:doc:`/cards`). The rest of the page holds for all of them. NVIDIA describes
+#    its own in the `CUDA programming guide`__.
 #
 #    __ https://docs.nvidia.com/cuda/cuda-programming-guide/
 #

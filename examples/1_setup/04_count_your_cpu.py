@@ -183,7 +183,9 @@ def whole_array(cups, keep, gain, steps):
 
 # folded: The same on a GPU, as a kernel with a thread for each cup
 
-from firstlight_kernels import blocks_for, cuda, simulated
+from numba import cuda
+
+from firstlight_kernels import blocks_for, simulated
 
 
 @cuda.jit
@@ -374,16 +376,22 @@ plt.show()
 # Did your CPU reach its marks? One core of that computer did, almost to the last lane.
 # If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for
 # example, has instructions for 16 numbers, and takes each of them in two goes. And the
-# sixteen cores of the H100's computer did little more than half of what was predicted.
-# The record says where most of the rest went: of the sixteen cores, only ten were at
-# work on average (the column *cores*). Why, we don't know. Perhaps somebody else's
-# programs had the rest, as happens in a cloud. And even when all cores are yours, many
-# CPUs lower their clock rate, or what's called two cores is one that's shared
-# (*hyper-threading*).
+# sixteen cores of the H100's computer did little more than half of what was predicted:
+# all together, less than eight times what one of them did alone.
+#
+# Most likely there are only eight. A rented machine counts :term:`virtual CPUs <virtual
+# CPU>`, and as a rule two of them share one core and its vectors (*hyper-threading*).
+# The record doesn't say, and we can't ask that machine any more. Other programs may
+# have had a part of it, too, as happens in a cloud. And even when all cores are yours,
+# many CPUs lower their clock rate when all of them work. (Don't read it off the column
+# *cores*, which is processor time divided by time on the clock. On that machine it once
+# said that more than thirty of sixteen were at work.)
 #
 # .. holds::
 #
-#    9.5 < cores.cores < 10.5
+#    one = row("count-your-cpu/SIMD, one thread/cpu/n=256")
+#    7 < cores.flop_rate / one.flop_rate < 8
+#    row("wins-add/CPU/cpu/n=1000000").cores > 30
 #
 # __ https://www.agner.org/optimize/microarchitecture.pdf
 #
@@ -434,14 +442,19 @@ for cups in (1, 65_536, 2**20):
 #
 # It's in where a step gets its numbers. Our line needs three, ``t``, ``keep`` and
 # ``gain``, and each comes from a :term:`register`, the place where a thread keeps a
-# number. It seems that a lane can't fetch three new ones in every cycle. When we made
-# ``keep`` and ``gain`` the same number, an H200 did nearly twice as many steps. And a
-# product of matrices, which uses a number several times once it's fetched, did
-# :timing:`precision rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on an H100.
-# Our model knew nothing of that.
+# number. The registers lie in `two banks`__, as researchers found out on a card with
+# 128 lanes, and a bank hands each lane one number in a cycle. So a step with three new
+# numbers takes two cycles, and half of the lanes' work is lost. A product of matrices,
+# which uses a number several times once it's fetched, did :timing:`precision rate "GPU,
+# matmul, float32" @nvidia-h100-80gb-hbm3` on the same card. Our model knew nothing of
+# that. (A T4, a V100 or an A100 has 64 lanes, which take two cycles for a warp anyway,
+# so there three numbers come in time.)
 #
-# Others found full lanes with programs of their own. The first line is a single chain,
-# and the last one is of a CPU, which its owner didn't name:
+# __ https://arxiv.org/abs/2503.20481
+#
+# Others found full lanes with programs of their own, whose steps need two registers.
+# The first line is a single chain, and the last one is of a CPU, which its owner didn't
+# name:
 #
 # .. measured-by-others:: chain-rtx3090 fma-v100 fma-rtx4090 notes-cpu
 #

@@ -203,9 +203,10 @@ except RuntimeError as error:
 # Did it help?
 # ------------
 #
-# Here is what two real machines did. One has two cores of an AMD EPYC, about what Colab
-# gives you without a GPU, and the other one has an H100. We timed a step of our
-# network, which has 31,294 weights, and of one with 9 million. The batches had been
+# Here is what two real machines did. One has two cores of an AMD EPYC, and the other
+# one has an H100. (On Colab without a GPU you get two :term:`virtual CPUs <virtual
+# CPU>`, so probably a single core, and have to expect longer times.) We timed a step of
+# our network, which has 31,294 weights, and of one with 9 million. The batches had been
 # moved already:
 #
 # .. list-table:: What one step of training took
@@ -532,8 +533,8 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 #
 # .. dropdown:: Why was "in one go" slower beside the H100?
 #
-#    PyTorch shares that line among all cores of the CPU, and most likely they waited
-#    for one that was busy elsewhere, as in
+#    PyTorch shares that line among all cores of the CPU, and most likely another
+#    program kept one of them busy, so that all waited for the last, as in
 #    :doc:`/tutorials/2_devices/08_pinned_memory`. With larger pictures, and timed for
 #    longer, the same computer was :timing:`training-a-cnn speedup "load, in one
 #    go/cpu/n=256"/"load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast in one

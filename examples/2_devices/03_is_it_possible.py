@@ -319,8 +319,25 @@ bench.show()
 # product :timing:`precision speedup "GPU, matmul, tf32"/"GPU, matmul, float32"
 # @nvidia-h100-80gb-hbm3` as fast as in ``float32``. So count with the rate of the
 # format that you use (:doc:`/tutorials/2_devices/13_precision`). That doesn't save
-# report 1. Even with the :spec:`MI300X tf32` of an MI300X's matrix units, ten products
-# need more than thirty times what the notes say.
+# report 1. Even with the :spec:`B200 tf32` of a B200's matrix units, ten products need
+# more than seventeen times what the notes say.
+#
+# .. holds::
+#
+#    17 < 10 * 2 * 10_000**3 / spec("B200", "tf32") / 0.001 < 18
+#
+# And a floor of bytes counts what comes from memory. Arrays that fit into the last
+# cache don't, if you use them again and again: an H100 took the mean of small images,
+# 33 MB in all, at :timing:`wins-stack rate "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`,
+# while its memory has :spec:`H100 SXM bandwidth`. That cache has :spec:`H100 SXM L2
+# size` on an H100, :spec:`T4 L2 size` on a T4, :spec:`RTX 4090 L2 size` on an RTX 4090,
+# :spec:`B200 L2 size` on a B200 and :spec:`MI300X L3 size` on an MI300X.
+#
+# .. holds::
+#
+#    small = row("wins-stack/GPU/cuda:0/n=512")
+#    near(small.bytes, 33e6, 0.02) and small.bytes < spec("H100 SXM L2", "size")
+#    small.byte_rate > 1.2 * spec("H100 SXM", "bandwidth")
 #
 # Your turn
 # ---------
@@ -397,8 +414,8 @@ print(check(what_forbids))
 
 print("""\
 1. Divide bytes by bandwidth, and operations by operations a second, for your format of
-   numbers. A time shorter than the longer of the two is wrong. (Only small arrays, of a
-   few megabytes, can be faster: a processor keeps them close by.)
+   numbers. A time shorter than the longer of the two is wrong. (Only arrays that fit
+   into the last cache can be faster: today it has tens of megabytes, or hundreds.)
 2. Wait for the GPU before each look at the clock, give both sides the same work, and
    look at the result.
 3. Possible isn't true: sorting what is sorted already looks fast, and no floor

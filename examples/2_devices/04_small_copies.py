@@ -178,7 +178,7 @@ for label, (move, target, source) in ways.items():
 # folded: All curves: back from the GPU, and within the memory of three computers
 
 # Within the memory beside the H200, large copies of any size took the same time. Most
-# likely the cores wait for one that is busy elsewhere: see 08_pinned_memory.
+# likely another program kept one of the cores busy: see 08_pinned_memory.
 bench.plot()
 
 # %%

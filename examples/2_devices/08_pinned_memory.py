@@ -280,16 +280,31 @@ plt.show()
 # "within the CPU's memory/cpu/n=262144" @nvidia-h200`, too, and NumPy only
 # :timing:`pinned-memory median "copy in memory/cpu/n=262144" @nvidia-h200`.
 #
-# NumPy copies with one core, and PyTorch copies anything large with all of them, here
-# with sixteen. Nearly all were busy the whole time. It seems that they waited for one
-# that had something else to do, but we don't know. It comes and goes: on :doc:`another
-# page </tutorials/2_devices/04_small_copies>`, the H100's computer copied 64 MiB in
-# :timing:`transfers median "within the CPU's memory/cpu/n=67108864"
-# @nvidia-h100-80gb-hbm3`.
+# NumPy copies with one core, and PyTorch shares anything large among all of them, here
+# sixteen. It's done when the *last* of them is done. Now suppose that some other
+# program keeps a single core busy. Then sixteen threads share fifteen cores, and one of
+# them waits until the system takes its turn from somebody, which Linux does every few
+# milliseconds. Meanwhile the fifteen others run idle in a loop, and look busy. We've
+# tried that since: beside one busy program, sixteen threads took these very
+# milliseconds for each sum, however small it was. So most likely both computers had
+# such a neighbour when we measured, and we should have looked. It comes and goes: on
+# :doc:`another page </tutorials/2_devices/04_small_copies>`, the H100's computer copied
+# 64 MiB in :timing:`transfers median "within the CPU's memory/cpu/n=67108864"
+# @nvidia-h100-80gb-hbm3`. If it happens to you, leave a core free:
+# ``torch.set_num_threads(15)``.
 #
-# So the line lost a little, or very much, or won, depending on the size. Measure it on
-# your computer, with a batch of your size, or let the ``DataLoader`` pin with workers.
-# (Without a GPU there is nothing to send, so the first line takes next to no time.)
+# .. holds::
+#
+#    late = "pinned-memory/to the GPU, pinned each time/cuda:0/n={}".format
+#    near(median(late(2**18)), 8e-3, 0.05) and near(median(late(2**26)), 8e-3, 0.05)
+#    within = "transfers/within the CPU's memory/cpu/n=262144"
+#    near(median(within, "nvidia-h200"), 8e-3, 0.05)
+#
+# So what is left of the guide's warning? The batch of 16 kB, which a single core
+# copies, and on which the line lost a little. About the large ones, these two rows say
+# nothing. Measure the line on your computer, with a batch of your size, or let the
+# ``DataLoader`` pin with workers. (Without a GPU there is nothing to send, so the first
+# line takes next to no time.)
 
 from torch.utils.benchmark import Timer
 

@@ -61,6 +61,10 @@ both sides. Without one, the GPU's side is a model.
 #      - :timing:`wins-matrix-matrix speedup "GPU, there and
 #        back/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`
 #
+# (The computer is a rented one, and its cores are :term:`virtual CPUs <virtual CPU>`,
+# probably two to each real core. It's also slow at launching. A better CPU would win
+# more often.)
+#
 # The first job is over before the GPU has properly started. The second one is what
 # people mean when they praise GPUs. But look at the third: the same additions on the
 # same card, and now the CPU wins. Your two colleagues may have had the very same job!
@@ -162,8 +166,10 @@ print("carry ", quantity(carry, "s"))
 print("work  ", quantity(work, "s"))
 
 # %%
-# It's the carrying, by far. 1.2 GB have to cross the street, and no card can change
-# that, however fast it is. The H100's computer really took :timing:`wins-add median
+# It's the carrying, by far. 1.2 GB have to cross the street, and no card in a slot can
+# change that, however fast it is. (A few chips need no street, because their GPU reads
+# the CPU's memory where it is: :doc:`/cards`. For these, take the column *stay*.) The
+# H100's computer really took :timing:`wins-add median
 # "GPU, there and back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3`. The rule comes
 # closer to it than a round number deserves. Part of that is luck, because other copies
 # on that computer were faster, or slower. (From pinned memory it would be faster, but
@@ -631,18 +637,20 @@ plt.show()
 #
 # Where the rule says *never*, the measurement says so, too. If the data stay, the rule
 # was too careful by a factor of two to seven, partly because it counts a wait for each
-# result, and our clock let one call follow the other. If they are sent, it was right
-# for the product, and too hopeful for the sampler. (With the link's rate from the data
-# sheet, it would have said 260 for the product.) And PyTorch has an overhead on a CPU,
-# too, of which the rule knows nothing. For the sampler and for the stack that may be
-# most of it; we haven't measured how much.
+# result, and our clock let one call follow the other. (So of the first job at the top
+# of the page, 10,000 additions, the table tells how soon the next one can begin. If you
+# wait for the sum, add the wait, and the GPU loses by more.) If they are sent, it was
+# right for the product, and too hopeful for the sampler. (With the link's rate from the
+# data sheet, it would have said 260 for the product.) And PyTorch has an overhead on a
+# CPU, too, of which the rule knows nothing. For the sampler and for the stack that may
+# be most of it; we haven't measured how much.
 #
 # One point isn't in the table, and you can't miss it in the figure. A matrix of 1,000
 # rows took the CPU :timing:`wins-matrix-vector median "CPU/cpu/n=1000"
 # @nvidia-h100-80gb-hbm3`, and one of 10,000 rows only :timing:`wins-matrix-vector
 # median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`! All nine measurements of it agree,
-# so it's no slip of the clock. It can't have been the work either. Most likely sixteen
-# cores shared a job that is too small for them, and waited for the last one
+# so it's no slip of the clock. It can't have been the work either. Most likely another
+# program kept one of the sixteen cores busy, and fifteen waited for the last one
 # (:doc:`/tutorials/2_devices/08_pinned_memory` met the same). How easy it would be to
 # publish that the GPU was :timing:`wins-matrix-vector speedup
 # "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3` as fast! Don't believe a
@@ -771,10 +779,16 @@ print("  their work would take    ", quantity(work, "s"))
 # "CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`, and the GPU :timing:`wins-network median
 # "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`. One of the fastest cards that you can
 # buy made it slower! Then we made the layers wider, with 4,096 units. The CPU now took
-# :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU
-# :timing:`wins-network median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. Look at the
-# two numbers of the GPU. It had a hundred thousand times as many operations to do, and
-# the step took only half as long again.
+# about :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the
+# GPU about :timing:`wins-network median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`.
+# (There was time for three runs only, and they differ by a factor of almost two, so
+# keep one digit.) Look at the two numbers of the GPU. It had a hundred thousand times
+# as many operations to do, and the step took only half as long again.
+#
+# .. holds::
+#
+#    runs = row("wins-network/GPU/cuda:0/n=4096").values
+#    len(runs) == 3 and 1.6 < max(runs) / min(runs) < 2
 #
 # That is because a step is 22 calls of PyTorch, and Python and PyTorch need nearly all
 # of the time to prepare and launch them. Meanwhile the GPU waits. We call such a job
@@ -849,7 +863,7 @@ print("""\
 1. A CPU only has to do the work. A GPU also has to be told, once a call, and to get the
    data, once a transfer. Count five numbers before you move your program.
 2. Ask how often each byte will be used that you send. If it is used once, as in a sum
-   of two vectors, a fast CPU is done before it has arrived, whatever your card.
+   of two vectors, a fast CPU is done before it has come through a slot for cards.
 3. Many small calls keep any GPU waiting: a hundred thousand times the work took an H100
    only half as long again. Put more work into each call, or use the CPU.""")
 

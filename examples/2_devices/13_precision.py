@@ -234,10 +234,26 @@ for card in ("GTX 1080", "RTX 4090", "V100 SXM2", "H100 SXM", "MI300X"):
 show_table("Rates, in units of float32's", ("", *SHEET), rows)
 
 # %%
-# Look at its first column. Cards for games do ``float64`` at 1:32 or 1:64, cards for
-# science at 1:2. So it's true what you may have read, that ``float64`` costs a factor
-# of 32, but only in arithmetic, and only on some cards. Even on a GTX 1080, an addition
-# in ``float64`` just takes as long as its bytes do, and they are twice as many.
+# Look at its first column. Two of these cards do ``float64`` at 1:32 or 1:64, the
+# others at 1:2. So it's true what you may have read, that ``float64`` costs a factor of
+# 32, but only in arithmetic, and only on some cards. Even on a GTX 1080, an addition in
+# ``float64`` just takes as long as its bytes do, and they are twice as many.
+#
+# Which cards? Not simply those for games. A T4, which Colab lends you, is slow at
+# ``float64`` as well, and so are an L4 and an L40S, which stand in data centres. And
+# don't count on the newest. A B200 still has 1:2, but the next one, the B300, does
+# :spec:`B300 fp64` of ``float64`` beside :spec:`B300 fp32` of ``float32``, in
+# proportion half of what a GTX 1080 did, a card for games of 2016. If your programs
+# need ``float64``, as NumPy's do, look at that row of the data sheet first
+# (:doc:`/cards` has them).
+#
+# .. holds::
+#
+#    ratio = lambda card: spec(card, "fp32") / spec(card, "fp64")
+#    halves = "V100 SXM2", "H100 SXM", "MI300X", "B200"
+#    all(near(ratio(card), 2, 0.03) for card in halves)
+#    all(ratio(card) > 31 for card in ("T4", "L4", "L40S", "RTX 4090", "GTX 1080"))
+#    ratio("B300") > 1.8 * ratio("GTX 1080")
 #
 # What an H100 did
 # ----------------
@@ -248,9 +264,31 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # ``float64``.
 #
 # We measured it. ``float16`` was :timing:`precision speedup "GPU, matmul,
-# float16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast as ``float32``, and
-# TF32 :timing:`precision speedup "GPU, matmul, tf32"/"GPU, matmul, float32"
-# @nvidia-h100-80gb-hbm3`. And ``float64`` was even :timing:`precision speedup "GPU,
+# float16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast as ``float32``,
+# ``bfloat16`` :timing:`precision speedup "GPU, matmul, bfloat16"/"GPU, matmul, float32"
+# @nvidia-h100-80gb-hbm3`, and TF32 :timing:`precision speedup "GPU, matmul, tf32"/"GPU,
+# matmul, float32" @nvidia-h100-80gb-hbm3`.
+#
+# The two formats of 16 bits have the same rate on paper. Is ``bfloat16`` faster? No.
+# These products need more power than the card may draw, so after a few hundredths of a
+# second it lowers its clock. The first few of each took less time, and then all three
+# formats slowed down, TF32 and ``float16`` by an eighth or more, and ``bfloat16``,
+# which we timed last and not for as long, by less. So read all three as "15 times, and
+# half of that, give or take an eighth", and if a difference of a few percent matters to
+# you, let the card work for a second first, and time both formats in turn.
+#
+# .. holds::
+#
+#    expected = {"tf32": 7.5, "float16": 15, "bfloat16": 15}
+#    timed = {name: row(f"precision/GPU, matmul, {name}") for name in expected}
+#    fresh = {name: sum(one.values[:3]) / 3 for name, one in timed.items()}
+#    tired = {name: one.values[-1] / fresh[name] for name, one in timed.items()}
+#    min(tired["tf32"], tired["float16"]) > 9 / 8 and 1.02 < tired["bfloat16"] < 1.1
+#    plain = median("precision/GPU, matmul, float32")
+#    all(near(plain / fresh[name], of, 1 / 8) for name, of in expected.items())
+#    all(near(plain / timed[name].median, of, 1 / 8) for name, of in expected.items())
+#
+# And ``float64`` was even :timing:`precision speedup "GPU,
 # matmul, float64"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast. In other
 # words, on this card plain ``float32`` is the *slowest* of them all. A product took
 # :timing:`precision median "GPU, matmul, float32" @nvidia-h100-80gb-hbm3`. If you go
@@ -331,7 +369,7 @@ def time_on(where, side, numbers):
         x, y = (
             torch.rand(side, side, device=where).to(storage(name)) for _ in range(2)
         )
-        work = {"n": side, "flops": 2 * side**3}
+        work = {"n": side, "flops": 2 * side**3, "tensor_cores": name != "float32"}
         bench.time(f"{gpu}matmul, {name}", way, x, y, x.clone(), **work)
         if name != "tf32":
             x, y = (torch.rand(numbers, device=where).to(x.dtype) for _ in range(2))

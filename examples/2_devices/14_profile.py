@@ -392,9 +392,26 @@ plt.show()
 # -------------------------------
 #
 # If you have a GPU, the table has more columns, *Self CUDA* and *CUDA total*, for the
-# time on the GPU. Below it stands *Self CUDA time total*, the sum of them all. Compare
-# this sum with the time that your program took. If they are about the same, the GPU is
-# busy, and only faster kernels will help. If the sum is much smaller, the GPU waits.
+# time on the GPU. Below it stands *Self CUDA time total*: what all kernels and copies
+# took together. Compare this sum with the time that your program took. If they are
+# about the same, the GPU is busy, and only faster kernels will help. If the sum is much
+# smaller, the GPU waits.
+#
+# In the H100's second table, the first two rows are larger than that sum. *frame* even
+# has 212 % of it! These are names of ours, from ``record_function``, and they aren't in
+# the sum. The profiler notes such a name on the GPU from the first thing that was
+# started under it to the end of the last, with all the pauses between, and *match* lies
+# within *frame*. So 212 % say that during a frame the GPU had nothing to do for more
+# than half of the time. Look for your own names in the first table, and for kernels and
+# copies in the second, where each stands twice: under PyTorch's operation that asked
+# for it, and by itself.
+#
+# .. holds::
+#
+#    whole = printed(r"^Self CUDA time total: ([\d.]+)ms")[0]
+#    on_gpu = r"^ +{} .* 0\.000us +([\d.]+)ms +[\d.]+% ".format
+#    near(printed(on_gpu("frame"))[0] / whole, 2.12, 0.005)
+#    printed(on_gpu("match"))[0] > whole
 #
 # What did our H100 do, after the cure? A program that runs on a GPU is called a
 # *kernel*. In the H100's profile, the kernels of a frame had less than a sixth of the

@@ -144,6 +144,17 @@ for place in dict.fromkeys(("cpu", device.type)):
 # :timing:`launch-slope speedup "CPU, 192 operations"/"GPU, 192 operations"
 # @nvidia-h100-80gb-hbm3` as fast as one of the fastest GPUs in the world.
 #
+# That computer is a slow one for this. Others, with faster CPUs, started an operation
+# in two thirds to a quarter of the time (:doc:`their numbers
+# </tutorials/2_devices/11_when_the_gpu_wins>`). There, all times of this page that
+# consist of launches are shorter by as much. And we measured with PyTorch 2.11, two
+# versions before the one that the site installs.
+#
+# .. holds::
+#
+#    each = median("launch-slope/GPU, 192 operations") / 192
+#    near(6.67e-6 / each, 2 / 3, 0.1) and near(2.67e-6 / each, 1 / 4, 0.1)
+#
 # What was the H100 doing? For each operation, Python calls PyTorch. PyTorch looks at
 # the device and the type of your arrays and chooses a function for them, which is
 # called the *dispatch*. Then it asks the GPU to start, which is the :term:`launch`. All
@@ -465,7 +476,8 @@ if compiled:
 # the H100, that is after some 20,000 calls with 1,000 asteroids. As written, so many
 # calls take only a little longer than the building. If your script is done by then,
 # leave it as it is. (The second time, PyTorch finds the program on your disk, and needs
-# less than a thousand calls.)
+# less than a thousand calls.) Beside a CPU that needs half the time for a launch, each
+# call saves half as much, and you need twice as many of them.
 #
 # A compiled call isn't free, either. It first checks whether the program fits its
 # inputs, and these checks, the *guards*, run on the CPU.

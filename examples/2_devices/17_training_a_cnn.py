@@ -70,6 +70,22 @@ mend first.
 # brought nothing. If you wrote down fifty for the large one, don't cross it out yet,
 # but look at the last row. The network is the same, and so are the two machines.
 #
+# How exact are these numbers? Those of the H100 scatter by a tenth or so, as nearly
+# all of them hang on how fast the CPU launches. Those of the sixteen cores are worse.
+# They're :term:`virtual CPUs <virtual CPU>`, and for small batches their times jump
+# about so much that eight pictures once took longer than 256. The last row rests on
+# three runs. So read the gains of the first two rows as "about one" and "about two",
+# and the others to one digit.
+#
+# .. holds::
+#
+#    on_gpu = "small, GPU/cuda:0/n=1", "lesson, GPU/cuda:0/n=256"
+#    all(row(f"training-a-cnn/{name}").relative_iqr < 0.15 for name in on_gpu)
+#    row("training-a-cnn/lesson, CPU/cpu/n=8").verdict == "noisy"
+#    small = "training-a-cnn/small, CPU/cpu/n={}".format
+#    median(small(8)) > median(small(256))
+#    len(row("training-a-cnn/large, CPU/cpu/n=256").values) == 3
+#
 # (A factor says as much about the CPU as about the GPU. An AMD EPYC with two cores took
 # :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for the medium
 # network with 256 pictures, and whoever compares the H100 with those reports a far
@@ -564,8 +580,13 @@ plt.show()
 #
 #    model = model.to(device, memory_format=torch.channels_last)  # for convolutions
 #    x, y = x.to(device, memory_format=torch.channels_last), y.to(device)
-#    with torch.autocast("cuda", torch.bfloat16):
+#    with torch.autocast("cuda", torch.bfloat16):  # from RTX 30, A100 or L4 on
 #        loss = cross_entropy(model(x), y)
+#
+# On a T4, Colab's card, and on all that are older than the A100, leave the ``autocast``
+# out, or take ``float16`` with a scaler, as :doc:`/tutorials/2_devices/13_precision`
+# shows. These cards have no units for ``bfloat16``. PyTorch computes with it there all
+# the same, only slower than with ``float32``.
 #
 # .. dropdown:: Four more tricks: workers, pinned memory, fewer launches, cuDNN's choice
 #

@@ -71,6 +71,10 @@ def add(a, b, out):
 # - *What do I return?* Nothing. With thousands of threads, who would get the results?
 #   So I write mine into an array that I was given.
 #
+# The second import is the compiler, numba-cuda. Since June 2026 it only gets fixes for
+# security and critical bugs, and its README sends everybody to numba-cuda-mlir. If that
+# is what you have, write ``from numba_cuda_mlir import cuda``, and all the rest stays.
+#
 # For the figure, each thread has signed its element with the number of its block and
 # its own: 37 elements, in blocks of 16 threads.
 
@@ -167,8 +171,8 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # (``jit`` means *just in time*.) Later launches with arguments of the same types are
 # quick.
 #
-# If you have no NVIDIA GPU, the import from ``firstlight`` made Numba run the kernel as
-# plain Python, in its *simulator*. You get the same answers, but very slowly.
+# If you have no NVIDIA GPU, the import from ``firstlight_kernels`` made the kernel run in
+# a *simulator*: on the CPU, in NumPy, all threads at once. You get the same answers.
 #
 # Break it: larger blocks
 # -----------------------
@@ -180,10 +184,10 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 #
 #    CudaAPIError: [1] Call to cuLaunchKernel results in CUDA_ERROR_INVALID_VALUE
 #
-# Some value is invalid, but which one, and why? The simulator doesn't even complain,
-# because it knows no such limit. So let's ask ``trace``. It plays a kernel thread by
-# thread, by the rules of a GPU, and says what is wrong. Give it the kernel, the number
-# of blocks, the threads of each, and then all that the kernel itself takes:
+# Some value is invalid, but which one, and why? Let's ask ``trace``, on any computer. It
+# plays a kernel thread by thread, by the rules of a GPU, and says what is wrong. Give
+# it the kernel, the number of blocks, the threads of each, and then all that the kernel
+# itself takes:
 
 try:
     traced = trace(add, 3, 2048, x, y, total)
@@ -316,7 +320,14 @@ bench.show()
 # :timing:`first-kernel speedup "Numba kernel"/NumPy @nvidia-h100-80gb-hbm3` against
 # that one core, as long as the arrays are on the GPU already. That's no speed-up yet,
 # because it isn't the CPU's best: on :doc:`/tutorials/1_setup/02_first_speedup`, the
-# sixteen cores come much closer.
+# sixteen cores come much closer. And it's a slow core. It moved :timing:`first-kernel
+# rate NumPy @nvidia-h100-80gb-hbm3`, while one of an AMD EPYC moved
+# :timing:`first-kernel rate NumPy @cpu-amd-epyc` in the same addition.
+#
+# .. holds::
+#
+#    fast = row("first-kernel/NumPy", "cpu-amd-epyc").byte_rate
+#    row("first-kernel/NumPy").byte_rate < fast / 4
 #
 # PyTorch's own addition took
 # :timing:`first-kernel median torch.add @nvidia-h100-80gb-hbm3`, so four lines of

@@ -29,8 +29,9 @@ timed; without one, they run in a :term:`simulator`, which has no times.
 # at ``framed[row, column]``.)
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 
 NINTH = np.float32(1 / 9)
 
@@ -358,7 +359,13 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # gave each thread four pixels. But the H100 took :timing:`grids median "kernel, 4 a
 # thread" @nvidia-h100-80gb-hbm3`, and with a pixel for each thread :timing:`grids
 # median "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. To start a thread costs a GPU next to
-# nothing, so there wasn't much to save. (Why it was slower, we don't know.)
+# nothing, so there wasn't much to save. And the loop isn't free. Ask the compiler, as
+# :doc:`a later page </tutorials/3_kernels/10_what_the_compiler_did>` does: for a
+# ``range`` whose step is known only when the kernel runs, it first works out the number
+# of rounds, with a *division* of integers, which takes a GPU dozens of instructions.
+# There are two of them here for four pixels. It also needs half as many registers
+# again, so fewer threads find room. A ``while`` loop that adds the step has no
+# ``range``, and for all that the compiler counts its rounds, to do several at once.
 #
 # .. holds::
 #

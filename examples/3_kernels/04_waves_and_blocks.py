@@ -37,7 +37,14 @@ one, you read what we measured.
 # the whole of it, and stays there until its last thread is done. Blocks that find no
 # room wait. On the H100 there was room for two such blocks on each multiprocessor, so
 # the 133rd could begin at once. But one block of our kernel already keeps a
-# multiprocessor busy all the time.
+# multiprocessor busy all the time. That means that it has an instruction to start in
+# nearly every cycle, and not that all its units compute. Most of these instructions
+# only turn the loop, so the card does about a ninth of the arithmetic on its data
+# sheet.
+#
+# .. holds::
+#
+#    near(row("waves/busy/cuda:0/n=132").flop_rate, spec("H100 SXM", "fp32") / 9, 0.1)
 #
 # The last wave
 # -------------
@@ -52,9 +59,10 @@ one, you read what we measured.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from numba import cuda
 
 from firstlight.display import show_table
-from firstlight_kernels import cuda, simulated, trace
+from firstlight_kernels import simulated, trace
 
 fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 for block in range(98):
@@ -89,7 +97,10 @@ plt.show()
 #
 #     \frac{\text{blocks} / N}{\lceil \text{blocks} / N \rceil},
 #
-# where the brackets mean "rounded up": the waves, counted whole.
+# where the brackets mean "rounded up": the waves, counted whole. (If you look at such a
+# kernel with NVIDIA's profiler, *Waves Per SM* counts otherwise: it divides by the
+# blocks that find *room*, 264 on the H100, so 133 blocks are half a wave. That fits
+# kernels that wait for memory, and for those that calculate it hides the tail.)
 
 
 def in_use(blocks, places):
@@ -326,11 +337,11 @@ print(f"{wrong_rows} of {bright.size} rows wrong")
 print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 
 # %%
-# In the simulator, all rows are right, as often as you like, because it runs block 0 to
-# its end, then block 1, and so on. On the H100, *all rows but the first* were wrong. It
-# starts many blocks at once, so they read what nobody has written yet. CUDA has never
-# promised otherwise: blocks must be able to run `in any order, in parallel or in
-# series`__.
+# On the H100, *all rows but the first* were wrong, and so they are in the simulator.
+# Both start many blocks at once, so they read what nobody has written yet. If block 0
+# ran to its end, then block 1, and so on, all rows would be right, as often as you
+# like. CUDA promises neither: blocks must be able to run `in any order, in parallel or
+# in series`__.
 #
 # A test can't protect you from that, if it passes where you run it. ``trace`` can,
 # because it asks what is *certain* to come before what:
@@ -355,12 +366,18 @@ for access in (race.first, race.second):
 #   (:doc:`reductions </tutorials/3_kernels/08_reductions>`).
 # - *Need nobody*: let each block compute what it needs by itself, even if others
 #   compute the same.
+# - *Launch cooperatively*, if there is room for all blocks at once. With such a launch,
+#   CUDA promises that they are all there together, and ``cuda.cg.this_grid().sync()``
+#   makes `all of them wait`__ for each other. Numba launches a kernel like that as soon
+#   as it contains this line, and refuses to if the blocks don't fit.
+#
+# __ https://nvidia.github.io/numba-cuda/user/cooperative_groups.html
 #
 # Your turn
 # ---------
 #
 # Mend ``running_total``, so that it's right in any order, with one launch and one
-# thread for each row. Take the last of the three ways, or the atomic one if you know
+# thread for each row. Take the third of these ways, or the atomic one if you know
 # it. ``totals`` holds zeros before the launch. Put your kernel where the dots are, and
 # run ``firstlight try 04_waves_and_blocks.py``.
 
@@ -416,7 +433,7 @@ print(f"""\
 2. Start with 128 or 256 threads a block. With 1,024, an RTX 4090 leaves {third:.0%} of
    its places empty.
 3. Blocks run in any order. None may wait for another, or read what another writes in
-   the same launch.""")
+   the same launch, unless a cooperative launch has put all of them on the card.""")
 
 # %%
 # Solution

@@ -23,8 +23,9 @@ layout of data that made a kernel slow.
 # distance from one number that we read to the next is called the *stride*.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 from firstlight.lessons.lanes import Lanes
 
 
@@ -396,9 +397,16 @@ plt.show()
 #
 # With a stride of 16, half of the sectors would do, and yet it takes as long as all of
 # them. With 32 it takes about half the time. So it looks as if this memory hands out
-# its boxes in pairs, 64 bytes at a time. That's the dashed line, and the T4 is close to
-# it, too. But pairs aren't the whole story either. A stride of 64 should take half the
-# time of 32, and on the H100 it took two thirds. We don't know why.
+# its boxes in pairs, 64 bytes at a time. NVIDIA knows of it: when a sector is missing
+# in the L2, the cache may fetch its neighbours along with it, and CUDA has `a limit`__
+# for how many bytes, 128 at most, which a program may ask for. Pairs are the dashed
+# line, and the T4 is close to it, too. But they aren't the whole story either. A stride
+# of 64 should take half the time of 32, and on the H100 it took two thirds. Most likely
+# that's because memory is organized in pages of some kilobytes, which have to be opened
+# before anything can be read from them, and so few numbers of each are not worth the
+# opening. Strides far above 64 would show it. We haven't measured any.
+#
+# __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
 #
 # .. holds::
 #
@@ -468,7 +476,13 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # On the H100, and for 8,191 × 8,191 numbers, the kernel that *writes* far apart took
 # :timing:`coalescing median "kernel, write columns" @nvidia-h100-80gb-hbm3`. The one
 # that *reads* far apart took :timing:`coalescing median "kernel, read columns"
-# @nvidia-h100-80gb-hbm3`. So let it be the reads.
+# @nvidia-h100-80gb-hbm3`. So let it be the reads, at least at first.
+#
+# At least at first, because this is one size on one card, and a friendly one. The
+# numbers of a column lie 8,191 apart, so they spread over the whole cache. With 8,192
+# numbers in a row, a power of two, they may all want the same few places of it, and
+# then what was fetched along is gone before anybody reads it. We haven't measured that.
+# If your images have such a size, time both kernels with it before you choose.
 #
 # .. holds::
 #
@@ -495,9 +509,11 @@ print("sectors a load:", noted.sectors_per_load["table"])
 #
 # Why reading far apart does so well is the subject of :doc:`the next page
 # </tutorials/3_kernels/06_caches>`: our rule is right about *each load*, but it doesn't
-# know what's left over from the one before. Why tiles don't do better, we haven't found
-# out. One suspect is our odd size. With 8,191 numbers, rows don't begin where a sector
-# does, so many sectors are written by two blocks, a part by each.
+# know what's left over from the one before. Why tiles don't do better, we know only in
+# part. With an odd number in a row, rows don't begin where a sector does, so the 32
+# numbers of a warp touch five sectors more often than four. ``trace`` counts a fifth
+# more of them each way, and many are written by two blocks, a part by each. That's a
+# third of what separates the tiles from the copy. With 8,192 numbers it would be gone.
 #
 # Here are two measurements of other people's, and all of ours are in the fold. (The
 # TITAN Xp *wrote* its numbers, and boxes of 8 come nearer to that.) In our table, NumPy

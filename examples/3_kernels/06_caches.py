@@ -26,8 +26,9 @@ can't.
 # after the other.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import cuda, simulated, trace
+from firstlight_kernels import simulated, trace
 
 
 @cuda.jit
@@ -133,7 +134,7 @@ if on_card:
         rounds = 2 ** (32 - power)
         many = cuda.as_cuda_array(torch.ones(2**power // 4, device=place))
         reading = read_again[wide_grid, 256]
-        moved = {"n": 2**power, "bytes": 2**32, "device": place}
+        moved = {"n": 2**power, "bytes": 2**32, "footprint": 2**power, "device": place}
         steps.time("kernel", reading, many, rounds, sums_there, **moved)
         assert np.isclose(sums_there.copy_to_host().sum(dtype=float), 2**30)
 
@@ -181,24 +182,32 @@ plt.show()
 # ours with slower memory. There are two stairs. As long as the array fits into an L1,
 # all desks together deliver more than ten times what the basement does. From there to
 # about 40 MB the L2 serves them, at a third of the rate of the desks. Beyond that,
-# every byte comes from memory. (The blue points are a CPU. Where they fall, its caches
-# are full.)
+# more and more comes from memory, and from about 100 MB on nearly all. (The blue points
+# are a CPU. Where they fall, its caches are full.)
 #
 # We have climbed one of the stairs ourselves. On our H100, whose L2 holds 50 MiB, the
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (The figure has arrays of 8 and
 # 16 MiB, too, but our record leaves them out. They came faster than any memory of that
-# card could deliver, and our timer, which doesn't know that they lay in the L2, took
-# that for a mistake. Each round gives a thread other numbers, so an L1 can't help.
-# Neither rate is the card's highest. Perhaps too few loads were :doc:`in flight
-# </tutorials/3_kernels/11_bytes_in_flight>`, but we haven't tried.)
+# card could deliver, and our timer, which then looked only at the bytes that were read
+# and not at how large the array is, took that for a mistake. They were right: an H200,
+# which has the same L2, read 16 MiB at :timing:`caches rate "kernel/cuda:0/n=16777216"
+# @nvidia-h200`. Each round gives a thread other numbers, so an L1 can't help.)
+#
+# RRZE's squares are twice as high. Their card has the same kind of L2, so it isn't the
+# cache. Our threads ask for four bytes at a time and wait. If 2,048 threads of a
+# multiprocessor do that, 8 KiB are :doc:`in flight
+# </tutorials/3_kernels/11_bytes_in_flight>`, and by Little's law our rate follows if a
+# number takes some 700 cycles to come, with all the others on their way. So two or four
+# loads at once in each thread should bring more. We haven't tried it.
 #
 # .. holds::
 #
 #    rate = lambda n: row(f"caches/kernel/cuda:0/n={n}").byte_rate
 #    rate(2**25) > rate(2**26) > rate(2**27) > 0.95 * rate(2**30)
 #    rate(2**25) > 1.3 * rate(2**30)
+#    near(8192 * 132 * 1.98e9 / rate(2**25), 700, 0.05)
 #
 # So a cache can fool you when you time something. In the box below, somebody added two
 # vectors again and again, and reached nearly everything that the memory of an A100 can
@@ -224,8 +233,10 @@ plt.show()
 # *The table: mostly.* It's the matrix by rows once more: the same thread wants the next
 # number in the very next step. But as you've seen, it isn't free. Perhaps that's the
 # desk itself, because a load that touches 32 different places keeps an L1 busy for
-# longer than a load that touches one. (And it isn't only memory. With a ``while`` loop,
-# which takes :doc:`far fewer instructions
+# longer than a load that touches one. A small, old card may not forgive it at all: a
+# GTX 1050 Ti of others took as long as if every number were fetched with a sector of
+# its own (:doc:`/tutorials/3_kernels/02_matrix_vector`). (And it isn't only memory.
+# With a ``while`` loop, which takes :doc:`far fewer instructions
 # </tutorials/3_kernels/10_what_the_compiler_did>`, the H100 took only
 # :timing:`coalescing speedup "kernel, by columns"/"kernel, by rows"
 # @nvidia-h100-80gb-hbm3` as long by rows as by columns.)

@@ -31,7 +31,7 @@ With a CUDA GPU, you time each step on it.
 #    * - kernel
 #      - time
 #      - of the library
-#    * - 0: as in Numba's manual, a warp reads 32 rows
+#    * - 0: a warp reads 32 rows
 #      - :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 1: with neighbours along a row
@@ -73,8 +73,9 @@ With a CUDA GPU, you time each step on it.
 # are floors that no kernel gets below. Memory is one only without caches.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 from firstlight.timing.specs import spec
 
 multiply_adds = 4096**3 / 32  # of whole warps, with 64 operations each
@@ -96,10 +97,12 @@ best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 # At best, a product waits for its arithmetic, and not for memory. The library comes
 # near that. What about us?
 #
-# Step 0 is what you'd write first, since `Numba's manual`__ begins like that, too: ``i,
-# j = cuda.grid(2)`` and ``A[i, k] * B[k, j]``. The 32 neighbours of a warp differ in
-# ``i``. So their numbers of :math:`A` lie in 32 different rows, and one load takes 32
-# cycles. With one more for :math:`B`, that's 33:
+# Step 0 is what you'd write first: ``i, j = cuda.grid(2)``, ``A[i, k] * B[k, j]``. We
+# launch it with 32 threads along the first axis, so the 32 neighbours of a warp differ
+# in ``i``. Their numbers of :math:`A` lie in 32 different rows, and one load takes 32
+# cycles. With one more for :math:`B`, that's 33. (`Numba's manual`__ has the same
+# kernel. It launches blocks of 16 × 16, so a warp reads 16 rows and two columns, which
+# is half as bad.)
 
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
@@ -559,7 +562,9 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 #    @cuda.jit(max_registers=128)
 #
-# ``square(16, 8, 128)`` in the fold above does. Then it took :timing:`shared-memory
+# ``square(16, 8, 128)`` in the fold above does. (On a GPU, that is. Where there is
+# none, Numba's simulator forgets the limit, so ``ptx.compile`` doesn't see it either,
+# and reports the kernel without: 146 registers.) Then it took :timing:`shared-memory
 # median "8 x 8 each, 128 registers" @nvidia-h100-80gb-hbm3`, and that's
 # :timing:`shared-memory share "8 x 8 each, 128 registers"/"torch"
 # @nvidia-h100-80gb-hbm3` of the library. What doesn't fit into 128 registers is
@@ -776,7 +781,9 @@ show_table(
 # Beyond are the *tensor cores*, which multiply small matrices in one instruction. With
 # them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
 # @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few digits
-# </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
+# </tutorials/2_devices/13_precision>`. (How fast exactly depends on how long the card
+# has been at it: at full load it lowers its clock.) Numba reaches them through
+# `nvmath.device`__.
 #
 # So for a plain product, call the library. Write a tile for what isn't in any library,
 # such as the summed absolute differences between all pairs of spectra. There you change
@@ -814,9 +821,10 @@ show_table(
 #
 # Before you write a tile of your own: a wrong one often gives the right answer. You
 # might forget the second wait, or take ``a.shape[1] // T`` rounds, rounded down. Or you
-# take ``cuda.gridDim.x`` rounds, the number of blocks along a row of :math:`C`, as in
-# the manual's example, which many have copied. **Which product of m × k by k × n
-# numbers finds all three mistakes?**
+# take ``cuda.gridDim.x`` rounds, the number of blocks along a row of :math:`C`. (The
+# manual's example does, and launches more blocks than :math:`C` needs wherever the
+# rounds wouldn't be enough. Whoever copies the kernel without that line has the
+# mistake.) **Which product of m × k by k × n numbers finds all three mistakes?**
 #
 # .. list-table:: With tiles of 8 × 8
 #    :header-rows: 1
@@ -1173,7 +1181,7 @@ def torch_product():
 bench.time("torch", torch_product, **cost)  # torch's default: no tensor cores
 if has_gpu and torch.version.cuda and torch.cuda.get_device_capability()[0] >= 8:
     torch.set_float32_matmul_precision("high")  # tensor cores, numbers cut to TF32
-    bench.time("torch, TF32", torch_product, **cost)
+    bench.time("torch, TF32", torch_product, tensor_cores=True, **cost)
     torch.set_float32_matmul_precision("highest")
 
 # %%

@@ -14,7 +14,6 @@ and why some sums come out differently each time you run them.
 
 **Needs:** :doc:`shared memory
 </tutorials/3_kernels/07_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
-In a file of your own, write ``from numba import cuda``.
 """
 
 # %%
@@ -30,8 +29,9 @@ In a file of your own, write ``from numba import cuda``.
 import math
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 
 
 @cuda.reduce
@@ -203,9 +203,11 @@ def block_sums(tree, n=128, atomic=False):
 
 
 # %%
-# Each block now reports one number, and someone has to add those. Blocks can't wait for
-# each other, but a second launch begins only when the first is done. So launch the same
-# kernel again, on what the blocks have written, with one block:
+# Each block now reports one number, and someone has to add those. Blocks of a plain
+# launch can't wait for each other (there are :doc:`others
+# </tutorials/3_kernels/04_waves_and_blocks>`), but a second launch begins only when the
+# first is done. So launch the same kernel again, on what the blocks have written, with
+# one block:
 
 f32, rng = np.float32, np.random.default_rng(seed=1)
 x, add = rng.random(1001, dtype=f32), block_sums(sequential)
@@ -369,7 +371,7 @@ device = best_device()
 on_gpu = not simulated() and device.type == "cuda"  # Numba's kernels need NVIDIA's
 t_x, ways = torch.from_numpy(ones), {}
 if device.type != "cpu":
-    t_x = torch.rand(2**27 + 1, device=device)  # 4 x the L2 of any GPU of today
+    t_x = torch.rand(2**27 + 1, device=device)  # more than the caches of today
 if on_gpu:
     few = 16 * torch.cuda.get_device_properties(device).multi_processor_count
     many = blocks_for(len(t_x), 128)

@@ -27,8 +27,9 @@ a Mac you see what it made elsewhere.
 # three arrays will be ``float32``.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, ptx, simulated, trace
+from firstlight_kernels import blocks_for, ptx, simulated, trace
 
 
 @cuda.jit
@@ -202,12 +203,12 @@ except ptx.NoCompilerError:
 # four bytes from memory, and convert and add it in ``float64``. The GPU does both at
 # the same time, with different threads, so the slower job decides. Data sheets say how
 # fast each can be at best. (We count the conversion as one more addition.) **On which
-# of these three cards will you notice the zero?**
+# of these five cards will you notice the zero?**
 
 from firstlight.timing.specs import spec
 
 numbers, least = 500_001 * 101, {}
-PART = {"RTX 4090": 64, "L4": 64, "H200": 2}  # float32 is so many times as fast
+PART = {"T4": 32, "RTX 4090": 64, "L4": 64, "H200": 2, "B300": 60}  # times as slow
 for card, part in PART.items():
     reading = 4 * numbers / spec(card, "bandwidth")
     adding = 2 * numbers / (spec(card, "fp32") / 2 / part)
@@ -215,9 +216,21 @@ for card, part in PART.items():
     print(f"{card:>8}: reads {1e6 * reading:.0f} µs, adds {1e6 * adding:.0f} µs")
 
 # %%
-# On none of them, says the model, although it's close on the RTX 4090. The matrix has
-# to come from memory, and while a thread waits for it, others have all the time in the
-# world to add in ``float64``.
+# On three of them you won't, says the model, although it's close on the RTX 4090. The
+# matrix has to come from memory, and while a thread waits for it, others have all the
+# time in the world to add in ``float64``. On a T4, the card that Colab lends you, the
+# additions take a quarter longer than the reading. And on a B300, with the fastest
+# memory of the five and hardly any ``float64``, nearly all of the time goes into
+# adding: the reading is done in less than a sixth of it!
+#
+# .. holds::
+#
+#    part, numbers = code("PART")[0], 500_001 * 101
+#    reads = {card: 4 * numbers / spec(card, "bandwidth") for card in part}
+#    adds = {card: 4 * numbers * part[card] / spec(card, "fp32") for card in part}
+#    times = {card: adds[card] / reads[card] for card in part}
+#    all(times[card] < 1 for card in ("RTX 4090", "L4", "H200"))
+#    near(times["T4"], 1.25, 0.03) and near(times["B300"], 6.4, 0.05)
 #
 # And a real H200? With the plain zero, it took :timing:`what-the-compiler-did median
 # "double_sum, rows" @nvidia-h200`. Without, it took :timing:`what-the-compiler-did
@@ -483,7 +496,9 @@ plt.show()
 #
 #    Only the second compiler can say how many :term:`registers <register>` a thread
 #    needs, because it is the one that hands them out. ``ptx.compile(kernel,
-#    types).registers`` has the number, and on a GPU ``kernel.get_regs_per_thread()``. A
+#    types).registers`` has the number, and on a GPU ``kernel.get_regs_per_thread()``.
+#    (Where there's no GPU, a limit from ``@cuda.jit(max_registers=…)`` is lost on the
+#    way, because the simulator doesn't keep it. The number is then the one without.) A
 #    thread can have 255, of 32 bits each, and a double takes two. If a kernel holds
 #    more numbers than that at once, the rest is :term:`spilled`: it's stored to memory
 #    and loaded again, which is slow, and nothing warns you. Look at ``.spill_bytes``.

@@ -479,7 +479,8 @@ plt.show()
 # ``other=0.0``, which we said would be wrong? In the middle, a ``tl.where`` puts minus
 # infinity into those places.) It's your kernel, and nobody had to write it.
 #
-# On the H100 it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
+# On the H100, where PyTorch was 2.11, it took :timing:`triton-rows median
+# "torch.compile/cuda:0/n=1024"
 # @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours :timing:`triton-rows median
 # "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. For rows of 16,384 it was
 # :timing:`triton-rows median "torch.compile/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`
@@ -500,14 +501,59 @@ plt.show()
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #
-#    ``tl.dot(a_tile, b_tile)`` multiplies two tiles. On a GPU it uses the *tensor
-#    cores*, which are made for that, and you needn't write the shared memory and the
-#    barriers of :doc:`our own product </tutorials/3_kernels/07_shared_memory>`. But
-#    tensor cores don't take ``float32`` as it is. They keep 10 of the 23 bits of the
-#    fraction, which is called TF32, and Triton does that without asking. If you want
-#    all bits, write ``tl.dot(a, b, input_precision="ieee")``. Triton's interpreter cuts
-#    no bits, so a test that passes there may fail on a GPU.
-#    :doc:`/tutorials/2_devices/13_precision` shows what TF32 costs and brings.
+#   way                 you write                 take it if
+#   =================== ========================= =====================================
+#   a library's kernel  a call                    it's a sum, a sort, a scan
+#   ``torch.compile``   PyTorch                   it's a chain of operations
+#   Triton              Python, for a block       arrays are dense, and in PyTorch; AMD,
+#                                                 too
+#   cuda.tile           Python, for a block       the same, on NVIDIA only
+#   Numba               Python, for a thread      each number goes its own way, or you
+#                                                 want to test without a GPU
+#   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
+#   a C++ extension     C++ and CUDA, compiled    others install it, or a launch from
+#                                                 Python takes too long
+#   =================== ========================= =====================================
+#
+# The first of these has :doc:`a page </tutorials/3_kernels/16_a_sum_a_sort_a_scan>`.
+#
+# The one with the fewest lines, if you have some CUDA C++, is CuPy's:
+#
+# .. code-block:: python
+#
+#    import cupy as cp
+#
+#    code = r"""extern "C" __global__ void add(const float *x, float *out, int n) {
+#        int i = blockIdx.x * blockDim.x + threadIdx.x;
+#        if (i < n) out[i] += x[i];
+#    }"""
+#    add = cp.RawKernel(code, "add")
+#    add((blocks,), (256,), (x, out, cp.int32(x.size)))
+#
+# Beware of the last argument: nobody checks its type, and without ``cp.int32`` CuPy
+# passes 64 bits. And tensors of PyTorch go into CuPy and back without a copy, with
+# ``cp.from_dlpack`` and ``torch.from_dlpack``.
+#
+# .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
+#
+#    We don't teach these, so here's who does what. *TMA* (a unit that copies tiles by
+#    itself) and *wgmma* (the tensor cores of an H100, fed from shared memory): Triton
+#    and cuda.tile use them for you, and CUTLASS, with its Python, lets you write them
+#    yourself. *Clusters* (several blocks that read each other's shared memory): CUDA
+#    C++, or CUTLASS. *Warp*: NVIDIA's Python for simulations, with geometry, particles
+#    and gradients of whole kernels. *cuda.core*: the parts below all of these, such as
+#    devices, streams, compiling and launching, as objects in Python.
+=======
+#    ``tl.dot(a_tile, b_tile)`` multiplies two tiles. You needn't write the shared
+#    memory and the barriers of :doc:`our own product
+#    </tutorials/3_kernels/07_shared_memory>`. On NVIDIA's cards from the A100 and RTX
+#    30 on, it uses the *tensor cores*, which are made for that. But they don't take
+#    ``float32`` as it is. They keep 10 of the 23 bits of the fraction, which is called
+#    TF32, and Triton does that without asking. If you want all bits, write ``tl.dot(a,
+#    b, input_precision="ieee")``. A V100 or a T4 has no TF32: there, all bits are kept,
+#    and the product is slow. Triton's interpreter cuts no bits either, so a test that
+#    passes there may fail on a newer GPU. :doc:`/tutorials/2_devices/13_precision`
+#    shows what TF32 costs and brings.
 #
 # .. dropdown:: A Triton operation with a gradient
 #
@@ -587,50 +633,7 @@ plt.show()
 #
 # .. table:: Ways to a kernel, and when to take them
 #
-#   =================== ========================= =====================================
-#   way                 you write                 take it if
-#   =================== ========================= =====================================
-#   a library's kernel  a call                    it's a sum, a sort, a scan
-#   ``torch.compile``   PyTorch                   it's a chain of operations
-#   Triton              Python, for a block       arrays are dense, and in PyTorch; AMD,
-#                                                 too
-#   cuda.tile           Python, for a block       the same, on NVIDIA only
-#   Numba               Python, for a thread      each number goes its own way, or you
-#                                                 want to test without a GPU
-#   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
-#   a C++ extension     C++ and CUDA, compiled    others install it, or a launch from
-#                                                 Python takes too long
-#   =================== ========================= =====================================
-#
-# The first of these has :doc:`a page </tutorials/3_kernels/16_a_sum_a_sort_a_scan>`.
-#
-# The one with the fewest lines, if you have some CUDA C++, is CuPy's:
-#
-# .. code-block:: python
-#
-#    import cupy as cp
-#
-#    code = r"""extern "C" __global__ void add(const float *x, float *out, int n) {
-#        int i = blockIdx.x * blockDim.x + threadIdx.x;
-#        if (i < n) out[i] += x[i];
-#    }"""
-#    add = cp.RawKernel(code, "add")
-#    add((blocks,), (256,), (x, out, cp.int32(x.size)))
-#
-# Beware of the last argument: nobody checks its type, and without ``cp.int32`` CuPy
-# passes 64 bits. And tensors of PyTorch go into CuPy and back without a copy, with
-# ``cp.from_dlpack`` and ``torch.from_dlpack``.
-#
-# .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
-#
-#    We don't teach these, so here's who does what. *TMA* (a unit that copies tiles by
-#    itself) and *wgmma* (the tensor cores of an H100, fed from shared memory): Triton
-#    and cuda.tile use them for you, and CUTLASS, with its Python, lets you write them
-#    yourself. *Clusters* (several blocks that read each other's shared memory): CUDA
-#    C++, or CUTLASS. *Warp*: NVIDIA's Python for simulations, with geometry, particles
-#    and gradients of whole kernels. *cuda.core*: the parts below all of these, such as
-#    devices, streams, compiling and launching, as objects in Python.
-
+#   =================== ========================= ==============================
 # %%
 # Your turn
 # ---------

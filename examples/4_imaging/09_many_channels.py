@@ -46,22 +46,31 @@ from firstlight.timing.specs import spec
 # image, of course. Its gradient, which is as large. Two moving averages of Adam's,
 # again as large. And then come the transforms: the dirty beam at twice the width, which
 # is four images, and the padded images that go through the FFTs. All in all, we count
-# about *30 images* for each channel. The :term:`visibilities <visibility>` hardly
-# matter, because they stay in your computer's memory.
+# about 30 images for each channel. The :term:`visibilities <visibility>` hardly matter,
+# because they stay in your computer's memory.
+#
+# A count like that misses what PyTorch needs on the way, so we asked it. On an H100 it
+# handed out *38 images* for each channel. Let's take those.
 #
 # So here is a rule that you can use without a computer. A number in ``float32`` has 4
-# bytes, so a channel of :math:`n \times n` pixels takes :math:`30 \cdot 4\, n^2` bytes.
-# For example, at 1024 × 1024 pixels that's 126 MB. Into 8 GB go 63 channels, and into
-# 80 GB 635. (In ``float64`` it's half as many.) **How many of yours would fit?** Put
+# bytes, so a channel of :math:`n \times n` pixels takes :math:`38 \cdot 4\, n^2` bytes.
+# For example, at 1024 × 1024 pixels that's 159 MB. Into 8 GB go 50 channels, and into
+# 80 GB 501. (In ``float64`` it's half as many.) **How many of yours would fit?** Put
 # your numbers in:
+#
+# .. holds::
+#
+#    printed(r"from two channels to six: (\d+) images for each") == code("per_channel")
+#    channel = 4 * 1024**2 * 38
+#    round(channel / 1e6) == 159 and 8e9 // channel == 50 and 80e9 // channel == 501
 
 memory, pixels = 8e9, 1024
-print(f"{memory // (30 * 4 * pixels**2):.0f} channels fit")
+print(f"{memory // (38 * 4 * pixels**2):.0f} channels fit")
 
 # %%
 
 # figure
-per_channel = 30  # images that a fit holds of each channel, in float32
+per_channel = 38  # images that an H100 held of each channel, in float32
 
 
 def most_channels(side, memory):
@@ -93,12 +102,13 @@ go {small} of 1024 pixels.""")
 plt.show()
 
 # %%
-# This is a count, and it's a rough one. On a CPU, PyTorch handed out 22 images for each
-# channel, and the whole process grew by 43, because the transforms need room inside as
-# well. On an H100, PyTorch handed out 38. So plan with three quarters of your memory,
-# or better, measure yours before you rely on it. Fit two channels, then six, and divide
-# the difference of ``torch.cuda.max_memory_allocated()`` by four. (A fold below does
-# it, if you have a CUDA device.)
+# The 38 are of one fit on one card, so the rule is a rough one. On a CPU, PyTorch
+# handed out 22 images for each channel, and the whole process grew by 43, because the
+# transforms need room inside as well, which may also happen on a GPU. So plan with
+# three quarters of your memory, or better, measure yours before you rely on it. Fit two
+# channels, then six, and divide the difference of
+# ``torch.cuda.max_memory_allocated()`` by four. (A fold below does it, if you have a
+# CUDA device.)
 
 # folded: And how many would an H100 carry in the time of one? A model
 starts, kernels = 100, 12  # of a loop in PyTorch, and of fit
@@ -473,7 +483,7 @@ plt.show()
 # When the memory is too small
 # ----------------------------
 #
-# 200 channels of 1024 × 1024 pixels need 25 GB. What if you have 8? Then fit
+# 200 channels of 1024 × 1024 pixels need 32 GB. What if you have 8? Then fit
 # them in groups. Channels that are separate fits don't know of each other, so this
 # mustn't change the images. Does it? We fit the last five channels alone.
 
@@ -686,7 +696,7 @@ print(
 print(
     f"   cost {gains[32]:.1f} times less at 32 pixels, and {gains[96]:.1f} times at 96."
 )
-print("2. A channel needs about 30 images of memory. If there is too little, fit in")
+print("2. A channel needs about 38 images of memory. If there is too little, fit in")
 print(
     f"   groups: {big / 1e9:.0f} GB went into 8 GB in {groups}, with the same images."
 )

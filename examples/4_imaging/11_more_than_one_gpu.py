@@ -284,7 +284,13 @@ bench.show()
 # On an H100, the gradient of one channel of 96 × 96 pixels took
 # :timing:`more-than-one-gpu median "GPU, channels: 1" @nvidia-h100-80gb-hbm3`, and that
 # of 64 channels took about as long: :timing:`more-than-one-gpu median
-# "GPU, channels: 64" @nvidia-h100-80gb-hbm3`, give or take a tenth.
+# "GPU, channels: 64" @nvidia-h100-80gb-hbm3`, give or take a third.
+#
+# .. holds::
+#
+#    many = row("more-than-one-gpu/GPU, channels: 64")
+#    many.verdict == "noisy" and max(many.values) < 1.34 * many.median
+#    near(many.median, median("more-than-one-gpu/GPU, channels: 1"), 0.1)
 #
 # This is plain PyTorch, and the GPU spends the time on being asked, not on computing.
 # (``fit`` asks less often, so it fills a GPU with fewer channels:

@@ -2,9 +2,7 @@
 """Kernels with one planted defect each, and kernels without any; a line with a defect ends in "# here"."""
 
 import numpy as np
-from numba import float32, int32
-
-from firstlight_kernels import cuda
+from compiler import cuda, float32, int32
 
 F = np.float32
 

@@ -4,18 +4,17 @@
 import math
 import warnings
 from collections import namedtuple
+from importlib import import_module
 
 import numpy as np
 import pytest
 from broken import F, ones, zeros
-from numba import float32, int32
+from compiler import PACKAGE, cuda, float32, int32
 from variants import edited
-
-from firstlight_kernels import cuda
 
 with warnings.catch_warnings():  # where kernels are simulated, Numba finds fault with this module of its own
     warnings.simplefilter("ignore")
-    from numba.cuda import random
+    random = import_module(f"{PACKAGE}.cuda.random")
 
 ALL = 0xFFFFFFFF
 TABLE = np.arange(32, dtype=F)

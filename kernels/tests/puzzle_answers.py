@@ -3,10 +3,7 @@
 import math
 
 import variants
-
-from firstlight_kernels import cuda
-
-from numba import float32, int32  # isort: skip  (firstlight_kernels decides first whether there is a device)
+from compiler import cuda, float32, int32
 
 RIGHT = {}
 

@@ -2,13 +2,15 @@
 
 import math
 
-import numba
 import numpy as np
 import pytest
 from variants import compiled
 
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 from firstlight_kernels.findings import TraceError
+
+numba = pytest.importorskip("numba")
+cuda = pytest.importorskip("numba.cuda")
 
 KINDS = (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64,
          np.bool_)  # fmt: skip
@@ -67,14 +69,14 @@ def test_booleans_are_negated_combined_and_counted_as_numba_does(second) -> None
 
 def test_a_boolean_from_memory_takes_the_branch_that_it_says() -> None:
     @cuda.jit
-    def kernel(mask, out):
+    def kernel(mask, alone, out):
         i = cuda.grid(1)
         inside = out[i] > 1
-        if ~mask[i] and ~inside:
+        if ~mask[i] and ~inside and alone is True:
             out[i] = 1
 
     out = np.zeros(4)
-    trace(kernel, 1, 4, np.array([1, 0, 1, 0], np.bool_), out)
+    trace(kernel, 1, 4, np.array([1, 0, 1, 0], np.bool_), True, out)
     assert out.tolist() == [0, 1, 0, 1]
 
 

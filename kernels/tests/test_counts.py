@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from numba import float32, float64
+from compiler import cuda, float32, float64
 from variants import edited
 
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 from firstlight_kernels.findings import TraceError
 
 F = np.float32

@@ -6,9 +6,10 @@ l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum.
 
 import numpy as np
 import pytest
+from compiler import cuda
 from variants import edited
 
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 F = np.float32
 

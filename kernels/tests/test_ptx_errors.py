@@ -5,10 +5,10 @@ from inspect import currentframe
 
 import numpy as np
 import pytest
-from numba import float32, int32, njit, types
+from compiler import PACKAGE, cuda, float32, int32, numba, types
 
-from firstlight_kernels import cuda, ptx
-from firstlight_kernels.compilers import python_function
+from firstlight_kernels import ptx
+from firstlight_kernels.compilers import NUMBA_CUDA, compiler_of, python_function
 from firstlight_kernels.ptx import CompileError, NoCompilerError
 
 ONE = "void(float32[:])"
@@ -71,7 +71,7 @@ def _makes_a_list(out, a):
     ("function", "source", "named"),
     [
         (_indexes_twice, "out[0, 0] = a[0]", "array(float32, 1d, A)"),
-        (_makes_a_list, "out[0] = [1, 2][int32(a[0])]", "a list"),
+        (_makes_a_list, "out[0] = [1, 2][int32(a[0])]", "list"),
     ],
 )
 def test_the_reason_is_one_sentence_with_the_line_before_it(function, source, named):
@@ -87,7 +87,7 @@ class Box:
 
 
 HELD = Box()
-on_cpu = njit(lambda x: x)
+on_cpu = numba.njit(lambda x: x) if numba else 7
 
 
 def _reads_big(out, a):
@@ -119,6 +119,40 @@ def test_a_global_that_no_kernel_can_use_is_named_with_its_line(function, says):
     message = refusal(cuda.jit(function))
     assert message.startswith(f"{function.__name__}, line {function.__code__.co_firstlineno + 1} `out[0] = ")
     assert says in message
+
+
+def _draws(out, a):
+    out[0] = a[0] + np.random.rand()  # noqa: NPY002
+
+
+def _allocates(out, a):
+    out[0] = a[0] + np.zeros(3)[0]
+
+
+def _tries(out, a):
+    try:
+        out[0] = a[0]
+    except Exception:
+        out[0] = 2
+
+
+@pytest.mark.parametrize("function", [_draws, _allocates, _tries])
+def test_a_line_that_is_named_is_one_of_the_kernel(function):
+    line = int(refusal(cuda.jit(function)).split("line ")[1].split()[0])
+    assert 0 < line - function.__code__.co_firstlineno < 5
+
+
+@pytest.mark.skipif(not numba or PACKAGE == "numba", reason="with both compilers, in kernels of numba-cuda-mlir")
+def test_a_function_of_another_compiler_is_named():
+    for name, of_another in (("numba-cuda", NUMBA_CUDA.cuda.jit(device=True)(plain_function)), ("Numba", on_cpu)):
+        assert f"of_another is compiled by {name}" in refusal(cuda.jit(_calling(of_another)))
+
+
+def _calling(of_another):
+    def kernel(out, a):
+        out[0] = of_another(a[0])
+
+    return kernel
 
 
 # -- Mistakes in the call ----------------------------------------------------------------
@@ -172,7 +206,7 @@ def test_what_is_written_in_another_way_is_a_type_error(signature, cc):
 
 @pytest.mark.parametrize(("platform", "named"), [("linux", "numba-cuda"), ("darwin", "macOS")])
 def test_without_cudas_packages_it_says_what_to_install(monkeypatch, platform, named):
-    monkeypatch.setitem(sys.modules, "numba.cuda.cudadrv.nvvm", None)
+    monkeypatch.setitem(sys.modules, f"{compiler_of(axpy).part('cudadrv').__name__}.nvvm", None)
     monkeypatch.setattr(sys, "platform", platform)
     with pytest.raises(NoCompilerError, match=named):
         ptx.compile(axpy, AXPY)

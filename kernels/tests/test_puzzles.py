@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from numba import float32, int32
+from compiler import cuda, float32, int32
 from puzzle_answers import RIGHT, edited
 from puzzle_mistakes import WRONG
 from variants import compiled
 
-from firstlight_kernels import cuda
 from firstlight_kernels.puzzles import PUZZLES
 from firstlight_kernels.puzzles.puzzle import double_precision
 

@@ -85,11 +85,10 @@ def test_unwritten(check_kernels):
     x, out = arrays()
     pick[1, 64](x, out, np.zeros(1, np.int32))
 
-@pytest.mark.parametrize("n", [64, 40_000])
-def test_right(check_kernels, n):
-    x = np.linspace(0, 1, n, dtype=np.float32)
+def test_right(check_kernels):
+    x = np.linspace(0, 1, 100, dtype=np.float32)
     out, found = cuda.to_device(np.zeros_like(x)), cuda.to_device(np.zeros(1, np.int32))
-    pick[-(-n // 32), 32](x, out, found)
+    pick[4, 32](x, out, found)
     assert set(out.copy_to_host()[: found.copy_to_host()[0]]) == set(x[x > 0.5])
 
 def test_unchecked():
@@ -121,21 +120,25 @@ def run(request, pytester, monkeypatch):
 
 def test_each_mistake_fails_its_test_and_names_its_line(run):
     result = run(TESTS)
-    result.assert_outcomes(failed=6, passed=3)
+    result.assert_outcomes(failed=6, passed=2)
     for line in FOUND:
         result.stdout.fnmatch_lines([f"E *{line}"])
 
 
 def test_all_tests_of_a_project_are_checked_by_a_line_of_its_settings(run, pytester):
     pytester.makeini("[pytest]\nusefixtures = check_kernels")
-    run(TESTS).assert_outcomes(failed=7, passed=2)
+    run(TESTS).assert_outcomes(failed=7, passed=1)
 
 
 def test_a_launch_that_is_too_large_for_a_trace_is_compared_in_several_orders(run):
     result = run("""
+@cuda.jit
+def count_often(x, total, times):
+    for _ in range(times):
+        total[0] += x[cuda.grid(1)]
+
 def test_many(check_kernels):
-    x, total = np.ones(100_992, np.float32), np.zeros(1, np.float32)
-    count[3_156, 32](x, total)
+    count_often[8, 32](np.ones(256, np.float32), np.zeros(1, np.float32), 220)
 """)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["E *total[[]0[]] depends on the order of the threads*"])

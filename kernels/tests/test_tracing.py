@@ -1,16 +1,17 @@
 """The trace finds each planted defect in its line and none where there is none; its counts agree with closed forms."""
 
 import math
+from collections import namedtuple
+from importlib import import_module
 from types import ModuleType
 
-import numba
 import numpy as np
 import pytest
 from broken import BROKEN, RIGHT
-from numba import float32
+from compiler import PACKAGE, cuda, float32, float64, int32, int64, numba
 from planted import LOOKS_WRONG, PLANTED, draws_from_one_state, random
 
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 from firstlight_kernels.compilers import python_function
 from firstlight_kernels.tracing import TraceError
 
@@ -74,6 +75,35 @@ def test_what_is_found_names_array_index_threads_and_line() -> None:
     (race,) = trace(kernel, blocks, threads, *arrays).races
     assert (race.array, race.threads, race.times) == ("s", ((0, 0, 0), (63, 0, 0)), 64)
     assert (race.first.kind, race.second.kind) == ("store", "load")
+
+
+def test_a_lane_that_has_returned_is_told_from_one_that_does_not_exist() -> None:
+    @cuda.jit
+    def kernel(x, out):
+        t = cuda.threadIdx.x
+        if t < 16:
+            out[t] = cuda.shfl_down_sync(0xFFFFFFFF, x[t], 1)
+
+    for threads, why in ((32, "has returned"), (16, "does not exist")):
+        (found,) = trace(kernel, 1, threads, np.ones(32), np.zeros(32)).divergent_barriers
+        assert (found.missing[0].x, found.why) == (16, why)
+
+
+def test_what_is_in_tuples_is_named_and_written() -> None:
+    @cuda.jit
+    def kernel(xs, p):
+        i = cuda.grid(1)
+        xs[1][0][i] = p.scale * xs[0][i] + p.inner[0]
+
+    kind = namedtuple("Pair", "scale inner")
+    x, out = np.arange(4, dtype=np.float32), np.zeros(4)
+    t = trace(kernel, 1, 5, (x, (out,)), kind(np.float32(0.1), (1,)))
+    assert [each.name for each in t.arrays] == ["xs[0]", "xs[1][0]"]
+    assert [str(found).split(": ")[1].split(",")[0] for found in t.out_of_bounds] == [
+        "load of xs[0][4]",
+        "store of xs[1][0][4]",
+    ]
+    np.testing.assert_array_equal(out, (np.float32(0.1) * x).astype(np.float64) + 1)
 
 
 # -- Counts ------------------------------------------------------------------------------------------------------------
@@ -150,7 +180,7 @@ def test_bank_conflicts_are_the_common_divisor(stride) -> None:
 
 @cuda.jit
 def doubles(out):
-    s = cuda.shared.array(64, numba.float64)
+    s = cuda.shared.array(64, float64)
     t = cuda.threadIdx.x
     s[t] = t
     out[t] = s[0]
@@ -160,14 +190,14 @@ def doubles(out):
 
 
 def test_closures_and_numba_itself_are_found() -> None:
-    factor = 3
+    factor, package = 3, import_module(PACKAGE)
 
     @cuda.jit
     def kernel(x, out):
         i = cuda.grid(1)
-        s = numba.cuda.shared.array(32, numba.float32)
+        s = package.cuda.shared.array(32, float32)
         s[i] = factor * x[i]
-        numba.cuda.syncthreads()
+        package.cuda.syncthreads()
         out[i] = s[31 - i]
 
     x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
@@ -209,18 +239,18 @@ def test_votes_and_shuffles() -> None:
     np.testing.assert_array_equal(out.T, expected)
 
 
-@numba.njit
+@(numba.njit if numba else cuda.jit(device=True))
 def times_two(values, i):
     return 2 * values[i]
 
 
 @cuda.jit(device=True)
 def factorial_of_local(n):
-    own = cuda.local.array(1, numba.int64)
+    own = cuda.local.array(1, int64)
     own[0] = n
     rest = factorial_of_local(n - 1) if n > 1 else 1
     for _ in range(2):
-        again = cuda.local.array(1, numba.int64)
+        again = cuda.local.array(1, int64)
         again[0] = own[0]
     return again[0] * rest
 
@@ -318,12 +348,12 @@ def test_dynamic_shared_memory_and_alignment() -> None:
     @cuda.jit
     def kernel(out):
         t = cuda.threadIdx.x
-        s, own = cuda.shared.array(0, float32), cuda.local.array(2, numba.float64, alignment=16)
+        s, own = cuda.shared.array(0, float32), cuda.local.array(2, float64, alignment=16)
         s[t] = own[0] = t
         cuda.syncthreads()
         out[t] = s[31 - t] + own[0]
         cuda.syncthreads()
-        whole = cuda.shared.array(0, numba.int32)
+        whole = cuda.shared.array(0, int32)
         whole[t] = 7
 
     out = np.zeros(32)
@@ -429,6 +459,30 @@ def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
     assert t.traffic.dram_bytes == 0
     assert t.counts().tolist() == [0] * 32
     assert "races: none" in str(t)
+
+
+def test_a_range_of_a_float() -> None:
+    @cuda.jit
+    def count(x, out):
+        for i in range(math.ceil(x.size / 2)):
+            out[0] += i
+
+    out = np.zeros(1)
+    trace(count, 1, 1, np.zeros(5), out)
+    assert out[0] == 3
+
+
+def test_types_that_a_kernel_takes_from_cuda() -> None:
+    @cuda.jit
+    def halves(x, out):
+        i = cuda.grid(1)
+        kept = cuda.local.array(1, cuda.float32)
+        kept[0] = x[i] * cuda.float64(0.5)
+        out[i] = kept[0]
+
+    out = np.zeros(4)
+    assert trace(halves, 1, 4, np.full(4, 0.2), out).problems == []
+    assert out.tolist() == [np.float32(0.1)] * 4
 
 
 # -- Picture and table -------------------------------------------------------------------------------------------------

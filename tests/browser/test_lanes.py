@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from conftest import SITE
+from numba import cuda
 
 from firstlight.lessons.lanes import Access, Lanes, Request
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 PAGE = SITE / "tutorials/3_kernels/05_coalescing.html"
 BOARD = ".fl-lanes"
@@ -28,7 +29,8 @@ settings => {
         else control.value = value;
         control.dispatchEvent(new Event("input", {bubbles: true}));
     }
-    const [sums, index] = ["[aria-label='Three levels of memory'] td:last-child", "[name=index]"].map(one => board.querySelectorAll(one));
+    const levels = board.querySelector("[aria-label='Three levels of memory']");
+    const [sums, index] = [levels.querySelectorAll("td:last-child"), board.querySelectorAll("[name=index]")];
     const count = what => board.querySelectorAll(`svg ${what}`).length;
     return {levels: [...sums].map(one => Number(one.textContent.replaceAll(",", ""))),
             along: count(".fl-along"), had: count(".fl-had"), read: count(".fl-read"), lines: count("g text"),

@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 NO_ANSWERS = (None, 3, object(), lambda: 0, lambda *_: None, lambda *_: math.nan, lambda *_: object())
 
 
-def _with_little_time(bench, init, id, _budget=None):
+def _with_little_time(bench, init, id, *_, **__):
     init(bench, id, 0.1)
 
 

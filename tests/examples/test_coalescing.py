@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from numba import cuda
 from pages import assert_check_tells, doubles_and_spills
 from variants import edited
 
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 PAGE = "3_kernels/05_coalescing.py"
 
@@ -52,6 +53,15 @@ def test_tiles_transpose_every_shape_along_rows_and_without_conflicts(page, shap
     if shape == (64, 32):
         assert (made.sectors_per_load["image"], made.sectors_per_store["out"]) == (4, 4)
         assert not made.bank_conflicts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("side", "sectors"), [(63, 4.8), (64, 4)])
+def test_rows_of_an_odd_length_cost_tiles_a_fifth_more_sectors_each_way(page, side, sectors) -> None:
+    image = np.zeros((side, side), dtype=np.float32)
+    seen = trace(page["through_tiles"], (2, 2), (32, 8), image, np.zeros_like(image), limit=200_000)
+    assert seen.sectors_per_load["image"] == pytest.approx(sectors, rel=0.02)
+    assert seen.sectors_per_store["out"] == pytest.approx(sectors, rel=0.02)
 
 
 @pytest.mark.slow

@@ -71,8 +71,8 @@ def test_the_number_is_held_against_the_fastest_card_of_all_sheets(page) -> None
     assert spec(page["fastest"], "fp32") == max(rates.values())
     assert min(page["least"].values()) > 100 * 0.001
     assert page["operations"] / 2 == 10 * 10_000**3
-    # Cards that round to fewer bits are faster than these, but no memory is fast enough either.
-    assert page["reports"][0].bytes / max(of.bandwidth for of in SPECS.values() if of.fp32) > 0.001
+    # Cards that round to fewer bits are faster than these, but no memory is faster than that either.
+    assert page["reports"][0].bytes / max(of.bandwidth for of in SPECS.values() if of.fp32) >= 0.001
 
 
 def test_products_become_infinite_at_the_fourth(page) -> None:

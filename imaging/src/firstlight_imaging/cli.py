@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +38,13 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     1
     """
     parser = argparse.ArgumentParser(prog=prog, description=(image.__doc__ or "").partition("\n")[0])
-    add = parser.add_argument
+    add, angle = parser.add_argument, partial(_quantity, unit="arcsec")
     add("--version", action="version", version=f"%(prog)s {__version__}")
     add("data", type=Path, nargs="+", help="UVFITS, npz, measurement set or text; several: its windows")
     add("--out", type=Path, default=Path(), metavar="DIR", help="where to write (default: here)")
     add("--overwrite", action="store_true", help="replace what was written before")
-    add("--field", type=_angle, metavar="ANGLE", help="the width of the image: 13mas, 4arcsec (default: by the source)")
-    add("--cell-size", type=_angle, metavar="ANGLE", help="the width of a pixel, such as 10mas (default: by the data)")
+    add("--field", type=angle, metavar="ANGLE", help="the width of the image: 13mas, 4arcsec (default: by the source)")
+    add("--cell-size", type=angle, metavar="ANGLE", help="the width of a pixel, such as 10mas (default: by the data)")
     add("--mask", type=Path, metavar="FITS", help="where emission is allowed (default: it is found)")
     add("--assess", type=Path, metavar="FITS", help="make no image: report on this model, of tclean's")
     add("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
@@ -58,7 +59,12 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     by_itself = "calibrate the antennas by the image itself: phases (default), or then amplitudes, too"
     add("--self-calibrate", nargs="?", const="phase", choices=["phase", "amplitude"], help=by_itself)
     add("--closures", action="store_true", help="fit closure quantities, which no gain can spoil")
-    add("--every", type=_seconds, metavar="TIME", help="of --self-calibrate: the least interval of gains, such as 60s")
+    add(
+        "--every",
+        type=partial(_quantity, unit="s"),
+        metavar="TIME",
+        help="of --self-calibrate: the least interval of gains, such as 60s",
+    )
     add("--robust", type=float, default=0.5, help="of maps in Jy/beam, from -2 to 2 (default: 0.5)")
     add("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 
@@ -192,25 +198,15 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     return vis, [*notes, *said]
 
 
-def _quantity(text: str, units: dict[str, float]) -> float:
-    """Return a number with the unit that follows it; without one, it is that of the factor 1."""
-    number = re.sub(r"[^\W\d]*$", "", text)
+def _quantity(text: str, unit: str) -> float:
+    """Return a number in a unit; text may have it in another of its kind behind it."""
+    from astropy.units import Quantity  # type: ignore[import-untyped]
+
     try:
-        return units[text.removeprefix(number)] * float(number)
-    except (KeyError, ValueError):
-        known = ", ".join(filter(None, units))
-        raise argparse.ArgumentTypeError(f"a number with one of {known} is needed; got {text!r}") from None
-
-
-def _seconds(text: str) -> float:
-    """Return seconds, from a number with or without an s, or of minutes with min."""
-    return _quantity(text, {"min": 60, "s": 1, "": 1})
-
-
-def _angle(text: str) -> float:
-    """Return arcsec, from a number with or without that unit, or of mas or µas."""
-    micro = text.replace("\N{GREEK SMALL LETTER MU}", "\N{MICRO SIGN}")
-    return _quantity(micro, {"arcsec": 1, "mas": 1e-3, "uas": 1e-6, "µas": 1e-6, "": 1})
+        given = Quantity(text)
+        return float(given.value if given.unit == "" else given.to_value(unit))
+    except (TypeError, ValueError):
+        raise argparse.ArgumentTypeError(f"a number is needed, perhaps with a unit like {unit}; got {text!r}") from None
 
 
 def _channels(text: str) -> slice:

@@ -2,8 +2,8 @@
 
 A kernel is a function under ``@cuda.jit``. What runs it depends on what you want to know:
 
-- ``kernel[blocks, threads](...)`` *launches* it: on the GPU, or without one here (``launch``; ``driver`` asks whether there
-  is a GPU). All threads then run at once, in NumPy (``lockstep``), or one after the other where that can't be
+- ``kernel[blocks, threads](...)`` *launches* it: on the GPU, or without one here (``launch``; ``driver`` asks whether
+  there is a GPU). All threads then run at once, in NumPy (``lockstep``), or one after the other where that can't be
   (``threads``); arrays on the device are in the host's memory (``host``).
 - ``trace(kernel, blocks, threads, ...)`` runs it thread by thread (``executor``), plays warps, shuffles and barriers
   (``intrinsics``) and records each access (``arrays``).

@@ -1,6 +1,5 @@
 from .backend import cuda
-from .grids import blocks_for
-from .launch import LaunchError, simulate, simulated
+from .launch import LaunchError, blocks_for, simulate, simulated
 from .tracing import trace
 
 __version__: str

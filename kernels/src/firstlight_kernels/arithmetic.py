@@ -84,10 +84,20 @@ _SCALAR: dict[type, Any] = {kind: each for each, kind in _TYPED.items()}
 Int64, Float32, Float64 = _TYPED[np.int64], _TYPED[np.float32], _TYPED[np.float64]
 
 
+_TRUTHS: dict[Any, Boolean] = {}
+
+
 class Boolean(Number, int):
     """A truth: ``~`` is "not", ``&``, ``|`` and ``^`` of two are one, and other operations take it for an integer."""
 
     __slots__ = ()
+
+    def __new__(cls, value: object) -> Boolean:
+        """Return one of two, so that `flag is True` holds, whose constant is typed, too."""
+        truth = bool(value)
+        if truth not in _TRUTHS:
+            _TRUTHS[truth] = super().__new__(cls, truth)
+        return _TRUTHS[truth]
 
     def __repr__(self) -> str:
         return str(bool(self))
@@ -97,6 +107,8 @@ class Boolean(Number, int):
 
 
 _TYPED[np.bool_], _SCALAR[Boolean] = Boolean, np.int8
+for _truth in (False, True):
+    Boolean(_truth)
 
 
 def scalar(value: Any) -> Any:
@@ -118,12 +130,14 @@ def scalar(value: Any) -> Any:
 
 def typed(value: Any) -> Any:
     """Return a number as kernels compute with it; anything else as it is."""
-    if isinstance(value, bool | np.bool_):
+    if kind := _TYPED.get(type(value)):
+        return kind(value)
+    if isinstance(value, bool):
         return Boolean(value)
     if isinstance(value, tuple):
         numbers = map(typed, value)
         return type(value)(*numbers) if hasattr(value, "_fields") else tuple(numbers)
-    number = value if type(value) in _TYPED else scalar(value)
+    number = scalar(value)
     return _TYPED.get(type(number), lambda same: same)(number)
 
 
@@ -192,9 +206,6 @@ for _name in ("neg", "pos", "abs", "invert"):
     setattr(Undefined, f"__{_name}__", Undefined._same)
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Undefined, f"__{_name}__", Undefined._same)
-
-
-_TRUTHS: dict[Any, Boolean] = {truth: Boolean(truth) for truth in (False, True)}
 
 
 def _comparison(name: str, base: type) -> Callable[[Any, Any], Any]:
@@ -284,8 +295,8 @@ def _int(value: Any) -> Any:
 class Range:
     """A ``range`` of a kernel's numbers."""
 
-    def __init__(self, *limits: int) -> None:
-        self._numbers = range(*limits)
+    def __init__(self, *limits: float) -> None:
+        self._numbers = range(*map(int, limits))  # Numba cuts what math.ceil returns, a float
 
     def __iter__(self) -> Iterator[Any]:
         return map(Int64, self._numbers)

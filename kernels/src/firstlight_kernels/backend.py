@@ -7,8 +7,6 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, Protocol, cast
 
-from firstlight_kernels.launch import simulate
-
 __all__ = ["cuda"]
 
 # The grids of a tutorial are small on purpose.
@@ -23,7 +21,7 @@ class Cuda(Protocol):
     def __getattr__(self, name: str) -> Any: ...
 
 
-simulate()
+import_module("firstlight_kernels.launch")
 try:
     cuda = cast("Cuda", import_module("numba.cuda"))
 except ImportError:  # numba-cuda-mlir needs no Numba

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from inspect import isfunction
 from types import FunctionType, ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -31,33 +31,40 @@ class Compiler:
     name: str  # under which pip installs it
     package: str  # from which a kernel's author imports cuda
     typing: Literal["numba", "mlir"]  # whose rules say of which type a result is
-    dispatcher_name: str  # of what @cuda.jit makes
 
     @property
-    def cuda(self) -> ModuleType:
+    def cuda(self) -> Any:
         """The module that a kernel knows as ``cuda``."""
         return import_module(f"{self.package}.cuda")
 
     @property
     def dispatcher(self) -> type:
         """The class of a kernel, which ``kernel[blocks, threads]`` asks for a launch."""
-        module, _, name = self.dispatcher_name.rpartition(".")
-        found: type = getattr(import_module(module), name)
-        return found
+        if self.typing == "mlir":
+            return cast("type", import_module("numba_cuda_mlir.descriptor").MLIRDispatcher)
+        return cast("type", self.part("dispatcher").CUDADispatcher)
+
+    def part(self, name: str) -> Any:
+        """Return one of the modules that both have: numba-cuda-mlir grew from numba-cuda."""
+        return import_module(f"{self.package}.{'numba_cuda' if self.typing == 'mlir' else 'cuda'}.{name}")
 
 
-MLIR = Compiler("numba-cuda-mlir", "numba_cuda_mlir", "mlir", "numba_cuda_mlir.descriptor.MLIRDispatcher")
-NUMBA_CUDA = Compiler("numba-cuda", "numba", "numba", "numba.cuda.dispatcher.CUDADispatcher")
+MLIR = Compiler("numba-cuda-mlir", "numba_cuda_mlir", "mlir")
+NUMBA_CUDA = Compiler("numba-cuda", "numba", "numba")
 #: What Numba brings itself, as on a Mac: it can't compile for the GPUs of today. numba-cuda takes its place.
-NUMBA = Compiler("numba", "numba", "numba", "numba.cuda.dispatcher.CUDADispatcher")
+NUMBA = Compiler("numba", "numba", "numba")
 
 
 def imported() -> Iterator[Compiler]:
     """Yield the compilers that are imported, whose kernels there can be."""
     if _module("numba.cuda"):
-        yield NUMBA_CUDA if "numba_cuda" in sys.modules else NUMBA
+        yield _of_numba()
     if _module("numba_cuda_mlir.cuda"):
         yield MLIR
+
+
+def _of_numba() -> Compiler:
+    return NUMBA_CUDA if "numba_cuda" in sys.modules else NUMBA
 
 
 def _module(name: str) -> ModuleType | None:
@@ -77,8 +84,9 @@ def is_jitted(value: object) -> bool:
 def compiler_of(kernel: object) -> Compiler:
     """Return the compiler of a kernel, or raise a TypeError if this is not one."""
     python_function(kernel)
-    package = type(kernel).__module__.partition(".")[0]
-    return next(each for each in imported() if each.package == package)
+    if type(kernel).__module__.startswith(MLIR.package):
+        return MLIR
+    return _of_numba()
 
 
 def python_function(kernel: Any) -> FunctionType:
@@ -117,7 +125,7 @@ def _names(cuda: ModuleType) -> dict[int, str]:
         value = getattr(cuda, name)
         if not (isinstance(value, ModuleType | int | str | tuple | None) or dtype_of(value)):
             found[id(value)] = name
-    for name in ("shared", "local", "const", "atomic"):  # modules or classes
+    for name in {"shared", "local", "const", "atomic"} & {*dir(cuda)}:  # modules or classes; a simulator has none
         parts = vars(getattr(cuda, name))
         found |= {id(getattr(getattr(cuda, name), each)): f"{name}.{each}" for each in parts if each[0] != "_"}
     return found

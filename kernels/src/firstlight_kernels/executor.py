@@ -137,11 +137,15 @@ class Executor:
 
     def instruction(self, frame: FrameType, kind: int | None = None) -> int:
         """Return the number of the instruction that a frame executes."""
-        key = id(frame.f_code), self.position(frame), kind
+        here = id(frame.f_code), frame.f_lasti, kind
+        if (known := self._instruction_numbers.get(here)) is not None:
+            return known
+        key = id(frame.f_code), (self.position(frame),), kind
         if key not in self._instruction_numbers:
             self._instruction_numbers[key] = len(self.instructions)
             self.instructions.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
-        return self._instruction_numbers[key]
+        found = self._instruction_numbers[here] = self._instruction_numbers[key]
+        return found
 
     def position(self, frame: FrameType) -> object:
         """Return where in the source a frame is: a specialized instruction and its cache are at one place."""

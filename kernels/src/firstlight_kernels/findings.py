@@ -43,7 +43,8 @@ class TraceError(RuntimeError):
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def forever():
     ...     while True:
@@ -60,6 +61,10 @@ class LaunchError(RuntimeError):
     """A launch that a mistake in the kernel stops; the message names the thread and the line."""
 
 
+class MissedBarrierError(LaunchError):
+    """A launch in which a part of a block misses a barrier, or a part of a warp."""
+
+
 class OutOfBoundsError(LaunchError, IndexError):
     """A launch in which a thread leaves an array."""
 
@@ -71,7 +76,8 @@ class SourceLine:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = 1
@@ -117,7 +123,8 @@ class OutOfBounds(_Finding):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = 1
@@ -152,7 +159,8 @@ class DivergentBarrier(_Finding):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def half(out):
     ...     if cuda.threadIdx.x < 16:
@@ -186,7 +194,8 @@ class RacingAccess:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def count(total):
     ...     total[0] += 1
@@ -211,7 +220,8 @@ class Race:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def count(total):
     ...     total[0] += 1
@@ -251,7 +261,8 @@ class Uninitialized(_Finding):
     --------
     >>> import numba
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def half(out):
     ...     s = cuda.shared.array(32, numba.float32)
@@ -283,7 +294,8 @@ class BankConflict(_Finding):
     Examples
     --------
     >>> import numba
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def column():
     ...     tile = cuda.shared.array((32, 32), numba.float32)

@@ -27,7 +27,7 @@ from firstlight_kernels.arithmetic import (
     typed_code,
 )
 from firstlight_kernels.arrays import TracedArray, poison, write_elements
-from firstlight_kernels.compilers import intrinsic_name, is_cuda
+from firstlight_kernels.compilers import dtype_of, imported, intrinsic_name, is_cuda
 from firstlight_kernels.copies import empty_copy, fill_copy
 from firstlight_kernels.executor import OWN_BLOCK, WARP, Executor, codes_of
 from firstlight_kernels.findings import Dim3, TraceError
@@ -46,6 +46,7 @@ class TracedCuda:
         self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
+        self.shared_array, self.local_array = self.shared.array, self.local.array  # as numba-cuda-mlir has them, too
         self.const = SimpleNamespace(array_like=lambda array: array)
         self.threadfence = self.threadfence_system = executor.fence
         self.threadfence_block = partial(executor.fence, OWN_BLOCK)
@@ -59,6 +60,9 @@ class TracedCuda:
         vars(self).update(_FUNCTIONS)
 
     def __getattr__(self, name: str) -> Any:
+        found = next((getattr(each.cuda, name) for each in imported() if hasattr(each.cuda, name)), None)
+        if dtype_of(found):
+            return as_in_kernels(found)  # cuda.float32
         raise TraceError(f"cuda.{name} is not supported by the tracer")
 
     # -- Indices -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebui
 from firstlight_kernels.arrays import LOAD
 from firstlight_kernels.compilers import python_function
 from firstlight_kernels.executor import TooLongError
-from firstlight_kernels.findings import LaunchError, SourceLine, TraceError, element_name
+from firstlight_kernels.findings import LaunchError, MissedBarrierError, SourceLine, TraceError, element_name
 from firstlight_kernels.grids import size_of
 from firstlight_kernels.launch import bound
 from firstlight_kernels.tracing import Trace, trace
@@ -60,7 +60,7 @@ def problems_of(
     for order, run in orders.items():
         try:
             results[order] = after(run)
-        except lockstep.Unsupported:
+        except (lockstep.Unsupported, MissedBarrierError):
             continue
         except LaunchError as error:
             stopped = stopped or str(error)

@@ -30,7 +30,7 @@ class Lanes:
         self._axes: dict[tuple[str, int], Any] = {}
 
     def index(self, what: str) -> Dim3:
-        """Return the index of each thread in its "block" or in the "grid", or that of its block in it, as "of block"."""
+        """Return the index of each thread in its "block" or the "grid", or that of its block, as "of block"."""
         return Dim3(*(self.axis(what, number) for number in range(3)))
 
     def axis(self, what: str, number: int) -> Any:
@@ -122,6 +122,12 @@ def union(first: Mask | None, second: Mask | None, both: Mask | None = None) -> 
         return both if found and both and found.count == both.count else found
     count = first.count + second.count
     return both if both and count == both.count else Mask(first.on | second.on, count)
+
+
+def broadcast(mask: Mask, value: Any) -> np.ndarray:
+    """Return a number for each of those that take part."""
+    values: np.ndarray = np.broadcast_to(value, mask.on.size)
+    return values if mask.full else values[mask.numbers]
 
 
 class Unset:
@@ -226,11 +232,16 @@ class Memory:
         if isinstance(index, str):
             array, index = array.part(array.data[index]), ()
         key = index if type(index) is tuple else (index,)
-        if len(key) != len(array.shape) or slice in map(type, key) or not _is_number(value):
-            raise Unsupported("a store to more than one element")
+        if len(key) < len(array.shape) or slice in map(type, key):
+            self._store_part(mask, self._view(mask, array, key), value)
+            return
+        if type(value) is Array and not value.shape:
+            value = value.data[value.first]  # a record
+        if not _is_number(value):
+            raise Unsupported(f"a store of {_kind(value)}")
         data, place = array.data, self.place(mask, array, key, "store")
         self.keep(array)
-        value = converted(value, data.dtype)
+        value = value if data.dtype.names else converted(value, data.dtype)
         many = isinstance(value, np.ndarray)
         if not any(isinstance(each, np.ndarray) for each in place):
             data[place] = value[mask.numbers[-1]] if many else value
@@ -238,6 +249,13 @@ class Memory:
             data[place] = value
         else:
             data[self.of_some(mask, place)] = value[mask.numbers] if many else value
+
+    def _store_part(self, mask: Mask, part: Array, value: Any) -> None:
+        for index in np.ndindex(*map(int, part.shape)):
+            key = tuple(map(np.int64, index))
+            own = key[len(key) - len(value.shape) :] if type(value) is Array else key
+            element = value if _is_number(value) else self.load(mask, value, own if len(own) != 1 else own[0])
+            self.store(mask, part, key, element)
 
     @staticmethod
     def of_some(mask: Mask, place: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -251,13 +269,13 @@ class Memory:
             if type(at) is not np.ndarray:
                 if not isinstance(at, np.integer):
                     raise Unsupported(f"{array.name}[{at!r}]: an index that is no whole number")
-                least = most = at
+                least = most = int(at)
             else:
                 known = self._ranges.get(id(at))
                 if known is None or known[0] is not at:
                     if at.dtype.kind not in "iu":
                         raise Unsupported(f"{array.name}[{at.dtype}]: an index that is no whole number")
-                    known = self._ranges[id(at)] = at, at.min(), at.max()
+                    known = self._ranges[id(at)] = at, int(at.min()), int(at.max())
                     if len(self._ranges) > 64:
                         self._ranges = {id(at): known}
                 _, least, most = known
@@ -290,11 +308,13 @@ class Memory:
         data, own, first, axis = array.data, len(array.first), list(array.first), 0
         for part in key:
             if isinstance(part, slice):
-                bounds = [each if each is None else int(each) for each in (part.start, part.stop, part.step)
-                          if not isinstance(each, np.ndarray)]  # fmt: skip
-                if len(bounds) < 3:
-                    raise Unsupported("a slice whose bounds are not the same for all threads")
-                data = data[(*(slice(None),) * (len(first) + axis), slice(*bounds))]
+                if any(isinstance(each, np.ndarray) for each in (part.start, part.stop, part.step)):
+                    data, start = self._windows(mask, part, data, len(first) + axis)
+                    data = np.moveaxis(data, (len(first) + axis, -1), (len(first), len(first) + axis + 1))
+                    first.append(start)
+                else:
+                    bounds = (each if each is None else int(each) for each in (part.start, part.stop, part.step))
+                    data = data[(*(slice(None),) * (len(first) + axis), slice(*bounds))]
                 axis += 1
             else:
                 data = np.moveaxis(data, len(first) + axis, len(first))
@@ -303,6 +323,18 @@ class Memory:
         if not own and data.ndim > len(first) and all(isinstance(each, np.integer) for each in first):
             return array.part(data[tuple(first)], ())
         return array.part(data, tuple(first))
+
+    def _windows(self, mask: Mask, part: slice, data: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return all windows of an axis, at its end, and where the window of each thread begins."""
+        if part.step is not None or part.start is None or part.stop is None:
+            raise Unsupported("a slice without one length for all threads")
+        start, stop = (np.broadcast_to(each, mask.on.size) for each in (part.start, part.stop))
+        length = (stop - start)[mask.numbers]
+        inside = (start >= 0) & (stop <= data.shape[axis]) | ~mask.on
+        if not inside.all() or length[0] < 1 or np.any(length != length[0]):
+            raise Unsupported("a slice without one length for all threads")
+        windows = np.lib.stride_tricks.sliding_window_view(data, int(length[0]), axis, writeable=True)
+        return windows, np.where(mask.on, start, 0)
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype, name: str, first: np.ndarray, count: int) -> Array:
         """Return an array for each block, or each thread, that nobody has written."""

@@ -21,11 +21,11 @@ from firstlight_kernels import threads as one_by_one
 from firstlight_kernels.arithmetic import convert
 from firstlight_kernels.compilers import Compiler, dtype_of, imported, python_function
 from firstlight_kernels.driver import cuda_device_count
-from firstlight_kernels.findings import LaunchError
-from firstlight_kernels.grids import size_of
+from firstlight_kernels.findings import LaunchError, MissedBarrierError
+from firstlight_kernels.grids import blocks_for, size_of
 from firstlight_kernels.host import HOST_API
 
-__all__ = ["LaunchError", "launch", "simulate", "simulated"]
+__all__ = ["LaunchError", "blocks_for", "launch", "simulate", "simulated"]
 
 
 def launch(
@@ -73,7 +73,7 @@ def launch(
     grid = size_of("blocks", blocks), size_of("threads", threads)
     try:
         lockstep.run(function, *grid, given, shared_bytes)
-    except lockstep.Unsupported:
+    except (lockstep.Unsupported, MissedBarrierError):  # the second is none for who only returned early
         one_by_one.run(function, *grid, given, shared_bytes)
 
 
@@ -116,8 +116,8 @@ def simulated() -> bool:
 def simulate() -> None:
     """Simulate launches if there is no GPU, with the compilers that are imported and those that will be.
 
-    ``from firstlight_kernels import cuda``, or ``trace``, does that, too: a program that takes neither calls this once,
-    before it makes or copies arrays.
+    Importing anything from ``firstlight_kernels`` itself, such as ``trace``, does that, too. A program that takes
+    nothing else from it calls this once, before it makes or copies arrays.
     """
     if simulated():
         when_imported(_replace)
@@ -246,3 +246,6 @@ class _Finder(MetaPathFinder):
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
+
+
+simulate()  # who asks for any name of this module has kernels to launch

@@ -1,8 +1,9 @@
+# ruff: noqa: ARG002, ARG005, B008 -- what a kernel calls gets the mask first; numbers are immutable
 """Run the whole grid of a kernel at once, in NumPy: each statement for all threads, before the next one.
 
-A store by several threads to one element keeps the last one's value, so that a lost update is lost, as on a GPU. Between
-two barriers a thread sees what others have written, more often than it does on a GPU: so a kernel that runs is not yet
-right.
+If several threads store to one element, the last one's value stays, so that a lost update is lost, as on a GPU. But
+where a barrier is missing, a thread sees what the others wrote in the line before, which no GPU promises. So a kernel
+that runs here is not yet right.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from types import CodeType, FunctionType
@@ -20,12 +21,26 @@ import numpy as np
 
 from firstlight_kernels import arithmetic, promotion
 from firstlight_kernels.arguments import host_array
-from firstlight_kernels.arrays import poison
+from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
-from firstlight_kernels.findings import Dim3, LaunchError, SourceLine
-from firstlight_kernels.intrinsics import _ATOMICS, _FUNCTIONS, SHUFFLES
+from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, SourceLine
+from firstlight_kernels.functions import Together, elementwise, function_of, length, negated, truth
+from firstlight_kernels.intrinsics import _ATOMICS, _FUNCTIONS, BLOCK_VOTES, SHUFFLES, VOTES
 from firstlight_kernels.lanes import (
-    MOST_TURNS, UNSET, WARP, Array, Lanes, Mask, Memory, lanes_of, merge, select, split, union, where,
+    MOST_TURNS,
+    UNSET,
+    WARP,
+    Array,
+    Lanes,
+    Mask,
+    Memory,
+    broadcast,
+    lanes_of,
+    merge,
+    select,
+    split,
+    union,
+    where,
 )  # fmt: skip
 from firstlight_kernels.masked import Unsupported, masked_code
 from firstlight_kernels.promotion import Rules, converted
@@ -44,17 +59,19 @@ def run(function: FunctionType, blocks: Dim3, threads: Dim3, arguments: tuple[An
     Unsupported
         If this kernel needs its threads one after the other. The arrays are as they were.
     LaunchError
-        If the kernel is wrong; the message names the thread and the line.
+        If the kernel is wrong; the message names the thread and the line. If it is a MissedBarrierError, the arrays are
+        as they were, too: threads that have only returned are no fault.
     """
-    memory, in_block = Memory(), math.prod(threads)
-    at_once = max(1, _THREADS_AT_ONCE // in_block)
-    total = math.prod(blocks)
+    memory, total = Memory(), math.prod(blocks)
+    at_once = max(1, _THREADS_AT_ONCE // math.prod(threads))
+    if "this_grid" in masked_code(function, is_kernel=True).uses:
+        at_once = total  # whose threads wait for each other
     try:
         with np.errstate(all="ignore"):
             for first in range(0, total, at_once):
                 lanes = lanes_of(blocks, threads, first, min(at_once, total - first))
                 _Run(lanes, memory, shared_bytes).start(function, arguments)
-    except Unsupported:
+    except (Unsupported, MissedBarrierError):
         memory.restore()
         raise
 
@@ -65,7 +82,7 @@ class _Run:
     def __init__(self, lanes: Lanes, memory: Memory, shared_bytes: int) -> None:
         self.lanes, self.memory = lanes, memory
         memory.start(lanes)
-        self.alive: Mask | None = lanes.all
+        self.barriers = Barriers(lanes)
         self.rules: Rules = "numba"
         self.turns, self.calls, self.call = 0, count(1), 0
         self.codes: set[CodeType] = set()
@@ -123,14 +140,15 @@ class _Run:
                 raise Unsupported(f"{'.'.join(chain)} is not known: {error}", line) from None
         names |= {name: self.value(value, name) for name, value in masked.constants.items()}
         copy.__defaults__ = tuple(self.value(value, "a default") for value in function.__defaults__ or ())
-        names |= _operations(self.rules)
-        names |= {
-            "where": where, "split": split, "union": union, "merge": merge, "unset__": UNSET, "choose": self.choose,
-            "both": self.both, "either": self.either, "leave": self.leave, "load": self.memory.load,
+        names |= {f"{name}__": value for name, value in {
+            **_operations(self.rules),
+            "where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "choose": self.choose,
+            "both": self.both, "either": self.either, "leave": self.barriers.leave, "load": self.memory.load,
             "store": self.memory.store, "attribute": self.attribute, "method": self.method, "elements": self.elements,
-            "contains": self.contains, "Turns": self.loop, "slice": slice, "negated": _negated,
-        }  # fmt: skip
-        return self.bound[id(function)]
+            "contains": self.contains, "Turns": self.loop, "slice": slice, "negated": negated,
+        }.items()}  # fmt: skip
+        bound: Callable[..., Any] = self.bound[id(function)]
+        return bound
 
     def as_device_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function whose calls have local arrays of their own."""
@@ -138,7 +156,8 @@ class _Run:
         def called(*arguments: Any, **more: Any) -> Any:
             outer, self.call = self.call, next(self.calls)
             try:
-                return function(*arguments, **more)
+                found = function(*arguments, **more)
+                return None if found is UNSET else found
             finally:
                 self.call = outer
 
@@ -149,7 +168,8 @@ class _Run:
         for number, name in enumerate(chain[1:], 1):
             if is_cuda(value):
                 self.rules = "mlir" if "mlir" in value.__name__ else "numba"
-                return self.intrinsic(".".join(chain[number:]))
+                dtype = dtype_of(getattr(value, name, None))
+                return NumberType(dtype) if dtype is not None else self.intrinsic(".".join(chain[number:]))
             if isinstance(value, np.ndarray | np.generic | tuple) or intrinsic_name(value):
                 value = self.value(value, chain[number - 1])
                 for rest in chain[number:]:
@@ -164,14 +184,37 @@ class _Run:
         if first in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
             lanes = self.lanes
             if first in ("blockDim", "gridDim"):
-                index = Dim3(*map(np.int64, lanes.threads if first == "blockDim" else lanes.blocks))
+                sizes: Any = map(np.int64, lanes.threads if first == "blockDim" else lanes.blocks)
+                index = Dim3(*sizes)
                 return getattr(index, axis) if axis else index
             what = "block" if first == "threadIdx" else "of block"
             return lanes.axis(what, "xyz".index(axis)) if axis else lanes.index(what)
         if name in ("laneid", "warpsize"):
             return self.lanes.lane if name == "laneid" else np.int64(WARP)
-        if found := _INTRINSICS.get(name):
-            return found.__get__(self)
+        if first == "atomic" and axis in _ATOMICS:
+            return partial(self.atomic, axis)
+        for names, function in (
+            (SHUFFLES, self.barriers.shuffle),
+            (VOTES, self.barriers.warp_vote),
+            (BLOCK_VOTES, self.barriers.block_vote),
+        ):
+            if name in names:
+                return partial(function, name)
+        own = {
+            "grid": self.grid,
+            "gridsize": self.gridsize,
+            "shared.array": self.shared_array,
+            "local.array": self.local_array,
+            "atomic.cas": self.compare_and_swap,
+            "atomic.compare_and_swap": self.compare_and_swap,
+            "syncthreads": self.barriers.syncthreads,
+            "syncwarp": self.barriers.syncwarp,
+            "cg.this_grid": lambda mask: self.barriers,
+            "activemask": self.barriers.activemask,
+            "lanemask_lt": lambda mask: (np.int64(1) << self.lanes.lane) - 1,
+        }
+        if found := own.get(name) or _PLAIN.get(name):
+            return found
         raise Unsupported(f"cuda.{name}")
 
     def value(self, value: Any, name: str, space: str = "constant") -> Any:
@@ -193,18 +236,14 @@ class _Run:
             return self.intrinsic(found)
         if is_jitted(value) or inspect.isfunction(getattr(value, "py_func", None)):
             return self.bind(value.py_func)
-        if isinstance(value, np.ufunc):
-            return _of_numpy(value)
-        if getattr(value, "__module__", None) == "math":
-            return _of_math(value)
-        if isinstance(getattr(value, "__hash__", None), Callable) and value in _BUILTINS:  # type: ignore[arg-type]
-            return _BUILTINS[value]
+        if found_function := function_of(value):
+            return found_function
         raise Unsupported(f"{getattr(value, '__name__', repr(value))} in a kernel")
 
     def array(self, data: np.ndarray, name: str, space: str) -> Array:
         key = space, id(data)
         if key not in self.arrays:
-            self.arrays[key] = Array(data, name, space)
+            self.arrays[key] = Array(np.asarray(data), name, space)  # of no subclass
         return self.arrays[key]
 
     # -- What each thread chooses --------------------------------------------------------------------------------------
@@ -229,7 +268,7 @@ class _Run:
             if some is None:
                 return first
             second = second(some)
-        return select(_truth(first), second, first) if not _are_tests(first, second) else first & second
+        return select(truth(first), second, first) if not _are_tests(first, second) else first & second
 
     def either(self, mask: Mask, first: Any, second: Any) -> Any:
         """Return ``first or second``, where the second one may be a function of those who need it."""
@@ -238,12 +277,7 @@ class _Run:
             if others is None:
                 return first
             second = second(others)
-        return select(_truth(first), first, second) if not _are_tests(first, second) else first | second
-
-    def leave(self, mask: Mask | None) -> None:
-        """Take threads out of the run: they have returned."""
-        if mask and self.alive:
-            self.alive = split(self.alive, mask.on)[1]
+        return select(truth(first), first, second) if not _are_tests(first, second) else first | second
 
     def loop(self, mask: Mask, *limits: Any, items: Any = None, last: bool = False) -> Turns:
         return Turns(self, *limits, items=items, last=last)
@@ -293,6 +327,8 @@ class _Run:
             data = getattr(value.data, name)(*how)
             if np.may_share_memory(data, value.data):
                 return value.part(data)
+        if value is self.barriers and name == "sync":
+            return self.barriers.sync_grid(mask)
         if isinstance(value, tuple) and hasattr(value, "_fields") and name in value._fields:
             return getattr(value, name)(mask, *given)
         raise Unsupported(f"the method {name}")
@@ -340,7 +376,9 @@ class _Run:
 
     def atomic(self, name: str, mask: Mask, array: Any, index: Any, value: Any, *, unused: bool = False) -> Any:
         """Let threads change elements one after the other, and return what each found."""
-        new = self.broadcast(mask, converted(value, self.of_atomic(array).data.dtype))
+        new = broadcast(mask, converted(value, self.of_atomic(array).data.dtype))
+        if self.rules == "mlir" and name in ("max", "min"):
+            name = f"nan{name}"
         if (ufunc := _AT.get(name)) and unused:
             place, whole = self.place(mask, array, index), new == new
             if array.data.dtype.kind in "fc" and name in ("max", "min") and not whole.all():
@@ -352,7 +390,7 @@ class _Run:
 
     def compare_and_swap(self, mask: Mask, array: Any, *given: Any, unused: bool = False) -> Any:
         *index, expected, value = given
-        both = [self.broadcast(mask, converted(each, self.of_atomic(array).data.dtype)) for each in (expected, value)]
+        both = [broadcast(mask, converted(each, self.of_atomic(array).data.dtype)) for each in (expected, value)]
 
         def change(old: Any, expected: Any, value: Any) -> Any:
             return value if old == expected else old
@@ -386,103 +424,7 @@ class _Run:
             raise Unsupported(f"{array.name} has {len(array.shape)} axes and is indexed with {len(key)}")
         whole = tuple(converted(each, np.dtype(np.int64)) for each in key)  # here Numba takes floats, too
         place = self.memory.place(mask, array, whole, "atomic")
-        return tuple(self.broadcast(mask, each) for each in place)
-
-    def broadcast(self, mask: Mask, value: Any) -> np.ndarray:
-        """Return an element for each of those that take part."""
-        values: np.ndarray = np.broadcast_to(value, self.lanes.size)
-        return values if mask.full else values[mask.numbers]
-
-    # -- Barriers ------------------------------------------------------------------------------------------------------
-
-    def barrier(self, mask: Mask, *_: Any) -> None:
-        """Raise an error if a part of a block misses a barrier."""
-        alive = self.alive or mask
-        if mask.count == alive.count:
-            return
-        here = np.bincount(self.lanes.block[mask.on], minlength=self.lanes.count)
-        missing = alive.on & ~mask.on & (here > 0)[self.lanes.block]
-        if missing.any():
-            self.raise_missing(mask, missing, self.lanes.block)
-
-    def raise_missing(self, mask: Mask, missing: np.ndarray, group: np.ndarray) -> None:
-        absent = int(np.flatnonzero(missing)[0])
-        waiting = int(np.flatnonzero(mask.on & (group == group[absent]))[0])
-        raise LaunchError(
-            f"{self.lanes.name_of(waiting)} waits for {self.lanes.name_of(absent)}, which is not there: all threads "
-            "must reach the same barrier"
-        )
-
-    def named(self, mask: Mask, names: Any) -> None:
-        """Raise an error if the mask of a warp function names a thread that does not take part, or lacks its caller."""
-        lanes, alive = self.lanes, self.alive or mask
-        names = names.astype(np.int64)
-        if isinstance(names, np.ndarray):
-            of_warp = np.zeros(int(lanes.warp[-1]) + 1, np.int64)
-            of_warp[lanes.warp[mask.on]] = names[mask.on]
-            if np.any((of_warp[lanes.warp] != names) & mask.on):
-                raise Unsupported("a warp function with several masks in one warp")
-            names = of_warp[lanes.warp]
-        named = (names >> lanes.lane & 1).astype(np.bool_)
-        if np.any(lacking := mask.on & ~named):
-            who = int(np.flatnonzero(lacking)[0])
-            raise LaunchError(f"{lanes.name_of(who)} calls a warp function with a mask that lacks it")
-        if mask.count < alive.count:
-            here = np.bincount(lanes.warp[mask.on], minlength=int(lanes.warp[-1]) + 1)
-            missing = alive.on & ~mask.on & named & (here > 0)[lanes.warp]
-            if missing.any():
-                self.raise_missing(mask, missing, lanes.warp)
-
-    def syncwarp(self, mask: Mask, names: Any = np.int64(-1)) -> None:  # noqa: B008 -- a number
-        self.named(mask, names)
-
-    def shuffle(self, name: str, mask: Mask, names: Any, value: Any, by: Any, *_: Any) -> Any:
-        self.named(mask, names)
-        lanes = self.lanes
-        source = SHUFFLES[name](lanes.lane, by)
-        inside = (source >= 0) & (source < WARP)
-        other = lanes.number - lanes.lane + np.where(inside, source, lanes.lane)
-        there = other < (lanes.block + 1) * lanes.in_block
-        other = np.where(there, other, lanes.number)
-        values = np.broadcast_to(value, lanes.size)
-        from_there = there & mask.on[other] if not mask.full else there
-        return np.where(from_there, values[other], poison(values.dtype)).astype(values.dtype)
-
-    def warp_vote(self, name: str, mask: Mask, names: Any, value: Any) -> Any:
-        self.named(mask, names)
-        lanes = self.lanes
-        warps, numbers = int(lanes.warp[-1]) + 1, mask.numbers
-        group, values = lanes.warp[numbers], self.broadcast(mask, value)
-        if name == "eq_sync":
-            first = np.empty(warps, values.dtype)
-            first[group] = values
-            differ = np.bincount(group, first[group] != values, warps)
-            return (differ == 0)[lanes.warp]
-        true = _truth(values)
-        if name == "ballot_sync":
-            return np.bincount(group, true * 2.0 ** lanes.lane[numbers], warps).astype(np.int64)[lanes.warp]
-        counts = np.bincount(group, true, warps)
-        result = counts > 0 if name == "any_sync" else counts == np.bincount(group, minlength=warps)
-        return result[lanes.warp]
-
-    def block_vote(self, name: str, mask: Mask, value: Any) -> Any:
-        self.barrier(mask)
-        lanes = self.lanes
-        block, true = lanes.block[mask.on], _truth(self.broadcast(mask, value))
-        counts = np.bincount(block, true, lanes.count).astype(np.int64)
-        if name != "syncthreads_count":
-            whole = np.bincount(block, minlength=lanes.count)
-            counts = (counts > 0 if name == "syncthreads_or" else counts == whole).astype(np.int64)
-        return counts[lanes.block]
-
-    def activemask(self, mask: Mask) -> Any:
-        return self.warp_vote("ballot_sync", mask, np.int64(-1) if mask.full else self.active_names(mask), np.True_)
-
-    def active_names(self, mask: Mask) -> np.ndarray:
-        """Return the lanes of each thread's warp that take part, as a mask."""
-        lanes = self.lanes
-        bits = np.bincount(lanes.warp[mask.on], 2.0 ** lanes.lane[mask.on], int(lanes.warp[-1]) + 1)
-        return bits.astype(np.int64)[lanes.warp]
+        return tuple(broadcast(mask, each) for each in place)
 
     def grid(self, mask: Mask, ndim: Any) -> Any:
         axes = tuple(self.lanes.axis("grid", number) for number in range(int(ndim)))
@@ -497,16 +439,17 @@ class Turns:
     """The turns of a loop: whether threads take part in the next one, and what is the loop's variable then."""
 
     def __init__(self, run: _Run, *limits: Any, items: Any = None, last: bool = False) -> None:
-        self.run, self.value, self.done, self.items, self.last = run, None, None, items, last
+        self.run, self.items, self.last = run, items, last
+        self.value: Any = None
+        self.done: Mask | None = None  # those that have come to the end of the loop
+        self.each: Iterator[int] | None = None  # or each thread has limits of its own
         if items is not None:
-            if not isinstance(items, tuple | Array):
-                raise Unsupported("a loop through something other than a range, a tuple or an array")
-            self.each = iter(range(len(items) if isinstance(items, tuple) else int(items.shape[0])))
+            self.each = iter(range(length(items)))
         elif any(isinstance(each, np.ndarray) for each in limits):
             start, stop, step = (np.int64(0), *limits, np.int64(1)) if len(limits) == 1 else (*limits, np.int64(1))[:3]
             if isinstance(step, np.ndarray):
                 raise Unsupported("a range whose step is not the same for all threads")
-            self.each, self.ahead, self.stop, self.step = None, start, stop, step
+            self.ahead, self.stop, self.step = start, stop, step
         elif limits:
             self.each = iter(range(*map(int, limits)))
 
@@ -518,15 +461,17 @@ class Turns:
         if self.each is None:
             return self.next_of_own(mask)
         for number in self.each:
-            if self.items is None:
-                self.value = np.int64(number)
-            elif isinstance(self.items, tuple):
-                self.value = self.items[number]
-            else:
-                self.value = self.run.memory.load(mask, self.items, np.int64(number))
+            self.value = np.int64(number) if self.items is None else self.item(mask, self.items, number)
             return mask
         self.end(mask)
         return None
+
+    def item(self, mask: Mask, items: Any, number: int) -> Any:
+        if isinstance(items, Together):
+            return tuple(self.item(mask, part, number) for part in items.parts)
+        if isinstance(items, range):
+            return np.int64(items[number])
+        return self.run.memory.load(mask, items, np.int64(number))
 
     def next_of_own(self, mask: Mask) -> Mask | None:
         """Return the same where each thread has limits of its own."""
@@ -540,7 +485,7 @@ class Turns:
         """Let threads leave the loop, and the kernel if it ends there."""
         self.done = union(self.done, mask)
         if self.last:
-            self.run.leave(mask)
+            self.run.barriers.leave(mask)
 
     def turn(self, mask: Mask | None) -> Mask | None:
         """Return those that come to the test of a ``while`` loop."""
@@ -555,9 +500,9 @@ class NumberType:
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype = dtype
 
-    def __call__(self, mask: Mask, value: Any = np.int64(0)) -> Any:  # noqa: B008 -- a number
+    def __call__(self, mask: Mask, value: Any = np.int64(0)) -> Any:
         """Return numbers of this type."""
-        return _truth(value) if self.dtype.kind == "b" else converted(value, self.dtype)
+        return truth(value) if self.dtype.kind == "b" else converted(value, self.dtype)
 
 
 def _name(site: tuple[str, int, int]) -> str:
@@ -581,14 +526,6 @@ def _dtype(given: Any) -> np.dtype:
     raise Unsupported(f"an array of {given!r:.40}")
 
 
-def _truth(value: Any) -> Any:
-    return value if value.dtype == np.bool_ else value != 0
-
-
-def _negated(value: Any) -> Any:
-    return ~_truth(value) if isinstance(value, np.ndarray | np.generic) else np.bool_(not value)
-
-
 def _are_tests(*values: Any) -> bool:
     return all(isinstance(each, np.ndarray | np.generic) and each.dtype == np.bool_ for each in values)
 
@@ -607,116 +544,20 @@ def _operations(rules: Rules) -> dict[str, Any]:
 _OPERATIONS: dict[str, dict[str, Any]] = {}
 
 
-def _of_numpy(ufunc: np.ufunc) -> Callable[..., Any]:
-    """Return a ufunc of numbers: NumPy has some for ``float16``, and Numba has none."""
-
-    def result(mask: Mask, *values: Any) -> Any:
-        small = (np.dtype(np.int8), np.dtype(np.uint8))
-        return ufunc(*(each.astype(np.int16) if each.dtype in small else each for each in values))
-
-    return result
-
-
-def _of_math(function: Any) -> Callable[..., Any]:
-    """Return a function of ``math``."""
-    operate = getattr(np, function.__name__, None)
-    if operate is None:
-        return _elementwise(arithmetic.as_in_kernels(function))
-
-    def result(mask: Mask, value: Any, *more: Any) -> Any:
-        return operate(value.astype(np.float64) if value.dtype.kind in "iub" else value, *more)
-
-    return result
-
-
-def _elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of a thread's numbers as one of all threads'."""
-
-    def result(mask: Mask, *values: Any) -> Any:
-        if not any(isinstance(each, np.ndarray) for each in values):
-            return arithmetic.scalar(function(*map(arithmetic.typed, values)))
-        columns = [each[mask.numbers] for each in np.broadcast_arrays(*values)]
-        found = [arithmetic.scalar(function(*map(arithmetic.typed, row))) for row in zip(*columns, strict=True)]
-        some = np.array(found)
-        results = np.zeros(mask.on.size, some.dtype)
-        results[mask.numbers] = some
-        return results
-
-    return result
-
-
-def _int(mask: Mask, value: Any = np.int64(0)) -> Any:  # noqa: B008 -- a number
-    return converted(value, np.dtype(np.int64)) if value.dtype.kind in "fb" else value
-
-
-def _float(mask: Mask, value: Any = np.float64(0)) -> Any:  # noqa: B008 -- a number
-    return value if value.dtype.kind == "f" else value.astype(np.float64)
-
-
-def _round(mask: Mask, value: Any, digits: Any = None) -> Any:
-    if digits is not None:
-        return _elementwise(arithmetic.BUILTINS["round"])(mask, value, digits)
-    return converted(np.rint(value), np.dtype(np.int64))
-
-
-def _len(mask: Mask, value: Any) -> Any:
-    return value.shape[0] if type(value) is Array else np.int64(len(value))
-
-
-def _best(name: str) -> Callable[..., Any]:
-    operate = promotion.extreme(name)
-    return lambda mask, *values: operate(*(values[0] if len(values) == 1 else values))
-
-
-_BUILTINS: dict[Any, Any] = {
-    abs: lambda mask, value: abs(value),
-    bool: lambda mask, value: _truth(value),
-    float: _float,
-    int: _int,
-    len: _len,
-    max: _best("max"),
-    min: _best("min"),
-    pow: lambda mask, base, exponent: promotion.binary("pow")(base, exponent),
-    round: _round,
-    complex: lambda mask, real, imag=np.float64(0): real + 1j * imag,  # noqa: B008 -- a number
-    tuple: lambda mask, values: values,
-}
 _AT: dict[str, np.ufunc] = {
     "add": np.add, "sub": np.subtract, "max": np.maximum, "min": np.minimum, "nanmax": np.fmax, "nanmin": np.fmin,
     "and_": np.bitwise_and, "or_": np.bitwise_or, "xor": np.bitwise_xor,
 }  # fmt: skip
 
 
-def _named(method: Callable[..., Any], name: str) -> Callable[..., Any]:
-    return lambda run, *given, **more: method(run, name, *given, **more)
-
-
-def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda run, *given: function(*given)
-
-
-#: What kernels call of ``cuda``, as functions of a run and of the threads that take part.
-_INTRINSICS: dict[str, Any] = {
-    "grid": _Run.grid,
-    "gridsize": _Run.gridsize,
-    "shared.array": _Run.shared_array,
-    "local.array": _Run.local_array,
-    "const.array_like": lambda run, mask, array: array,
-    "syncthreads": _Run.barrier,
-    "syncwarp": _Run.syncwarp,
-    "activemask": _Run.activemask,
-    "lanemask_lt": lambda run, mask: (np.int64(1) << run.lanes.lane) - 1,
-    "nanosleep": lambda run, mask, _: None,
-    "atomic.cas": _Run.compare_and_swap,
-    "atomic.compare_and_swap": _Run.compare_and_swap,
-    "fma": lambda run, mask, a, b, c: a * b + c,
-    "cbrt": lambda run, mask, value: np.cbrt(value),
-    "rsqrt": lambda run, mask, value: 1 / np.sqrt(value),
-    "selp": lambda run, mask, test, yes, no: select(_truth(test), yes, no),
-    **{f"atomic.{name}": _named(_Run.atomic, name) for name in _ATOMICS},
-    **{name: _named(_Run.shuffle, name) for name in SHUFFLES},
-    **{name: _named(_Run.warp_vote, name) for name in ("all_sync", "any_sync", "eq_sync", "ballot_sync")},
-    **{name: _named(_Run.block_vote, name) for name in ("syncthreads_count", "syncthreads_and", "syncthreads_or")},
-    **{name: (lambda run, mask: None) for name in ("threadfence", "threadfence_block", "threadfence_system")},
-    **{name: _plain(_elementwise(_FUNCTIONS[name])) for name in ("popc", "brev", "clz", "ffs")},
+#: What kernels call of ``cuda`` that needs to know nothing but the mask.
+_PLAIN: dict[str, Any] = {
+    "const.array_like": lambda mask, array: array,
+    "nanosleep": lambda mask, _: None,
+    "fma": lambda mask, a, b, c: a * b + c,
+    "cbrt": lambda mask, value: np.cbrt(value),
+    "rsqrt": lambda mask, value: 1 / np.sqrt(value),
+    "selp": lambda mask, test, yes, no: select(truth(test), yes, no),
+    **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system"), lambda mask: None),
+    **{name: elementwise(_FUNCTIONS[name]) for name in ("popc", "brev", "clz", "ffs")},
 }

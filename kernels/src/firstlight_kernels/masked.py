@@ -3,7 +3,7 @@
 Every block of statements has a mask of the threads that are in it, or None when there are none left. An ``if`` splits
 it; ``break``, ``continue`` and ``return`` take threads out of it; after an ``if`` or a loop, they meet again. So
 
-    if i < n:                      m1 = where(m0, lt(i, n))
+    if i < n:                      m1 = where(m0, i < n)
         y = x[i]                   if m1 is not None:
                                        new = load(m1, x, i)
                                        y = new if m1 is m0 else merge(m1, y, new)
@@ -19,7 +19,7 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from firstlight_kernels.findings import SourceLine
 
@@ -29,15 +29,21 @@ _OPERATORS: dict[type, str] = {
     ast.BitXor: "xor", ast.UAdd: "positive", ast.USub: "negative", ast.Invert: "inverted", ast.Not: "negated",
 }  # fmt: skip
 _COMPARISONS: dict[type, str] = {
-    **{ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="},
-    **{ast.Is: "is", ast.IsNot: "is not"},
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Is: "is",
+    ast.IsNot: "is not",
 }
 #: What is the same whether threads that take no part compute it, too.
 _HARMLESS = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop,
              ast.expr_context)  # fmt: skip
 
 
-class Unsupported(Exception):  # noqa: N818 -- it is no fault of the kernel's
+class Unsupported(Exception):
     """What keeps a kernel from running in lockstep."""
 
     def __init__(self, reason: str, line: SourceLine | None = None) -> None:
@@ -107,12 +113,15 @@ class _Translator:
     def translated(self) -> MaskedCode:
         code = self.function.__code__
         if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR):
-            self.refuse("*args, **kwargs or yield", self.body[0])
+            raise self.refused("*args, **kwargs or yield", self.body[0])
         self.block(self.body, "m0__", None, last=self.is_kernel)
         self.emit("return result__")
         unset = [name for name in code.co_varnames + code.co_cellvars if name not in self.arguments]
         head = f"def {self.function.__name__.strip('<>')}({', '.join(('m0__', *self.arguments))}):"
-        start = [(code.co_firstlineno, head), (code.co_firstlineno, f"    {' = '.join([*unset, 'result__'])} = unset__")]
+        start = [
+            (code.co_firstlineno, head),
+            (code.co_firstlineno, f"    {' = '.join([*unset, 'result__'])} = unset__"),
+        ]
         lines = [*start, *self.lines]
         tree = ast.parse("\n".join(text for _, text in lines))
         for node in ast.walk(tree):
@@ -137,8 +146,8 @@ class _Translator:
         code = self.function.__code__
         return SourceLine(code.co_filename, getattr(node, "lineno", 1) + self.before, code.co_name)
 
-    def refuse(self, what: str, node: ast.AST) -> NoReturn:
-        raise Unsupported(f"{what} in a kernel does not run in lockstep", self.at(node))
+    def refused(self, what: str, node: ast.AST) -> Unsupported:
+        return Unsupported(f"{what} in a kernel does not run in lockstep", self.at(node))
 
     # -- Statements ----------------------------------------------------------------------------------------------------
 
@@ -175,18 +184,18 @@ class _Translator:
                 self.loop(node, mask, last=last)
             case ast.Break() | ast.Continue() if loop:
                 gone = loop.left if isinstance(node, ast.Break) else loop.again
-                self.emit(f"{gone} = union({gone}, {mask})")
+                self.emit(f"{gone} = union__({gone}, {mask})")
                 if loop.last and isinstance(node, ast.Break):
-                    self.emit(f"leave({mask})")
+                    self.emit(f"leave__({mask})")
                 self.emit(f"{mask} = None")
             case ast.Return():
                 if self.is_kernel:
-                    self.emit(f"leave({mask})")
+                    self.emit(f"leave__({mask})")
                 elif node.value:
-                    self.emit(f"result__ = merge({mask}, result__, {self.expression(node.value, mask)})")
+                    self.emit(f"result__ = merge__({mask}, result__, {self.expression(node.value, mask)})")
                 self.emit(f"{mask} = None")
             case _:
-                self.refuse(type(node).__name__.lower(), node)
+                raise self.refused(type(node).__name__.lower(), node)
 
     def assigned(self, targets: list[ast.expr], value: ast.expr | None, mask: str) -> None:
         new, self.target = self.new("new"), getattr(targets[0], "id", "")
@@ -197,25 +206,25 @@ class _Translator:
     def assign(self, target: ast.expr, value: str, mask: str) -> None:
         match target:
             case ast.Name(id=name):
-                merged = "" if mask == "m0__" else f" if {mask} is m0__ else merge({mask}, {name}, {value})"
+                merged = "" if mask == "m0__" else f" if {mask} is m0__ else merge__({mask}, {name}, {value})"
                 self.emit(f"{name} = {value}{merged}")
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 if any(isinstance(part, ast.Starred) for part in parts):
-                    self.refuse("a starred name", target)
+                    raise self.refused("a starred name", target)
                 names = [self.new("new") for _ in parts]
-                self.emit(f"{', '.join(names)}, = elements({mask}, {value})")
+                self.emit(f"{', '.join(names)}, = elements__({mask}, {value})")
                 for part, name in zip(parts, names, strict=True):
                     self.assign(part, name, mask)
             case ast.Subscript():
                 array, index = self.expression(target.value, mask), self.expression(target.slice, mask)
-                self.emit(f"store({mask}, {array}, {index}, {value})")
+                self.emit(f"store__({mask}, {array}, {index}, {value})")
             case ast.Attribute():
-                self.emit(f"store({mask}, {self.expression(target.value, mask)}, {target.attr!r}, {value})")
+                self.emit(f"store__({mask}, {self.expression(target.value, mask)}, {target.attr!r}, {value})")
             case _:
-                self.refuse(type(target).__name__.lower(), target)
+                raise self.refused(type(target).__name__.lower(), target)
 
     def augmented(self, node: ast.AugAssign, mask: str) -> None:
-        operation, new, target = _OPERATORS[type(node.op)], self.new("new"), node.target
+        operation, new, target = f"{_OPERATORS[type(node.op)]}__", self.new("new"), node.target
         if isinstance(target, ast.Name):
             self.emit(f"{new} = {operation}({target.id}, {self.expression(node.value, mask)})")
             self.assign(target, new, mask)
@@ -224,18 +233,18 @@ class _Translator:
         self.emit(f"{array} = {self.expression(target.value, mask)}")
         place = repr(target.attr) if isinstance(target, ast.Attribute) else self.expression(target.slice, mask)
         self.emit(f"{index} = {place}")
-        old = f"load({mask}, {array}, {index})"
+        old = f"load__({mask}, {array}, {index})"
         self.emit(f"{new} = {operation}({old}, {self.expression(node.value, mask)})")
-        self.emit(f"store({mask}, {array}, {index}, {new})")
+        self.emit(f"store__({mask}, {array}, {index}, {new})")
 
     def branches(self, node: ast.If, mask: str, loop: Loop | None, *, last: bool) -> None:
         yes, no = self.new("m"), self.new("m")
         if node.orelse or last or _leaves(node):
-            self.emit(f"{yes}, {no} = split({mask}, {self.expression(node.test, mask)})")
+            self.emit(f"{yes}, {no} = split__({mask}, {self.expression(node.test, mask)})")
         else:
-            self.emit(f"{yes} = where({mask}, {self.expression(node.test, mask)})")
+            self.emit(f"{yes} = where__({mask}, {self.expression(node.test, mask)})")
         if last and not node.orelse:
-            self.emit(f"leave({no})")
+            self.emit(f"leave__({no})")
         for name, body in ((yes, node.body), (no, node.orelse)):
             if body:
                 self.emit(f"if {name} is not None:")
@@ -243,49 +252,49 @@ class _Translator:
                 self.block(body, name, loop, last=last)
                 self.depth -= 1
         if _leaves(node):
-            self.emit(f"{mask} = union({yes}, {no}, {mask})")
+            self.emit(f"{mask} = union__({yes}, {no}, {mask})")
 
     def loop(self, node: ast.While | ast.For, mask: str, *, last: bool) -> None:
         if node.orelse:
-            self.refuse("a loop with else", node)
+            raise self.refused("a loop with else", node)
         inside, left, again, turns = (self.new(what) for what in ("m", "left", "again", "turns"))
         exits = any(_leaves_loop(statement) for statement in node.body)
         continues = any(_has(statement, ast.Continue, within=(ast.For, ast.While)) for statement in node.body)
         if exits:
             self.emit(f"{left} = None")
         if isinstance(node, ast.For):
-            self.emit(f"{turns} = Turns({mask}, {self.iterable(node.iter, mask)}, last={last})")
+            self.emit(f"{turns} = Turns__({mask}, {self.iterable(node.iter, mask)}, last={last})")
             self.emit(f"{inside} = {mask}")
             self.emit(f"while ({inside} := {turns}.next({inside})) is not None:")
             self.depth += 1
             self.assign(node.target, f"{turns}.value", inside)
         else:
             if wait := next((each for each in ast.walk(node.test) if self.is_atomic(each)), None):
-                self.refuse(f"a loop that waits for {ast.unparse(wait)}", wait)
-            self.emit(f"{turns} = Turns({mask})")
+                raise self.refused(f"a loop that waits for {ast.unparse(wait)}", wait)
+            self.emit(f"{turns} = Turns__({mask})")
             self.emit(f"{inside} = {mask}")
             self.emit(f"while ({inside} := {turns}.turn({inside})) is not None:")
             self.depth += 1
             gone = self.new("m")
             test = self.expression(node.test, inside)
             if exits or last:
-                self.emit(f"{inside}, {gone} = split({inside}, {test})")
+                self.emit(f"{inside}, {gone} = split__({inside}, {test})")
                 if exits:
-                    self.emit(f"{left} = union({left}, {gone})")
+                    self.emit(f"{left} = union__({left}, {gone})")
                 if last:
-                    self.emit(f"leave({gone})")
+                    self.emit(f"leave__({gone})")
             else:
-                self.emit(f"{inside} = where({inside}, {test})")
+                self.emit(f"{inside} = where__({inside}, {test})")
             self.emit(f"if {inside} is None:")
             self.emit("    break")
         if continues:
             self.emit(f"{again} = None")
         self.block(node.body, inside, Loop(left, again, last), last=False)
         if continues:
-            self.emit(f"{inside} = union({inside}, {again})")
+            self.emit(f"{inside} = union__({inside}, {again})")
         self.depth -= 1
         if exits:
-            self.emit(f"{mask} = union({left}, {turns}.done, {mask})")
+            self.emit(f"{mask} = union__({left}, {turns}.done, {mask})")
 
     def is_atomic(self, node: ast.AST) -> bool:
         return isinstance(node, ast.Attribute) and self.chain(node)[-2:-1] == ("atomic",)
@@ -309,12 +318,12 @@ class _Translator:
             case ast.Name() | ast.Attribute() if chain := self.chain(node):
                 return self.outside(chain, node)
             case ast.Attribute():
-                return f"attribute({mask}, {self.expression(node.value, mask)}, {node.attr!r})"
+                return f"attribute__({mask}, {self.expression(node.value, mask)}, {node.attr!r})"
             case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
                 return f"({''.join(f'{self.expression(part, mask)}, ' for part in parts)})"
             case ast.BinOp() | ast.UnaryOp():
-                parts = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
-                return f"{_OPERATORS[type(node.op)]}({', '.join(self.expression(part, mask) for part in parts)})"
+                operands = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
+                return f"{_OPERATORS[type(node.op)]}__({', '.join(self.expression(each, mask) for each in operands)})"
             case ast.Compare():
                 return self.comparison(node, mask)
             case ast.BoolOp():
@@ -322,18 +331,18 @@ class _Translator:
             case ast.IfExp():
                 test = self.expression(node.test, mask)
                 yes, no = (self.later(part) for part in (node.body, node.orelse))
-                return f"choose({mask}, {test}, {yes}, {no})"
+                return f"choose__({mask}, {test}, {yes}, {no})"
             case ast.Subscript():
-                return f"load({mask}, {self.expression(node.value, mask)}, {self.expression(node.slice, mask)})"
+                return f"load__({mask}, {self.expression(node.value, mask)}, {self.expression(node.slice, mask)})"
             case ast.Slice():
-                parts = [self.expression(part, mask) if part else "None" for part in (node.lower, node.upper, node.step)]
-                return f"slice({', '.join(parts)})"
+                bounds = (node.lower, node.upper, node.step)
+                texts = (self.expression(each, mask) if each else "None" for each in bounds)
+                return f"slice__({', '.join(texts)})"
             case ast.Call():
                 return self.call(node, mask, unused=unused)
             case ast.NamedExpr(target=target) if mask != "m__":
-                return f"({target.id} := merge({mask}, {target.id}, {self.expression(node.value, mask)}))"
-            case _:
-                self.refuse(type(node).__name__.lower(), node or self.body[0])
+                return f"({target.id} := merge__({mask}, {target.id}, {self.expression(node.value, mask)}))"
+        raise self.refused(type(node).__name__.lower(), node or self.body[0])
 
     def constant(self, value: Any) -> str:
         if value is None or value is Ellipsis or isinstance(value, str):
@@ -353,7 +362,7 @@ class _Translator:
 
     def outside(self, chain: tuple[str, ...], node: ast.AST) -> str:
         if chain not in self.names:
-            name = self.names[chain] = f"{'_'.join(chain)}__"
+            name = self.names[chain] = self.new(f"{'_'.join(chain)}_")
             self.result.outside[name] = chain, self.at(node)
             self.result.uses |= {*chain}
         return self.names[chain]
@@ -365,32 +374,43 @@ class _Translator:
         return f"lambda m__: {self.expression(node, 'm__')}"
 
     def comparison(self, node: ast.Compare, mask: str) -> str:
-        parts, left = [], self.expression(node.left, mask)
+        """Translate ``a < b < c``: what is not harmless is only computed for those for whom the part before is true."""
+        found, left = "", self.expression(node.left, mask)
         for number, (operation, part) in enumerate(zip(node.ops, node.comparators, strict=True)):
-            right = self.expression(part, mask)
+            later = number > 0 and not _is_harmless(part)
+            right = again = self.expression(part, "m__" if later else mask)
             if number + 1 < len(node.ops) and not isinstance(part, ast.Constant | ast.Name):
-                name = self.new("middle")
-                right, again = f"({name} := {right})", name
-            else:
-                again = right
-            if isinstance(operation, ast.In | ast.NotIn):
-                found = f"contains({left}, {right})"
-                parts.append(found if isinstance(operation, ast.In) else f"negated({found})")
-            else:
-                parts.append(f"({left} {_COMPARISONS[type(operation)]} {right})")
-            left = again
-        return f"({' & '.join(parts)})" if len(parts) > 1 else parts[0]
+                if later:
+                    raise self.refused("a comparison of more than three", node)
+                again = self.new("middle")
+                right = f"({again} := {right})"
+            text = self.relation(operation, left, right, part)
+            if later:
+                text = f"both__({mask}, {found}, lambda m__: {text})"
+            elif number:
+                text = f"({found} & {text})"
+            found, left = text, again
+        return found
+
+    def relation(self, operation: ast.cmpop, left: str, right: str, part: ast.expr) -> str:
+        kind = type(operation)
+        if kind not in _COMPARISONS:  # `in`, or `not in`
+            text = f"contains__({left}, {right})"
+            return text if kind is ast.In else f"negated__({text})"
+        if isinstance(part, ast.Constant) and isinstance(part.value, bool):  # `is True` is an equation
+            kind = {ast.Is: ast.Eq, ast.IsNot: ast.NotEq}.get(kind, kind)
+        return f"({left} {_COMPARISONS[kind]} {right})"
 
     def logic(self, operation: ast.boolop, values: list[ast.expr], mask: str) -> str:
         """Translate ``and`` and ``or``."""
-        name = "both" if isinstance(operation, ast.And) else "either"
+        name = "both__" if isinstance(operation, ast.And) else "either__"
         first = self.expression(values[0], mask)
         rest = values[1] if len(values) == 2 else ast.copy_location(ast.BoolOp(operation, values[1:]), values[1])
         return f"{name}({mask}, {first}, {self.later(rest)})"
 
     def call(self, node: ast.Call, mask: str, *, unused: bool) -> str:
         if any(isinstance(each, ast.Starred) for each in node.args) or any(not each.arg for each in node.keywords):
-            self.refuse("a starred argument", node)
+            raise self.refused("a starred argument", node)
         given = [self.expression(each, mask) for each in node.args]
         given += [f"{each.arg}={self.expression(each.value, mask)}" for each in node.keywords]
         chain = self.chain(node.func)
@@ -405,8 +425,8 @@ class _Translator:
             return f"{node.func.id}({', '.join((mask, *given))})"
         if isinstance(node.func, ast.Attribute):
             array = self.expression(node.func.value, mask)
-            return f"method({', '.join((mask, array, repr(node.func.attr), *given))})"
-        self.refuse("a call of what a call returned", node)
+            return f"method__({', '.join((mask, array, repr(node.func.attr), *given))})"
+        raise self.refused("a call of what a call returned", node)
 
 
 def _is_harmless(node: ast.expr) -> bool:

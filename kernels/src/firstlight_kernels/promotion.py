@@ -46,7 +46,7 @@ def operand_types(name: str, first: np.dtype, second: np.dtype, rules: Rules = "
             first = second = np.dtype(np.int64)
         return first, second
     # Numba's conversions know that float32 holds each uint8 and int16, but not that it holds each uint16.
-    own = {np.dtype(np.bool_): np.dtype(np.int8), np.dtype(np.uint16): np.dtype(np.uint32)}
+    own: dict[np.dtype, np.dtype] = {np.dtype(np.bool_): np.dtype(np.int8), np.dtype(np.uint16): np.dtype(np.uint32)}
     return own.get(first, first), second if name == "pow" and kinds in ("fi", "fu") else own.get(second, second)
 
 
@@ -84,7 +84,9 @@ def power(base: Any, exponent: Any) -> Any:
     result, factor, left = base.dtype.type(1), base, np.abs(exponent)
     while np.any(left):
         product = result * factor
-        result = np.where(left & 1, product, result)[()] if isinstance(left, np.ndarray) else product if left & 1 else result
+        result = (
+            np.where(left & 1, product, result)[()] if isinstance(left, np.ndarray) else product if left & 1 else result
+        )
         factor, left = factor * factor, left >> 1
     return np.where(exponent < 0, 1 / result, result)[()] if np.any(exponent < 0) else result
 

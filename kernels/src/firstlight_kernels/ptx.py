@@ -1,6 +1,7 @@
 """Compile a kernel for any NVIDIA GPU, without one, and see what the compiler made of it.
 
-Numba turns Python into LLVM, NVIDIA's NVVM turns that into PTX, and NVIDIA's ptxas turns PTX into machine code.
+The kernel's compiler turns Python into LLVM (numba-cuda-mlir by way of MLIR) and that into PTX, with NVIDIA's NVVM.
+NVIDIA's ptxas turns PTX into machine code.
 """
 
 from __future__ import annotations
@@ -27,13 +28,11 @@ from warnings import catch_warnings
 
 import numpy as np
 
-from firstlight_kernels.backend import cuda
-from firstlight_kernels.compilers import is_jitted, python_function
+from firstlight_kernels.compilers import MLIR, NUMBA, NUMBA_CUDA, Compiler, compiler_of, is_jitted, python_function
 from firstlight_kernels.copies import empty_copy, fill_copy
 
 __all__ = ["CompileError", "Compiled", "NoCompilerError", "compile", "mix_of"]
 
-_INSTALL = 'python -m pip install "numba-cuda[cu13]"'
 _CONSTANT_BYTES = 65536  # CUDA has so much constant memory
 
 # What an instruction's name says about how it rounds and caches: `mix` leaves it out.
@@ -54,7 +53,8 @@ class CompileError(Exception):
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, ptx
+    >>> from numba import cuda
+    >>> from firstlight_kernels import ptx
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = [1, 2]
@@ -147,7 +147,8 @@ def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Com
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, ptx
+    >>> from numba import cuda
+    >>> from firstlight_kernels import ptx
     >>> @cuda.jit
     ... def axpy(a, x, y):
     ...     i = cuda.grid(1)
@@ -157,21 +158,22 @@ def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Com
     >>> compiled.mix["fma.f32"], compiled.mix["fma.f64"]  # doctest: +SKIP
     (1, 0)
     """
-    function = _checked(kernel, signature, cc)
-    if cc not in (known := _capabilities()):
+    function, compiler = _checked(kernel, signature, cc), compiler_of(kernel)
+    if cc not in (known := _capabilities(compiler)):
         raise ValueError(f"cc={cc}: the CUDA that is installed compiles for {', '.join(map(str, known))}")
-    arguments = _argument_types(signature)
+    arguments = _argument_types(signature, compiler)
     if len(arguments) != function.__code__.co_argcount:
         expected = f"{function.__name__} takes {function.__code__.co_argcount} arguments"
         raise ValueError(f"{expected}, and signature {signature!r} has {len(arguments)}")
-    copies = _Copies()
-    with _LOCK, _compiling_for(cc):
+    copies = _Copies(compiler)
+    with _LOCK, _compiling_for(cc, compiler):
         copy = copies.of(kernel)
         try:
             wanted = _options(kernel, "fastmath", "opt", "launch_bounds")
-            text, _ = cuda.compile_ptx(copy.py_func, arguments, cc=cc, **wanted)
+            text, _ = compiler.cuda.compile_ptx(copy.py_func, arguments, cc=cc, **wanted)
         except Exception as error:
             raise CompileError(copies.explain(error)) from None
+    text = text.rstrip("\0")  # with which numba-cuda-mlir 0.6 ends that for Blackwell
     entry = re.search(r"\.entry\s+([\w$]+)", text)
     if entry and function.__name__.isascii():
         text = text.replace(entry[1], function.__name__)
@@ -201,23 +203,25 @@ def _options(kernel: Any, *names: str) -> dict[str, Any]:
 # -- The compiler --------------------------------------------------------------------------------------------------
 
 
-def _capabilities() -> list[tuple[int, int]]:
+def _capabilities(compiler: Compiler) -> list[tuple[int, int]]:
     """Return the compute capabilities for which NVIDIA's libraries compile, or raise if they are not here."""
     try:
-        if getattr(cuda, "compile_ptx", None) is None:
+        if getattr(compiler.cuda, "compile_ptx", None) is None:
             raise ImportError("numba was imported with NUMBA_ENABLE_CUDASIM=1, which leaves out its compiler")
-        import_module("numba_cuda")  # which replaces Numba's own, older compiler
-        import_module("numba.cuda.cudadrv.nvvm").NVVM()
-        return [tuple(cc) for cc in import_module("numba.cuda.cudadrv.nvrtc").get_supported_ccs()]
+        if compiler == NUMBA:
+            raise ImportError("what Numba brings itself is older")
+        compiler.part("cudadrv.nvvm").NVVM()
+        return [tuple(cc) for cc in compiler.part("cudadrv.nvrtc").get_supported_ccs()]
     except Exception as error:
-        cure = "There is none for macOS" if sys.platform == "darwin" else f"Install it: {_INSTALL}"
+        install = f'python -m pip install "{(NUMBA_CUDA if compiler == NUMBA else compiler).name}[cu13]"'
+        cure = "There is none for macOS" if sys.platform == "darwin" else f"Install it: {install}"
         reason = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0].strip()}"
         raise NoCompilerError(f"NVIDIA's compiler (NVVM) is not installed ({reason}). {cure}.") from None
 
 
-def _argument_types(signature: str) -> tuple[Any, ...]:
-    """Return Numba's types of the arguments; what is returned must be nothing."""
-    types, sigutils = import_module("numba.core.types"), import_module("numba.core.sigutils")
+def _argument_types(signature: str, compiler: Compiler) -> tuple[Any, ...]:
+    """Return the compiler's types of the arguments; what is returned must be nothing."""
+    types, sigutils = compiler.part("types"), compiler.part("core.sigutils")
     try:
         found = sigutils._parse_signature_string(signature)
         arguments, returned = sigutils.normalize_signature((found,) if isinstance(found, types.Type) else found)
@@ -232,14 +236,20 @@ def _argument_types(signature: str) -> tuple[Any, ...]:
 
 
 @contextmanager
-def _compiling_for(cc: tuple[int, int]) -> Iterator[None]:
-    """Set Numba up to compile as on a GPU of this compute capability."""
-    dispatcher = import_module("numba.cuda.dispatcher")
-    identity = import_module("numba.cuda.core.bytecode").FunctionIdentity
-    settings: list[tuple[Any, str, Any]] = [
-        (dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=cc)),  # for device functions
-        (identity, "_unique_ids", count(1)),  # a part of each name: the same kernel gives the same text
-    ]
+def _compiling_for(cc: tuple[int, int], compiler: Compiler) -> Iterator[None]:
+    """Set a compiler up to compile as on a GPU of this compute capability, and the same kernel to the same text."""
+    settings: list[tuple[Any, str, Any]] = [(compiler.part("core.bytecode").FunctionIdentity, "_unique_ids", count(1))]
+    if compiler == MLIR:
+        settings += [
+            (import_module("numba_cuda_mlir.lowering.cuda"), "shmem_id", 0),
+            (import_module("numba_cuda_mlir.tools"), "_cached_cc", cc),  # 0.6 asks the GPU for it, whatever it is given
+        ]
+    else:
+        device = SimpleNamespace(compute_capability=cc)
+        settings += [
+            (compiler.part("cudaimpl"), "_unique_smem_id", 0),
+            (compiler.part("dispatcher"), "get_current_device", lambda: device),  # for device functions
+        ]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in settings]
     try:
         for setting in settings:
@@ -254,35 +264,53 @@ def _compiling_for(cc: tuple[int, int]) -> Iterator[None]:
 class _Copies:
     """Copies of a kernel and of the functions that it calls, to be compiled once, for the GPU that was asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
         self._made: dict[int, Any] = {}
         self._functions: list[FunctionType] = []
 
     def of(self, jitted: Any) -> Any:
-        """Return the copy of what ``@cuda.jit``, or Numba's ``njit``, made."""
+        """Return the copy of what ``@cuda.jit`` made, or ``njit``, of which numba-cuda takes functions, too."""
         function: FunctionType = jitted.py_func
         if id(function) not in self._made:
             self._functions.append(function)
             copy = empty_copy(function)
             wanted = _options(jitted, "fastmath", "inline", "opt") if is_jitted(jitted) else {}
-            self._made[id(function)] = cuda.jit(device=True, **wanted)(copy)  # before what it calls, perhaps itself
+            # Before what it calls, which may be itself.
+            self._made[id(function)] = self._compiler.cuda.jit(device=True, **wanted)(copy)
             fill_copy(copy, function, self._translate)
         return self._made[id(function)]
 
     def _translate(self, value: Any) -> Any:
-        if is_jitted(value) or type(value).__name__ == "CPUDispatcher":
+        if self._takes(value):
             return self.of(value)
-        return object() if _why_no_constant(value) else value  # Numba says in which line it does not know this type
+        return object() if self._why_not(value) else value  # Numba says in which line it does not know this type
+
+    def _takes(self, value: Any) -> bool:
+        """Return whether the compiler takes a function."""
+        if is_jitted(value):
+            return compiler_of(value) == self._compiler
+        return type(value).__name__ == "CPUDispatcher" and self._compiler != MLIR
+
+    def _why_not(self, value: Any) -> str | None:
+        """Return why a value cannot be used in a kernel, as the end of a sentence, or None if it can."""
+        if hasattr(value, "py_func") and not self._takes(value):
+            other = compiler_of(value).name if is_jitted(value) else "Numba, for the CPU"
+            return f"compiled by {other}. Put the @cuda.jit(device=True) of {self._compiler.name} above it"
+        return _why_no_constant(value)
 
     def explain(self, error: Exception) -> str:
         """Return in which line a kernel cannot be compiled, and why."""
+        if type(error).__name__ == "UserFacingInternalCompilerError" and isinstance(error.__context__, Exception):
+            error = error.__context__  # numba-cuda-mlir's own sentence asks to file a bug
         message = re.sub(r"\x1b\[\d*m", "", str(error) or type(error).__name__)
         codes = [function.__code__ for function in self._functions]
-        filename, line = _line_of(error, message) or (codes[0].co_filename, codes[0].co_firstlineno)
+        held = ((code, line) for file, line in _lines_of(error, message) for code in codes if _holds(code, file, line))
+        code, line = next(held, (codes[0], codes[0].co_firstlineno))
         reason = _reason(message)
         if named := re.search(r"name '(\w+)': Cannot determine", reason):
             reason = f"{named[1]} is {self._unusable(named[1])}"
-        return _at(next((code for code in codes if _holds(code, filename, line)), codes[0]), line, reason)
+        return _at(code, line, reason)
 
     def _unusable(self, name: str) -> str:
         for function in self._functions:
@@ -291,7 +319,7 @@ class _Copies:
                 value = cells[name].cell_contents if name in cells else function.__globals__[name]
                 if isinstance(value, FunctionType):
                     return "a plain function, which no kernel can call. Put @cuda.jit(device=True) above it"
-                return _why_no_constant(value) or f"of type {type(value).__name__}, which no kernel can use"
+                return self._why_not(value) or f"of type {type(value).__name__}, which no kernel can use"
         return "of a type that no kernel can use"
 
 
@@ -305,21 +333,21 @@ def _why_no_constant(value: object) -> str | None:
     return None
 
 
-def _line_of(error: BaseException, message: str) -> tuple[str, int] | None:
-    """Return the line at which the compiler stopped: what it says, or what it was working on."""
-    if named := _LINE.search(message):
-        return named["file"] or named["path"], int(named["line"] or named["number"])
+def _lines_of(error: BaseException, message: str) -> Iterator[tuple[str, int]]:
+    """Yield the lines at which the compiler may have stopped: those that it names, and those that it was working on."""
+    for named in _LINE.finditer(message):
+        yield named["file"] or named["path"], int(named["line"] or named["number"])
     for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
         for name in _HAVE_LOC:
             with suppress(Exception):
                 loc = getattr(frame.f_locals[name], "loc", frame.f_locals[name])
-                return str(loc.filename), int(loc.line)
-    return None
+                yield str(loc.filename), int(loc.line)
 
 
 def _holds(code: CodeType, filename: str, line: int) -> bool:
+    """Return whether a line is one of a function's; its compiler may have shortened the path."""
     lines = [number for _, _, number in code.co_lines() if number]
-    return Path(code.co_filename).name == Path(filename).name and min(lines) <= line <= max(lines)
+    return min(lines) <= line <= max(lines) and Path(code.co_filename).absolute() == Path(filename).absolute()
 
 
 def _at(code: CodeType, line: int, reason: str) -> str:
@@ -380,6 +408,10 @@ def _reason(message: str) -> str:
             "Numba compiles a function that calls itself with arguments of its own types, but no circle of several. "
             "Convert the arguments, for example int32(n - 1), or write a loop"
         )
+    elif broken := re.match(
+        r"Invalid MLIR module: .*?error: (?:\S+:\d+:\d+: )?(.*?)(?: note:|$)", " ".join(plain.split())
+    ):
+        sentence = f"numba-cuda-mlir's compiler breaks on it ({broken[1]})"
     elif re.match(r"'\w+' object has no attribute", sentence):
         sentence = f"this is nothing for a GPU: Numba's compiler breaks on it ({sentence})"
     return " ".join(sentence.split())

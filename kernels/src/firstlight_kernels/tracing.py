@@ -7,7 +7,8 @@ Numbers are those of a GPU, where Numba widens integers to 64 bits and makes ``f
 dividing by zero, or storing what doesn't fit, raises nothing. One thing differs. Numba gives a variable one type where
 branches, or turns of a loop, meet, and here it has that of its last value. So what is ``uint64`` in one branch and
 ``int64`` in the other is ``float64`` on a GPU: it is rounded beyond 2**53, and Numba compiles no shift of it, and no
-index. :func:`firstlight_kernels.ptx.compile` names the line of those.
+index. :func:`firstlight_kernels.ptx.compile` names the line of those. And a boolean in one branch that is an integer
+in the other is an integer on a GPU, so that its ``~`` is never "not".
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,7 @@ import numpy as np
 from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebuilt
 from firstlight_kernels.arithmetic import typed
 from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo, signature_of
-from firstlight_kernels.compilers import MLIR, python_function
+from firstlight_kernels.compilers import MLIR, compiler_of, python_function
 from firstlight_kernels.executor import WARP, Executor
 from firstlight_kernels.findings import (
     BankConflict,
@@ -39,7 +41,6 @@ from firstlight_kernels.findings import (
 )
 from firstlight_kernels.grids import size_of
 from firstlight_kernels.intrinsics import TracedCuda, instrument
-from firstlight_kernels.launch import simulate
 from firstlight_kernels.tables import table
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
     from firstlight_kernels.ptx import Compiled
 
-simulate()  # who traces a kernel launches it, too
+import_module("firstlight_kernels.launch")  # who traces a kernel launches it, too
 
 __all__ = ["CACHE_LINE", "LOAD", "SECTOR", "STORE", "WARP", "WORD", "Trace", "TraceError", "Traffic", "trace"]
 
@@ -74,7 +75,8 @@ class Traffic:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -126,7 +128,8 @@ def trace(
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def double(x, out):
     ...     i = cuda.grid(1)
@@ -152,7 +155,7 @@ def trace(
         return executor.trace_array(data, name, "global") if data is not None else typed(value)
 
     given = {name: rebuilt(traced, value, name) for name, value in given.items()}
-    mlir = MLIR.dispatcher_name.endswith(type(kernel).__name__)  # which makes the launch's shared memory of it
+    mlir = compiler_of(kernel) == MLIR  # which makes the launch's shared memory of it
     executor.run(
         instrument(function, TracedCuda(executor, shared_may_vary=mlir), executor.codes), tuple(given.values())
     )
@@ -183,7 +186,8 @@ class Trace:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -308,7 +312,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def first(x, out):
         ...     if cuda.grid(1) == 0:
@@ -366,7 +371,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def double(x, out):
         ...     i = cuda.grid(1)

@@ -9,7 +9,7 @@ from importlib.resources import files
 from firstlight.display import quantity
 
 GIB = 2**30
-RATES = ("fp32", "fp64", "fp64_matrix", "tf32", "bf16", "fp16")
+RATES = ("fp32", "fp64", "fp64_matrix", "tf32", "bf16", "fp16", "fp8")
 UNITS = {"bandwidth": "B/s", **dict.fromkeys(RATES, "FLOP/s"), "memory": "B", "size": "B", "seconds": "s"}
 
 
@@ -34,7 +34,9 @@ class Spec:
     tf32: float | None = None
     bf16: float | None = None
     fp16: float | None = None
+    fp8: float | None = None
     slot: str | None = None  # which joins it to the CPU's memory
+    shares_memory: bool = False  # with the CPU: nothing has to be sent
     seconds: float | None = None
 
     def text(self, what: str) -> str:
@@ -74,8 +76,8 @@ def spec(name: str, what: str) -> float:
         The card or slot, such as ``"GTX 1080"``.
     what
         ``"bandwidth"`` in bytes a second, ``"memory"`` or ``"size"`` in bytes, or a rate in operations a second:
-        ``"fp32"``, ``"fp64"``, and by the matrix units ``"fp64_matrix"``, ``"tf32"``, ``"bf16"``, ``"fp16"``; of an
-        overhead ``"seconds"``.
+        ``"fp32"``, ``"fp64"``, and by the matrix units ``"fp64_matrix"``, ``"tf32"``, ``"bf16"``, ``"fp16"``,
+        ``"fp8"``; of an overhead ``"seconds"``.
 
     Examples
     --------

@@ -7,20 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Callable, Optional, Tuple
 
-from firstlight_doctor.rules.machine import (
-    DRIVERS,
-    TORCH_BUILDS,
-    VENDORS,
-    as_version,
-    capabilities,
-    closed_files,
-    device_files,
-    driver_version,
-    has_code,
-    major,
-    torch_absent,
-    vendor_of,
-)
+from firstlight_doctor.rules import machine
 from firstlight_doctor.schema import Facts
 
 
@@ -71,7 +58,7 @@ def check(gpu: bool = True, nvidia: bool = False) -> Callable[[Answer], Answer]:
 
     def enter(answer: Answer) -> Answer:
         def answered(facts: Facts) -> State:
-            vendor = vendor_of(facts)
+            vendor = machine.vendor_of(facts)
             if gpu and not vendor:  # there is nothing to ask of it
                 return LATER
             return NEEDLESS if nvidia and vendor != "nvidia" else answer(facts)
@@ -85,32 +72,32 @@ def check(gpu: bool = True, nvidia: bool = False) -> Callable[[Answer], Answer]:
 @check(gpu=False)
 def bus(facts: Facts) -> State:
     """Is there a GPU in this machine?"""
-    vendor = vendor_of(facts)
+    vendor = machine.vendor_of(facts)
     if not vendor:
-        seen = " and ".join(sorted({VENDORS[gpu.vendor] for gpu in facts.gpus}))
+        seen = " and ".join(sorted({machine.VENDORS[gpu.vendor] for gpu in facts.gpus}))
         return False, f"one of {seen}, which PyTorch cannot use" if seen else "none was found"
     devices = (facts.cuda.devices or facts.nvml.devices) if vendor == "nvidia" else ()
     names = [device.name for device in devices] or list(facts.torch.names)
     return True, ", ".join(dict.fromkeys(name for name in names if name)) or (
-        "an Apple chip" if vendor == "apple" else f"a card of {VENDORS[vendor]}"
+        "an Apple chip" if vendor == "apple" else f"a card of {machine.VENDORS[vendor]}"
     )
 
 
 @check()
 def driver(facts: Facts) -> State:
     """Does the system run it with the right driver?"""
-    vendor = vendor_of(facts)
+    vendor = machine.vendor_of(facts)
     if vendor == "apple":
         return True, f"Metal, of macOS {facts.system.macos or ''}".strip()
-    if vendor == "nvidia" and driver_version(facts):
+    if vendor == "nvidia" and machine.driver_version(facts):
         kind = {True: ", open kernel module", False: ", closed kernel module", None: ""}[facts.kernel.open_module]
-        return True, f"NVIDIA {driver_version(facts)}{kind}"
+        return True, f"NVIDIA {machine.driver_version(facts)}{kind}"
     if facts.system.wsl:
         return None, "Windows has it"
     bound = {gpu.driver for gpu in facts.gpus if gpu.vendor == vendor}
     if facts.system.os != "linux" or facts.system.tegra or not bound:
         return LATER
-    if good := bound & DRIVERS:
+    if good := bound & machine.DRIVERS:
         return True, f"it is {', '.join(sorted(map(str, good)))}"
     others = ", ".join(sorted(driver for driver in bound if driver))
     return False, f"{others} has the card" if others else "no driver has taken the card"
@@ -121,10 +108,10 @@ def nodes(facts: Facts) -> State:
     """May you open its device files?"""
     if facts.system.os != "linux":
         return NEEDLESS
-    if closed := [node.path for node in closed_files(facts)]:
+    if closed := [node.path for node in machine.closed_files(facts)]:
         return False, f"not {', '.join(closed)}"
-    paths = [node.path for node in device_files(facts)]
-    if vendor_of(facts) == "amd" and not facts.system.wsl and "/dev/kfd" not in paths:
+    paths = [node.path for node in machine.device_files(facts)]
+    if machine.vendor_of(facts) == "amd" and not facts.system.wsl and "/dev/kfd" not in paths:
         return False, "there is no /dev/kfd"
     if not paths:  # a Jetson has them in places of its own
         return (None, "not known on a Jetson") if facts.system.tegra else (False, "there is none")
@@ -146,14 +133,14 @@ def start(facts: Facts) -> State:
     cuda = facts.cuda
     if cuda.init is None:
         return (False, f"asking it {cuda.failed}") if cuda.failed else LATER
-    known = f", for CUDA up to {as_version(cuda.version)}" if cuda.version else ""
+    known = f", for CUDA up to {machine.as_version(cuda.version)}" if cuda.version else ""
     return cuda.init in (0, 100, *OF_CARD), f"cuInit returned {cuda.init}{known}"
 
 
 @check()
 def visible(facts: Facts) -> State:
     """Is the GPU visible to programs?"""
-    if vendor_of(facts) != "nvidia":
+    if machine.vendor_of(facts) != "nvidia":
         return (True, f'PyTorch calls it "{facts.torch.kind}"') if facts.torch.kind else LATER
     if facts.cuda.init == 100 or (facts.cuda.init == 0 and not facts.cuda.devices and not facts.cuda.failed):
         return False, "the driver shows no device"
@@ -174,15 +161,15 @@ def context(facts: Facts) -> State:
 @check(gpu=False)
 def wheel(facts: Facts) -> State:
     """Is PyTorch built for this GPU?"""
-    torch, vendor = facts.torch, vendor_of(facts)
+    torch, vendor = facts.torch, machine.vendor_of(facts)
     if not torch.version:  # without a GPU, that breaks nothing
-        return (False if vendor and torch_absent(facts) else None), "PyTorch is not installed"
+        return (False if vendor and machine.torch_absent(facts) else None), "PyTorch is not installed"
     if vendor == "apple" and not torch.imported:  # only the import tells
         return None, f"PyTorch {torch.version}"
     versions = [(name, str(getattr(torch, kind))) for kind, name in BUILT.items() if getattr(torch, kind)]
     kinds = [f"{name} {'.'.join(version.split('.')[:2])}" for name, version in versions]
     words = f"PyTorch {torch.version} for {kinds[0] if kinds else 'MPS' if torch.mps else 'the CPU'}"
-    return (bool(getattr(torch, TORCH_BUILDS[vendor])) if vendor else None), words
+    return (bool(getattr(torch, machine.TORCH_BUILDS[vendor])) if vendor else None), words
 
 
 @check(nvidia=True)
@@ -190,14 +177,14 @@ def version(facts: Facts) -> State:
     """Is the driver new enough for PyTorch?"""
     if not facts.torch.cuda or not facts.cuda.version:
         return LATER
-    words = f"it knows CUDA up to {as_version(facts.cuda.version)}, PyTorch wants {facts.torch.cuda}"
-    return major(facts.torch.cuda) <= facts.cuda.version // 1000, words
+    words = f"it knows CUDA up to {machine.as_version(facts.cuda.version)}, PyTorch wants {facts.torch.cuda}"
+    return machine.major(facts.torch.cuda) <= facts.cuda.version // 1000, words
 
 
 @check()
 def code(facts: Facts) -> State:
     """Does PyTorch have code for this card?"""
-    torch, vendor = facts.torch, vendor_of(facts)
+    torch, vendor = facts.torch, machine.vendor_of(facts)
     if vendor == "amd":
         known = [card for card in facts.kernel.gfx if card in torch.archs]
         if not facts.kernel.gfx or not torch.hip or not torch.archs:
@@ -206,10 +193,10 @@ def code(facts: Facts) -> State:
         return served, f"{'code' if served else 'no code'} for {', '.join(known or facts.kernel.gfx)}"
     if vendor != "nvidia":
         return NEEDLESS
-    cards = capabilities(facts)
+    cards = machine.capabilities(facts)
     if not torch.archs or not cards:
         return LATER
-    covered = [card for card in cards if has_code(torch.archs, card)]
+    covered = [card for card in cards if machine.has_code(torch.archs, card)]
     missing = [card for card in cards if card not in covered]
     if torch.kernel == "right" and covered:  # beside a card that only draws the screen
         missing = []
@@ -234,7 +221,7 @@ def torch(facts: Facts) -> State:
 def toolchain(facts: Facts) -> State:
     """Does Numba find its CUDA compiler?"""
     numba = facts.numba
-    if facts.system.os == "darwin" or vendor_of(facts) not in ("nvidia", None):
+    if facts.system.os == "darwin" or machine.vendor_of(facts) not in ("nvidia", None):
         return None, "it has none; kernels run in the simulator"
     if not numba.version:
         return None, "Numba is not installed"
@@ -253,11 +240,11 @@ def ptx(facts: Facts) -> State:
     numba, knows = facts.numba, facts.cuda.version
     if not numba.needs or not knows:
         return LATER
-    words = f"its PTX {numba.ptx} is for CUDA {as_version(numba.needs)}"
+    words = f"its PTX {numba.ptx} is for CUDA {machine.as_version(numba.needs)}"
     if numba.needs <= knows:
         return True, words
     # A driver of the same CUDA generation is helped out by NVIDIA's linker; the kernel's run tells.
-    words += f", the driver knows up to {as_version(knows)}"
+    words += f", the driver knows up to {machine.as_version(knows)}"
     return (True, f"{words}; NVIDIA's linker helps") if numba.kernel == "right" else (False, words)
 
 

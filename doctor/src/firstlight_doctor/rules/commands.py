@@ -5,14 +5,7 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from firstlight_doctor.rules.machine import (
-    capabilities,
-    driver_version,
-    is_blackwell,
-    is_old_card,
-    major,
-    major_minor,
-)
+from firstlight_doctor.rules import machine
 from firstlight_doctor.rules.steps import Words, command
 from firstlight_doctor.schema import Facts
 
@@ -51,7 +44,7 @@ def torch_for(facts: Facts, tag: str) -> str:
     """Return the command that installs PyTorch from the index of a kind of wheel: "cu130", "cu126", "xpu"."""
     version = re.match(r"\d+\.\d+\.\d+(?![\da-z]|\.dev)", facts.torch.version or "")  # no index keeps nightly builds
     first, end = RELEASES.get(tag, ((0, 0), (99, 0)))
-    there = version and first <= major_minor(version[0]) < end
+    there = version and first <= machine.major_minor(version[0]) < end
     which = f'"torch=={version[0] if version and there else OURS}"' if version else "torch"
     return f"$ {reinstall(facts)} {which} --index-url https://download.pytorch.org/whl/{tag}"
 
@@ -64,7 +57,7 @@ def numba_for(facts: Facts, tag: str) -> str:
     >>> numba_for(Facts(), "cu126")
     '$ python -m pip install "numba-cuda[cu12]" "cuda-toolkit==12.6.*"'
     """
-    old = facts.numba.target and major_minor(facts.numba.target) < EXTRAS
+    old = facts.numba.target and machine.major_minor(facts.numba.target) < EXTRAS
     least = f">={'.'.join(map(str, EXTRAS))}" if old else ""
     return f'$ {pip(facts)} "numba-cuda[{tag[:4]}]{least}" "cuda-toolkit=={tag[2:4]}.{tag[4:]}.*"'
 
@@ -77,15 +70,15 @@ def fresh(facts: Facts, tag: str) -> tuple[str, ...]:
 
 def cuda_tag(facts: Facts) -> str:
     """Return the kind of CUDA wheel that fits this card and this driver."""
-    old_driver = 0 < major(driver_version(facts)) < 580 or 0 < (facts.cuda.version or 0) < 13000
-    return "cu126" if is_old_card(facts) or old_driver else "cu130"
+    old_driver = 0 < machine.major(machine.driver_version(facts)) < 580 or 0 < (facts.cuda.version or 0) < 13000
+    return "cu126" if machine.is_old_card(facts) or old_driver else "cu130"
 
 
 @command
 def wheel(facts: Facts) -> tuple[str, ...]:
     """Return the command for the wheel that fits the card and the driver, and before it what it needs."""
     late = wheel_needs_driver(facts)
-    tag = "cu126" if is_old_card(facts) else "cu130" if late else cuda_tag(facts)
+    tag = "cu126" if machine.is_old_card(facts) else "cu130" if late else cuda_tag(facts)
     numba = (numba_for(facts, tag),) if facts.numba.target else ()
     first = "The driver is too old for every wheel that has code for this card, so it comes first:"
     torch = (torch_for(facts, tag),) if facts.torch.version else fresh(facts, tag)
@@ -94,8 +87,8 @@ def wheel(facts: Facts) -> tuple[str, ...]:
 
 def wheel_needs_driver(facts: Facts) -> bool:
     """Return whether no wheel has code for the card and also runs with the driver."""
-    release = major(driver_version(facts))
-    return 0 < release < FIRST_DRIVER[12] or (cuda_tag(facts) == "cu126" and is_blackwell(facts))
+    release = machine.major(machine.driver_version(facts))
+    return 0 < release < FIRST_DRIVER[12] or (cuda_tag(facts) == "cu126" and machine.is_blackwell(facts))
 
 
 @command
@@ -116,7 +109,7 @@ def numba_cuda(facts: Facts, tag: str = "") -> str:
 
     That is PyTorch's, if the driver can run that.
     """
-    cuda, minor = major_minor(facts.torch.cuda)
+    cuda, minor = machine.major_minor(facts.torch.cuda)
     runs = cuda in (12, 13) and (facts.cuda.version is None or cuda <= facts.cuda.version // 1000)
     tag = tag or (f"cu{cuda}{minor}" if runs else cuda_tag(facts))
     if any(name.startswith("numba-") for name in facts.system.conda):
@@ -143,7 +136,7 @@ def jetson_wheel(facts: Facts) -> Words:
     $ jetson-containers run $(autotag l4t-pytorch)
     """
     jetpack_6 = (facts.system.kernel or "").startswith("5.15.")
-    return {"thor": (11, 0) in capabilities(facts), "torch": torch_for(facts, "cu130"), "jetpack_6": jetpack_6}
+    return {"thor": (11, 0) in machine.capabilities(facts), "torch": torch_for(facts, "cu130"), "jetpack_6": jetpack_6}
 
 
 @command
@@ -241,8 +234,8 @@ def nvidia_driver(facts: Facts) -> Words:
     """
     return {
         "debian": "debian" in facts.system.distro,  # whose tools or packages take a driver that fits an old card
-        "old_card": is_old_card(facts),
-        "blackwell": is_blackwell(facts),  # for which Debian's own driver is too old
+        "old_card": machine.is_old_card(facts),
+        "blackwell": machine.is_blackwell(facts),  # for which Debian's own driver is too old
         "usual_kernel": "-arch" in (facts.system.kernel or "-arch"),
     }
 
@@ -275,7 +268,7 @@ def newer_driver(_: Facts) -> Words:
 
 
 @command
-def last_driver(_: Facts) -> Words:
+def last_driver(_: Facts) -> None:
     """Install the driver of the branch 580, the last for cards before Turing.
 
     To do (ubuntu):
@@ -292,11 +285,10 @@ def last_driver(_: Facts) -> Words:
     Your card needs the branch 580 of NVIDIA's driver, the last that knows it:
       https://www.nvidia.com/en-us/drivers/unix/
     """
-    return {}
 
 
 @command
-def rebuild_boot(_: Facts) -> Words:
+def rebuild_boot(_: Facts) -> None:
     """Take a new choice of modules into what Linux starts from.
 
     To do:
@@ -304,7 +296,6 @@ def rebuild_boot(_: Facts) -> Words:
     [pacman] $ {sudo}mkinitcpio -P
     [not apt not pacman] $ {sudo}dracut --force
     """
-    return {}
 
 
 @command
@@ -320,18 +311,17 @@ def switch_graphics(facts: Facts) -> Words:
 
 
 @command
-def reset(_: Facts) -> Words:
+def reset(_: Facts) -> None:
     """Reset the card.
 
     To do:
     [windows] In a PowerShell that you start with "Run as administrator":
     $ {sudo}nvidia-smi --gpu-reset
     """
-    return {}
 
 
 @command
-def mend_memory(_: Facts) -> Words:
+def mend_memory(_: Facts) -> None:
     """Have a card set aside a broken place in its memory.
 
     To do:
@@ -341,7 +331,6 @@ def mend_memory(_: Facts) -> Words:
     $ nvidia-smi --query --display=ECC,ROW_REMAPPER
     Repeat results that were computed since the error. If it comes back, have the card replaced.
     """
-    return {}
 
 
 @command
@@ -362,7 +351,7 @@ def works_on_cpu(facts: Facts) -> Words:
 
 
 @command
-def ask_slurm(_: Facts) -> Words:
+def ask_slurm(_: Facts) -> None:
     """Ask Slurm for a GPU.
 
     To do:
@@ -373,14 +362,12 @@ def ask_slurm(_: Facts) -> Words:
     On some clusters the option is --gres=gpu:1, or the GPUs have a partition of their own. The column "GRES" tells:
     $ sinfo -o '%P %G'
     """
-    return {}
 
 
 @command
-def no_hmm(_: Facts) -> Words:
+def no_hmm(_: Facts) -> None:
     """Keep NVIDIA's driver from using HMM, from the next start on.
 
     To do:
     $ echo options nvidia_uvm uvm_disable_hmm=1 | {sudo}tee /etc/modprobe.d/nvidia-hmm.conf
     """
-    return {}

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from firstlight_doctor.rules.machine import (
-    BLACKWELL,
-    DRIVERS,
-    TURING,
-    device_number,
-    driver_version,
-    find_in_log,
-    find_message,
-    major,
-    unsupported,
-    vendor_of,
-)
+from firstlight_doctor.rules import machine
 from firstlight_doctor.rules.rule import Signs, rule, signs
 from firstlight_doctor.schema import Facts, Gpu
 
@@ -28,7 +17,7 @@ KEYS = {
 
 def nvidia_cards(facts: Facts) -> list[Gpu]:
     """Return the cards of NVIDIA on the bus for which PyTorch has code."""
-    return [gpu for gpu in facts.gpus if gpu.vendor == "nvidia" and not unsupported(facts, gpu)]
+    return [gpu for gpu in facts.gpus if gpu.vendor == "nvidia" and not machine.unsupported(facts, gpu)]
 
 
 def driverless(facts: Facts) -> bool:
@@ -79,9 +68,9 @@ def given_to_a_virtual_machine(facts: Facts) -> Signs | None:
     If it was in /etc/default/grub, write the boot menu anew, with update-grub or grub2-mkconfig. Then:
     $ {sudo}reboot
     """
-    drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == vendor_of(facts)}
+    drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == machine.vendor_of(facts)}
     holder = next((driver for driver in FOR_GUESTS if driver in drivers), None)
-    if not holder or drivers & DRIVERS:
+    if not holder or drivers & machine.DRIVERS:
         return None
     return signs(f"the driver that holds the card on the bus is {holder}", piece=FOR_GUESTS[holder])
 
@@ -150,8 +139,8 @@ def secure_boot(facts: Facts) -> Signs | None:
     To switch Secure Boot off in the firmware's settings (BIOS) does it, too, but takes away a protection: on a machine
       that is not your own, ask first.
     """
-    line = find_in_log(facts, REJECTED)
-    line = line or find_message(facts, "Key was rejected by service", "Required key not available")
+    line = machine.find_in_log(facts, REJECTED)
+    line = line or machine.find_message(facts, "Key was rejected by service", "Required key not available")
     # What the distribution built lies under kernel/, and is signed with a key that the firmware knows.
     built_here = facts.system.secure_boot and "/kernel/" not in (facts.kernel.on_disk or "/kernel/")
     there = facts.kernel.on_disk or programs_half(facts)
@@ -204,10 +193,12 @@ def closed_module(facts: Facts) -> Signs | None:
     $ {sudo}reboot
     Still no device? Switch on "Above 4G Decoding" and "Resizable BAR" in the settings of the firmware (BIOS).
     """
-    line = find_in_log(facts, "requires use of the NVIDIA open kernel modules")
-    new = [gpu.device for gpu in facts.gpus if gpu.vendor == "nvidia" and device_number(gpu) >= BLACKWELL]
+    line = machine.find_in_log(facts, "requires use of the NVIDIA open kernel modules")
+    new = [
+        gpu.device for gpu in facts.gpus if gpu.vendor == "nvidia" and machine.device_number(gpu) >= machine.BLACKWELL
+    ]
     dark = not facts.cuda.devices and not facts.nvml.devices
-    branch = max(major(driver_version(facts)), 580)
+    branch = max(machine.major(machine.driver_version(facts)), 580)
     if not line and not (new and dark and facts.kernel.open_module is False):
         return None
     return signs(
@@ -230,9 +221,9 @@ def card_too_old(facts: Facts) -> Signs | None:
     {last_driver}
     $ {sudo}reboot
     """
-    line = find_in_log(facts, "Legacy drivers|does not include the required GPU")
-    old = [gpu for gpu in nvidia_cards(facts) if 0 < device_number(gpu) < TURING]
-    modern = facts.kernel.open_module or major(facts.kernel.version) > 580
+    line = machine.find_in_log(facts, "Legacy drivers|does not include the required GPU")
+    old = [gpu for gpu in nvidia_cards(facts) if 0 < machine.device_number(gpu) < machine.TURING]
+    modern = facts.kernel.open_module or machine.major(facts.kernel.version) > 580
     if facts.cuda.devices or facts.nvml.devices or not ((line and nvidia_cards(facts)) or (old and modern)):
         return None
     kind = ", open kernel module" if facts.kernel.open_module else ""

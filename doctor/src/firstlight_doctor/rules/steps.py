@@ -26,9 +26,9 @@ COMMANDS: dict[str, Callable[..., Any]] = {}  # what every step may name: a word
 
 
 def command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let steps name a function, for what it returns; or, if it returns words, for the steps in its docstring."""
+    """Let steps name a function, for what it returns; or, if that is words or nothing, for those in its docstring."""
     text = inspect.cleandoc(function.__doc__ or "")
-    told = wraps(function)(lambda facts: steps(text, facts, function(facts)))
+    told = wraps(function)(lambda facts: steps(text, facts, function(facts) or {}))
     COMMANDS[function.__name__] = told if PART.search(text) else function
     return COMMANDS[function.__name__]
 

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
+from firstlight_doctor.rules import machine
 from firstlight_doctor.rules.commands import cuda_tag, wheel_needs_driver
-from firstlight_doctor.rules.machine import (
-    as_version,
-    built_for,
-    cluster,
-    driver_version,
-    find_message,
-    has_code,
-    is_old_card,
-    major,
-    vendor_of,
-)
 from firstlight_doctor.rules.rule import Signs, rule, signs
 from firstlight_doctor.schema import Facts
 
@@ -36,7 +26,7 @@ def cpu_wheel(facts: Facts) -> Signs | None:
     torch = facts.torch
     if not torch.version or torch.cuda:
         return None
-    return signs(f"PyTorch {torch.version} is built for {built_for(torch)}", "the card is NVIDIA's")
+    return signs(f"PyTorch {torch.version} is built for {machine.built_for(torch)}", "the card is NVIDIA's")
 
 
 @rule("wheel")
@@ -55,8 +45,8 @@ def conda_cpu_build(facts: Facts) -> Signs | None:
     CONDA_OVERRIDE_CUDA={knows} tells conda which CUDA the driver can load, so the command works on a login node too.
     """
     torches = (name for name in facts.system.conda if name.startswith(("pytorch-", "libtorch-")))
-    name, nvidia = next((name for name in torches if "cpu" in name), None), vendor_of(facts) == "nvidia"
-    on_cluster = not vendor_of(facts) and cluster(facts)
+    name, nvidia = next((name for name in torches if "cpu" in name), None), machine.vendor_of(facts) == "nvidia"
+    on_cluster = not machine.vendor_of(facts) and machine.cluster(facts)
     if not (nvidia or on_cluster) or not name or facts.torch.cuda:
         return None
     generation, least = ("13.0", "13.0") if cuda_tag(facts) == "cu130" else ("12", "12.6")
@@ -66,7 +56,7 @@ def conda_cpu_build(facts: Facts) -> Signs | None:
         "the card is NVIDIA's" if nvidia else "this node of a cluster has no GPU, others may have",
         certainty="certain" if nvidia or facts.system.os == "windows" else "possible",
         generation=generation,
-        knows=as_version(facts.cuda.version) if facts.cuda.version else least,
+        knows=machine.as_version(facts.cuda.version) if facts.cuda.version else least,
     )
 
 
@@ -87,18 +77,18 @@ def driver_too_old_for_wheel(facts: Facts) -> Signs | None:
     To do:
     {wheel}
     """
-    wants, knows = major(facts.torch.cuda), facts.cuda.version
-    line = find_message(facts, "driver on your system is too old", "driver version is insufficient")
+    wants, knows = machine.major(facts.torch.cuda), facts.cuda.version
+    line = machine.find_message(facts, "driver on your system is too old", "driver version is insufficient")
     too_old = knows // 1000 < wants if knows else line
     if not wants or not too_old or facts.cuda.error:
         return None
     return signs(
         f"PyTorch {facts.torch.version} wants CUDA {facts.torch.cuda}",
-        f"the driver knows CUDA up to {as_version(knows)}" if knows else None,
-        f"the driver is {driver_version(facts)}" if driver_version(facts) else None,
+        f"the driver knows CUDA up to {machine.as_version(knows)}" if knows else None,
+        f"the driver is {machine.driver_version(facts)}" if machine.driver_version(facts) else None,
         line,
         certainty="certain" if knows else "likely",
-        either=not wheel_needs_driver(facts) and not is_old_card(facts),
+        either=not wheel_needs_driver(facts) and not machine.is_old_card(facts),
     )
 
 
@@ -122,8 +112,8 @@ def no_code_for_card(facts: Facts) -> Signs | None:
     {wheel}
     """
     torch, cards = facts.torch, [device for device in facts.cuda.devices if device.capability]
-    missing = [card for card in cards if torch.archs and not has_code(torch.archs, card.capability)]
-    line = find_message(facts, *NO_CODE)
+    missing = [card for card in cards if torch.archs and not machine.has_code(torch.archs, card.capability)]
+    line = machine.find_message(facts, *NO_CODE)
     if not torch.cuda or not (missing or (line and not (torch.archs and cards))):
         return None
     if torch.kernel == "right" and (not line or line not in facts.said):  # another card computes
@@ -136,6 +126,8 @@ def no_code_for_card(facts: Facts) -> Signs | None:
         f"PyTorch {torch.version} has code for {', '.join(torch.archs)}" if torch.archs else None,
         line,
         certainty="certain" if missing else "likely",
-        served=",".join(str(index) for index, card in enumerate(cards) if has_code(torch.archs, card.capability)),
+        served=",".join(
+            str(index) for index, card in enumerate(cards) if machine.has_code(torch.archs, card.capability)
+        ),
         ancient=any(card.capability < (5, 0) for card in cards),
     )

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from scipy.ndimage import binary_propagation
-from torch.nn.functional import max_pool2d
+from scipy.ndimage import binary_propagation, maximum_filter
 
 from firstlight_imaging._types import Mask, MaskFunction, Real
 from firstlight_imaging.automatic.problem import FieldProblem, hann_smooth, model_visibilities, softplus_pixels
@@ -116,7 +115,7 @@ def _grow_mask(
         floor = max(_PEAK_THRESHOLD * restored.max(), -smooth_residual.min())
         detected, region = restored > max(_DETECTION_THRESHOLD, floor), restored > max(_EDGE_THRESHOLD, floor)
         mask = mask | binary_propagation(detected, mask=region)
-    return _dilate(mask, round(beam_width / coords.cell_size))
+    return np.asarray(maximum_filter(mask, 2 * round(beam_width / coords.cell_size) + 1, mode="constant"))
 
 
 def _gaussian_smooth(image: Real, coords: GridCoords, width: float) -> Real:
@@ -129,12 +128,6 @@ def _gaussian_smooth(image: Real, coords: GridCoords, width: float) -> Real:
 def _gaussian_taper(squared: Real, width: float) -> Real:
     """Return the transform of that Gaussian, at squared frequencies in cycles per arcsec."""
     return np.asarray(np.exp(-((math.pi * width) ** 2) / (4 * math.log(2)) * squared))
-
-
-def _dilate(mask: Mask, pixels: int) -> Mask:
-    """Return a mask grown by so many pixels along both axes."""
-    values = torch.from_numpy(mask)[None, None].float()
-    return np.asarray(max_pool2d(values, 2 * pixels + 1, 1, pixels)[0, 0].bool().numpy())
 
 
 class Crop(NamedTuple):

@@ -13,20 +13,7 @@ from firstlight_imaging._types import Complex, Mask, Real
 from firstlight_imaging.automatic.problem import FieldProblem, model_visibilities
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.fitting.quality import (
-    LIMITED,
-    MAX_MAP_NOISE,
-    SOURCE_FLOOR,
-    Fault,
-    ImageVerdict,
-    Measured,
-    Quality,
-    assess,
-    map_noise,
-    rms,
-    short_baseline_amplitude,
-    short_baseline_flux,
-)
+from firstlight_imaging.fitting import quality
 from firstlight_imaging.fourier.beams import convolve
 
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
@@ -78,9 +65,9 @@ def residuals_of(problem: FieldProblem, model: Real, source: Mask, parameters: f
     problem.likelihood.recentre(whitened)  # for all digits of chi², however strong the source
     free = max(1.0, 2 * len(problem.vis.u) - parameters)
     chi2, residual = float(problem.likelihood(whitened)) / free, problem.residual_image(whitened)
-    noise, restored = map_noise(residual, source), convolve(model, coords, beam) / beam.area + residual
-    reached, largest = float(restored.max()) / max(noise, rms(residual)), float(np.abs(residual).max())
-    is_noise, seen = noise <= MAX_MAP_NOISE and largest <= _MAX_ARTEFACT, model_visibilities(model, vis, coords)
+    noise, restored = quality.map_noise(residual, source), convolve(model, coords, beam) / beam.area + residual
+    reached, largest = float(restored.max()) / max(noise, quality.rms(residual)), float(np.abs(residual).max())
+    is_noise, seen = noise <= quality.MAX_MAP_NOISE and largest <= _MAX_ARTEFACT, model_visibilities(model, vis, coords)
     return Residuals(vis, seen, residual, coords, chi2, reached, is_noise, parameters)
 
 
@@ -89,31 +76,33 @@ class Cause:
     """Why residuals are larger than noise: a kind of cause, the verdict on the image, and a text for people."""
 
     kind: Literal["gains", "weights", "unexplained", "unknown", "outside", "uncalibrated"]
-    verdict: ImageVerdict
+    verdict: quality.ImageVerdict
     text: str
 
     @property
     def limits(self) -> bool:
         """Whether it limits the image, so that noise tells nothing of its errors."""
-        return self.kind == "outside" or self.verdict in LIMITED
+        return self.kind == "outside" or self.verdict in quality.LIMITED
 
     @property
-    def fault(self) -> Fault:
+    def fault(self) -> quality.Fault:
         """The fault that it is of an image."""
-        return Fault(self.verdict, self.text)
+        return quality.Fault(self.verdict, self.text)
 
 
-def judge(problem: FieldProblem, model: Real, sky: Real, source: Mask, left: Residuals, cause: Cause | None) -> Quality:
+def judge(
+    problem: FieldProblem, model: Real, sky: Real, source: Mask, left: Residuals, cause: Cause | None
+) -> quality.Quality:
     """Return the quality of an image, in Jy/arcsec², whose whitened model leaves such residuals."""
     limited, coords, unit = cause is not None and cause.limits, problem.coords, problem.unit
     bright = source & (sky > unit)
     # Faint emission all over a field can add up to any flux that the shortest baselines do not see.
-    shape = np.where(model > SOURCE_FLOOR * model.max(), model, 0)
-    short = short_baseline_amplitude if limited else short_baseline_flux
+    shape = np.where(model > quality.SOURCE_FLOOR * model.max(), model, 0)
+    short = quality.short_baseline_amplitude if limited else quality.short_baseline_flux
     short_flux, short_error = short(shape, problem.likelihood, 0)
     fluxes = float(sky.sum()) * coords.cell_size**2, unit * short_flux, unit * short_error
-    residuals = rms(left.map[bright]), rms(left.map[~source]), left.largest
+    residuals = quality.rms(left.map[bright]), quality.rms(left.map[~source]), left.largest
     beams = bright.sum() * coords.cell_size**2 / problem.beam.area
     reached = left.dynamic_range if limited else math.nan
-    measured = Measured(left.chi2, len(problem.vis.u), *residuals, *fluxes, beams=beams, dynamic_range=reached)
-    return assess(measured, cause=cause.fault if cause else None, advice=_ADVICE)
+    measured = quality.Measured(left.chi2, len(problem.vis.u), *residuals, *fluxes, beams=beams, dynamic_range=reached)
+    return quality.assess(measured, cause=cause.fault if cause else None, advice=_ADVICE)

@@ -19,12 +19,7 @@ from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.fourier.beams import Beam
 from firstlight_imaging.units import angular_unit
 
-_STRETCHES = {
-    "linear": visualization.LinearStretch,
-    "sqrt": visualization.SqrtStretch,
-    "asinh": visualization.AsinhStretch,
-    "log": visualization.LogStretch,
-}
+_STRETCHES = ("linear", "sqrt", "asinh", "log")
 _MIN_TICK_DISTANCE = 0.12  # of the scale of shades, at least, from mark to mark
 _MARGIN = 0.05  # of the image's width, between the beam and the corner
 
@@ -88,7 +83,7 @@ def plot_image(
         raise ValueError(f"vmin must not be above vmax; got {low:g} and {high:g}")
     # An image of one value has no scale: give it one, so that it is drawn at all.
     high = high if high > low else low + 1
-    shades = visualization.ImageNormalize(vmin=low, vmax=high, stretch=_STRETCHES[stretch](), clip=True)
+    shades = visualization.simple_norm(values, stretch, vmin=low, vmax=high, clip=True)
     ax = plt.subplots(layout="constrained")[1] if ax is None else ax
     drawn = ax.imshow(values, origin="lower", extent=coords.img_ext, norm=shades, cmap=cmap, interpolation="nearest")
     if np.ma.is_masked(values):  # a clipped scale would give the holes the colour of its upper end

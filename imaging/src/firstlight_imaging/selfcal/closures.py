@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
+from scipy.sparse.csgraph import minimum_spanning_tree
 from torch import Tensor
 from tqdm import tqdm
 
@@ -124,15 +126,13 @@ class ClosureLikelihood:
 
 def _sparse(parts: list[tuple[Ints, Real]], ncolumns: int) -> Tensor:
     """Return a sparse matrix of blocks, each with its columns."""
-    indices, values, nrows = [np.zeros((2, 0), int)], [np.zeros(0)], 0
+    blocks = []
     for columns, block in parts:
         row, column = np.nonzero(block)
-        indices.append(np.stack([row + nrows, columns[column]]))
-        values.append(block[row, column])
-        nrows += len(block)
-    at = torch.as_tensor(np.concatenate(indices, axis=1))
-    entries = torch.as_tensor(np.concatenate(values))
-    return torch.sparse_coo_tensor(at, entries, (nrows, ncolumns), check_invariants=False).coalesce()
+        blocks.append(sparse.coo_array((block[row, column], (row, columns[column])), (len(block), ncolumns)))
+    whole = sparse.vstack(blocks).tocoo()
+    at = torch.as_tensor(np.stack([whole.row, whole.col]))
+    return torch.sparse_coo_tensor(at, torch.as_tensor(whole.data), whole.shape, check_invariants=False).coalesce()
 
 
 def _bright(vis: Visibilities) -> tuple[Ints, Ints]:
@@ -157,28 +157,16 @@ def _integrations(vis: Visibilities, channel: Ints, row: Ints) -> Iterator[tuple
 
 def _loops(first: Ints, second: Ints) -> Real:
     """Return loops of baselines, a row each: 1 or -1 for each baseline, along it or against it."""
-    n, nbaselines = int(max(first.max(), second.max())) + 1, len(first)
-    start = int(np.bincount(np.concatenate([first, second]), minlength=n).argmax())
-    path: dict[int, Real] = {start: np.zeros(nbaselines)}  # from the antenna where the tree starts
-    edges, waiting, unused = list(zip(first.tolist(), second.tolist(), strict=True)), [start], set(range(nbaselines))
-    loops = []
-    while unused:
-        if not waiting:  # antennas that see none of those before
-            waiting = [edges[min(unused)][0]]
-            path[waiting[0]] = np.zeros(nbaselines)
-        at = waiting.pop(0)
-        for k in sorted(unused):
-            for here, there, sign in ((*edges[k], 1), (*edges[k][::-1], -1)):
-                if here == at and k in unused:
-                    step = path[at].copy()
-                    step[k] += sign
-                    unused.discard(k)
-                    if there in path:
-                        loops.append(step - path[there])
-                    else:
-                        path[there] = step
-                        waiting.append(there)
-    return np.array(loops).reshape(-1, nbaselines)
+    n = int(max(first.max(), second.max())) + 1
+    incidence = np.eye(n)[first] - np.eye(n)[second]
+    hub = np.abs(incidence).sum(axis=0).argmax()  # all of whose baselines are in the tree: others close triangles
+    graph = sparse.coo_array((np.where(incidence[:, hub], 1, 2), (first, second)), (n, n))
+    pairs, places = np.unique(n * first + second, return_index=True)
+    row, column = minimum_spanning_tree(graph).nonzero()
+    tree = places[np.isin(pairs, n * row + column)]
+    loops = np.delete(np.eye(len(first)), tree, axis=0)
+    loops[:, tree] = -np.round(np.delete(incidence, tree, axis=0) @ np.linalg.pinv(incidence[tree]))
+    return np.asarray(loops)
 
 
 def _closed_log_amplitudes(first: Ints, second: Ints, error: Real) -> Real:

@@ -1,0 +1,11 @@
+"""The compiler of the tests' kernels: numba-cuda if it is there, or the package that KERNELS_COMPILER names."""
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+
+PACKAGE = os.environ.get("KERNELS_COMPILER") or ("numba" if find_spec("numba") else "numba_cuda_mlir")
+numba = import_module("numba") if find_spec("numba") else None
+cuda = import_module(f"{PACKAGE}.cuda")
+types = import_module(f"{PACKAGE}.types")
+float32, float64, int32, int64 = (getattr(types, name) for name in ("float32", "float64", "int32", "int64"))

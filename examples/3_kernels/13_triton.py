@@ -501,49 +501,6 @@ plt.show()
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #
-#   way                 you write                 take it if
-#   =================== ========================= =====================================
-#   a library's kernel  a call                    it's a sum, a sort, a scan
-#   ``torch.compile``   PyTorch                   it's a chain of operations
-#   Triton              Python, for a block       arrays are dense, and in PyTorch; AMD,
-#                                                 too
-#   cuda.tile           Python, for a block       the same, on NVIDIA only
-#   Numba               Python, for a thread      each number goes its own way, or you
-#                                                 want to test without a GPU
-#   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
-#   a C++ extension     C++ and CUDA, compiled    others install it, or a launch from
-#                                                 Python takes too long
-#   =================== ========================= =====================================
-#
-# The first of these has :doc:`a page </tutorials/3_kernels/16_a_sum_a_sort_a_scan>`.
-#
-# The one with the fewest lines, if you have some CUDA C++, is CuPy's:
-#
-# .. code-block:: python
-#
-#    import cupy as cp
-#
-#    code = r"""extern "C" __global__ void add(const float *x, float *out, int n) {
-#        int i = blockIdx.x * blockDim.x + threadIdx.x;
-#        if (i < n) out[i] += x[i];
-#    }"""
-#    add = cp.RawKernel(code, "add")
-#    add((blocks,), (256,), (x, out, cp.int32(x.size)))
-#
-# Beware of the last argument: nobody checks its type, and without ``cp.int32`` CuPy
-# passes 64 bits. And tensors of PyTorch go into CuPy and back without a copy, with
-# ``cp.from_dlpack`` and ``torch.from_dlpack``.
-#
-# .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
-#
-#    We don't teach these, so here's who does what. *TMA* (a unit that copies tiles by
-#    itself) and *wgmma* (the tensor cores of an H100, fed from shared memory): Triton
-#    and cuda.tile use them for you, and CUTLASS, with its Python, lets you write them
-#    yourself. *Clusters* (several blocks that read each other's shared memory): CUDA
-#    C++, or CUTLASS. *Warp*: NVIDIA's Python for simulations, with geometry, particles
-#    and gradients of whole kernels. *cuda.core*: the parts below all of these, such as
-#    devices, streams, compiling and launching, as objects in Python.
-=======
 #    ``tl.dot(a_tile, b_tile)`` multiplies two tiles. You needn't write the shared
 #    memory and the barriers of :doc:`our own product
 #    </tutorials/3_kernels/07_shared_memory>`. On NVIDIA's cards from the A100 and RTX
@@ -633,7 +590,50 @@ plt.show()
 #
 # .. table:: Ways to a kernel, and when to take them
 #
-#   =================== ========================= ==============================
+#   =================== ========================= =====================================
+#   way                 you write                 take it if
+#   =================== ========================= =====================================
+#   a library's kernel  a call                    it's a sum, a sort, a scan
+#   ``torch.compile``   PyTorch                   it's a chain of operations
+#   Triton              Python, for a block       arrays are dense, and in PyTorch; AMD,
+#                                                 too
+#   cuda.tile           Python, for a block       the same, on NVIDIA only
+#   Numba               Python, for a thread      each number goes its own way, or you
+#                                                 want to test without a GPU
+#   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
+#   a C++ extension     C++ and CUDA, compiled    others install it, or a launch from
+#                                                 Python takes too long
+#   =================== ========================= =====================================
+#
+# The first of these has :doc:`a page </tutorials/3_kernels/16_a_sum_a_sort_a_scan>`.
+#
+# The one with the fewest lines, if you have some CUDA C++, is CuPy's:
+#
+# .. code-block:: python
+#
+#    import cupy as cp
+#
+#    code = r"""extern "C" __global__ void add(const float *x, float *out, int n) {
+#        int i = blockIdx.x * blockDim.x + threadIdx.x;
+#        if (i < n) out[i] += x[i];
+#    }"""
+#    add = cp.RawKernel(code, "add")
+#    add((blocks,), (256,), (x, out, cp.int32(x.size)))
+#
+# Beware of the last argument: nobody checks its type, and without ``cp.int32`` CuPy
+# passes 64 bits. And tensors of PyTorch go into CuPy and back without a copy, with
+# ``cp.from_dlpack`` and ``torch.from_dlpack``.
+#
+# .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
+#
+#    We don't teach these, so here's who does what. *TMA* (a unit that copies tiles by
+#    itself) and *wgmma* (the tensor cores of an H100, fed from shared memory): Triton
+#    and cuda.tile use them for you, and CUTLASS, with its Python, lets you write them
+#    yourself. *Clusters* (several blocks that read each other's shared memory): CUDA
+#    C++, or CUTLASS. *Warp*: NVIDIA's Python for simulations, with geometry, particles
+#    and gradients of whole kernels. *cuda.core*: the parts below all of these, such as
+#    devices, streams, compiling and launching, as objects in Python.
+
 # %%
 # Your turn
 # ---------

@@ -511,6 +511,128 @@ plt.show()
 #    and the product is slow. Triton's interpreter cuts no bits either, so a test that
 #    passes there may fail on a newer GPU. :doc:`/tutorials/2_devices/13_precision`
 #    shows what TF32 costs and brings.
+#
+# .. dropdown:: A Triton operation with a gradient
+#
+#    PyTorch can't look into a kernel, so it needs to be told the gradient, as for
+#    :doc:`a kernel of Numba's </tutorials/3_kernels/12_kernels_in_pytorch>`. For Triton
+#    use ``triton_op`` in place of ``custom_op``. Then ``torch.compile`` sees the kernel
+#    itself, and can compile it together with what stands around it:
+#
+#    .. code-block:: python
+#
+#       import torch, triton, triton.language as tl
+#       from torch.library import triton_op, wrap_triton
+#
+#       @triton.jit
+#       def cube_kernel(x, out, n, BLOCK: tl.constexpr):
+#           i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+#           number = tl.load(x + i, mask=i < n)
+#           tl.store(out + i, number * number * number, mask=i < n)
+#
+#       @triton_op("mine::cube", mutates_args={})
+#       def cube(x: torch.Tensor) -> torch.Tensor:
+#           x = x.contiguous()
+#           out, n = torch.empty_like(x), x.numel()
+#           wrap_triton(cube_kernel)[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)
+#           return out
+#
+#       def keep(ctx, inputs, output):
+#           ctx.save_for_backward(*inputs)
+#
+#       def backward(ctx, grad):
+#           (x,) = ctx.saved_tensors
+#           return 3 * x**2 * grad
+#
+#       cube.register_autograd(backward, setup_context=keep)
+#       cube.register_kernel("cpu")(lambda x: x**3)  # a test needs no GPU
+#
+#    Ask ``torch.autograd.gradcheck(cube, (x,))`` with an ``x`` in ``float64``. The
+#    backward here is PyTorch's own operations. If you give it a kernel of yours, make
+#    that a ``triton_op``, too.
+#
+# .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
+#
+#    Since the end of 2025 NVIDIA has a language of this kind itself, *cuTile*. Here is
+#    this page's first kernel in it:
+#
+#    .. code-block:: python
+#
+#       import cuda.tile as ct
+#       import cupy as cp
+#
+#       @ct.kernel
+#       def add(x, y, out, SIZE: ct.Constant[int]):
+#           block = ct.bid(0)
+#           a = ct.load(x, index=(block,), shape=(SIZE,))
+#           b = ct.load(y, index=(block,), shape=(SIZE,))
+#           ct.store(out, index=(block,), tile=a + b)
+#
+#       x, y = cp.random.random((2, 5003), dtype=cp.float32)
+#       out = cp.empty_like(x)
+#       programs = (ct.cdiv(x.size, 1024), 1, 1)
+#       ct.launch(cp.cuda.get_current_stream(), programs, add, (x, y, out, 1024))
+#
+#    Where Triton has addresses and a mask, here are arrays and the number of a tile.
+#    The array knows its shape and strides, so nothing of it has to be passed, and the
+#    last tile needs no mask. That rules out the mistake of this page. But it has no
+#    interpreter, so a kernel can't be tried without a GPU, and it's for NVIDIA only. It
+#    wants CUDA 13.2 and a driver of the branch 580 at least, so give it an environment
+#    of its own: ``pip install "cuda-tile[tileiras]" cupy-cuda13x``. (We compiled these
+#    lines for an H100 and for a card of the RTX 50 series, with version 1.7.0, and
+#    haven't run them.)
+#
+# Which way should you take?
+# --------------------------
+#
+# By now you've met several ways to a kernel of your own. They differ less in speed than
+# in what you may say, and to whom.
+#
+# .. table:: Ways to a kernel, and when to take them
+#
+#   =================== ========================= =====================================
+#   way                 you write                 take it if
+#   =================== ========================= =====================================
+#   a library's kernel  a call                    it's a sum, a sort, a scan
+#   ``torch.compile``   PyTorch                   it's a chain of operations
+#   Triton              Python, for a block       arrays are dense, and in PyTorch; AMD,
+#                                                 too
+#   cuda.tile           Python, for a block       the same, on NVIDIA only
+#   Numba               Python, for a thread      each number goes its own way, or you
+#                                                 want to test without a GPU
+#   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
+#   a C++ extension     C++ and CUDA, compiled    others install it, or a launch from
+#                                                 Python takes too long
+#   =================== ========================= =====================================
+#
+# The first of these has :doc:`a page </tutorials/3_kernels/16_a_sum_a_sort_a_scan>`.
+#
+# The one with the fewest lines, if you have some CUDA C++, is CuPy's:
+#
+# .. code-block:: python
+#
+#    import cupy as cp
+#
+#    code = r"""extern "C" __global__ void add(const float *x, float *out, int n) {
+#        int i = blockIdx.x * blockDim.x + threadIdx.x;
+#        if (i < n) out[i] += x[i];
+#    }"""
+#    add = cp.RawKernel(code, "add")
+#    add((blocks,), (256,), (x, out, cp.int32(x.size)))
+#
+# Beware of the last argument: nobody checks its type, and without ``cp.int32`` CuPy
+# passes 64 bits. And tensors of PyTorch go into CuPy and back without a copy, with
+# ``cp.from_dlpack`` and ``torch.from_dlpack``.
+#
+# .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
+#
+#    We don't teach these, so here's who does what. *TMA* (a unit that copies tiles by
+#    itself) and *wgmma* (the tensor cores of an H100, fed from shared memory): Triton
+#    and cuda.tile use them for you, and CUTLASS, with its Python, lets you write them
+#    yourself. *Clusters* (several blocks that read each other's shared memory): CUDA
+#    C++, or CUTLASS. *Warp*: NVIDIA's Python for simulations, with geometry, particles
+#    and gradients of whole kernels. *cuda.core*: the parts below all of these, such as
+#    devices, streams, compiling and launching, as objects in Python.
 
 # %%
 # Your turn

@@ -50,8 +50,7 @@ def launch_all() -> None:
     """Launch each step once, and the library's product."""
     import numpy as np
     import torch
-
-    from firstlight_kernels import cuda
+    from numba import cuda
 
     page: dict[str, Any] = {"__name__": "page"}
     for block in split(PAGE.read_text(encoding="utf-8")):

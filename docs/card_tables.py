@@ -52,7 +52,7 @@ def sum_once(of: Spec, _: tuple[int, int]) -> str:
     """Two vectors are added once, and everything is sent."""
     work = 12 * ADDED / (of.bandwidth or 1)
     if not of.slot:
-        return f"nothing is sent; reading and writing take {quantity(work, 's')}"
+        return f"nothing has to be sent; reading and writing take {quantity(work, 's')}"
     sent = 12 * ADDED / spec(of.slot, "bandwidth")
     return f"sending takes {quantity(sent, 's')} at least, the work {quantity(work, 's')}"
 

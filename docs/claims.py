@@ -19,13 +19,14 @@ from weakref import WeakSet
 
 import numpy as np
 import torch
+from numba import cuda
 from torch import nn
 
 from firstlight.display import quantity
 from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.measurement import measure
 from firstlight.timing.specs import spec
-from firstlight_kernels import cuda, ptx, trace
+from firstlight_kernels import ptx, trace
 
 IMAGING = "The GPU tutorial of MPoL"
 NOTEBOOK = "A lesson of AI-Core"

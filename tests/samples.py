@@ -87,5 +87,5 @@ def record_of(
 def content() -> Any:
     """A record with every key that there is, as JSON."""
     record = record_of()
-    record.facts.update(code_kernels="0123456789abcdef", carried="2026-11-25")
+    record.facts.update(compiler="numba-cuda", code_kernels="0123456789abcdef", carried="2026-11-25")
     return json.loads(to_json(record))

@@ -50,7 +50,7 @@ PUZZLES, WORKSHEET = "3_kernels/14_puzzles", "3_kernels/sixteen_kernels"
 
 # One CUDA for both. `firstlight try` asks for the same PyTorch, or uv would fetch a second one.
 TORCH = "torch==2.13.0"
-NUMBA = ("firstlight-kernels", "numba-cuda[cu13]; sys_platform != 'darwin'")
+NUMBA = ("firstlight-kernels", "numba-cuda[cu13]; sys_platform != 'darwin'", "numba; sys_platform == 'darwin'")
 #: What to install for what is imported; all else comes with these.
 NEEDS = {
     "firstlight": ("firstlight",),

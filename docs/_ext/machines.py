@@ -24,7 +24,7 @@ MEANINGS: dict[State, str] = {
     "drifted": "the code that was timed is the same, but something around it isn't",
     "partial": "some of its timings are missing",
     "stale": "the code that was timed has changed",
-    "orphan": "the page is gone",
+    "orphan": "the page is gone, or has kernels of another compiler",
 }
 
 

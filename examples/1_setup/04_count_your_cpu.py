@@ -183,7 +183,9 @@ def whole_array(cups, keep, gain, steps):
 
 # folded: The same on a GPU, as a kernel with a thread for each cup
 
-from firstlight_kernels import blocks_for, cuda, simulated
+from numba import cuda
+
+from firstlight_kernels import blocks_for, simulated
 
 
 @cuda.jit

@@ -369,7 +369,7 @@ def time_on(where, side, numbers):
         x, y = (
             torch.rand(side, side, device=where).to(storage(name)) for _ in range(2)
         )
-        work = {"n": side, "flops": 2 * side**3}
+        work = {"n": side, "flops": 2 * side**3, "tensor_cores": name != "float32"}
         bench.time(f"{gpu}matmul, {name}", way, x, y, x.clone(), **work)
         if name != "tf32":
             x, y = (torch.rand(numbers, device=where).to(x.dtype) for _ in range(2))

@@ -71,6 +71,10 @@ def add(a, b, out):
 # - *What do I return?* Nothing. With thousands of threads, who would get the results?
 #   So I write mine into an array that I was given.
 #
+# The second import is the compiler, numba-cuda. Since June 2026 it only gets fixes for
+# security and critical bugs, and its README sends everybody to numba-cuda-mlir. If that
+# is what you have, write ``from numba_cuda_mlir import cuda``, and all the rest stays.
+#
 # For the figure, each thread has signed its element with the number of its block and
 # its own: 37 elements, in blocks of 16 threads.
 

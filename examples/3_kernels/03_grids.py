@@ -29,8 +29,9 @@ timed; without one, they run in a :term:`simulator`, which has no times.
 # at ``framed[row, column]``.)
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 
 NINTH = np.float32(1 / 9)
 
@@ -363,7 +364,8 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # ``range`` whose step is known only when the kernel runs, it first works out the number
 # of rounds, with a *division* of integers, which takes a GPU dozens of instructions.
 # There are two of them here for four pixels. It also needs half as many registers
-# again, so fewer threads find room. A ``while`` loop that adds the step needs neither.
+# again, so fewer threads find room. A ``while`` loop that adds the step has no
+# ``range``, and for all that the compiler counts its rounds, to do several at once.
 #
 # .. holds::
 #

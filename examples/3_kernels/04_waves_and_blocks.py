@@ -59,9 +59,10 @@ one, you read what we measured.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from numba import cuda
 
 from firstlight.display import show_table
-from firstlight_kernels import cuda, simulated, trace
+from firstlight_kernels import simulated, trace
 
 fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 for block in range(98):

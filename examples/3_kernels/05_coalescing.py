@@ -23,8 +23,9 @@ layout of data that made a kernel slow.
 # distance from one number that we read to the next is called the *stride*.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 from firstlight.lessons.lanes import Lanes
 
 

@@ -26,8 +26,9 @@ can't.
 # after the other.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import cuda, simulated, trace
+from firstlight_kernels import simulated, trace
 
 
 @cuda.jit
@@ -133,7 +134,7 @@ if on_card:
         rounds = 2 ** (32 - power)
         many = cuda.as_cuda_array(torch.ones(2**power // 4, device=place))
         reading = read_again[wide_grid, 256]
-        moved = {"n": 2**power, "bytes": 2**32, "device": place}
+        moved = {"n": 2**power, "bytes": 2**32, "footprint": 2**power, "device": place}
         steps.time("kernel", reading, many, rounds, sums_there, **moved)
         assert np.isclose(sums_there.copy_to_host().sum(dtype=float), 2**30)
 

@@ -73,8 +73,9 @@ With a CUDA GPU, you time each step on it.
 # are floors that no kernel gets below. Memory is one only without caches.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 from firstlight.timing.specs import spec
 
 multiply_adds = 4096**3 / 32  # of whole warps, with 64 operations each
@@ -1180,7 +1181,7 @@ def torch_product():
 bench.time("torch", torch_product, **cost)  # torch's default: no tensor cores
 if has_gpu and torch.version.cuda and torch.cuda.get_device_capability()[0] >= 8:
     torch.set_float32_matmul_precision("high")  # tensor cores, numbers cut to TF32
-    bench.time("torch, TF32", torch_product, **cost)
+    bench.time("torch, TF32", torch_product, tensor_cores=True, **cost)
     torch.set_float32_matmul_precision("highest")
 
 # %%

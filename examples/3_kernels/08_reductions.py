@@ -14,7 +14,6 @@ and why some sums come out differently each time you run them.
 
 **Needs:** :doc:`shared memory
 </tutorials/3_kernels/07_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
-In a file of your own, write ``from numba import cuda``.
 """
 
 # %%
@@ -30,8 +29,9 @@ In a file of your own, write ``from numba import cuda``.
 import math
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, simulated, trace
+from firstlight_kernels import blocks_for, simulated, trace
 
 
 @cuda.reduce

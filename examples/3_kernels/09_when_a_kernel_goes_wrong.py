@@ -28,8 +28,9 @@ If you are in a hurry, go to :ref:`the table of symptoms <symptoms>`.
 # is one thread for each sample, in :term:`blocks <block>` of 64.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, trace  # in your file: numba's cuda
+from firstlight_kernels import blocks_for, trace
 
 T = 64  # threads in a block
 

@@ -27,8 +27,9 @@ a Mac you see what it made elsewhere.
 # three arrays will be ``float32``.
 
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, ptx, simulated, trace
+from firstlight_kernels import blocks_for, ptx, simulated, trace
 
 
 @cuda.jit

@@ -38,8 +38,9 @@ on your CPU. With an NVIDIA GPU, you see the same thing there.
 
 import numba
 import numpy as np
+from numba import cuda
 
-from firstlight_kernels import blocks_for, cuda, ptx, simulated, trace
+from firstlight_kernels import blocks_for, ptx, simulated, trace
 
 
 def link(after, order):  # a line is 8 numbers of 8 bytes

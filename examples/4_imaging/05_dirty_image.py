@@ -23,6 +23,7 @@ import math
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from numba import cuda
 
 from firstlight import Bench, best_device
 from firstlight_imaging import DirtyImager, GridCoords, Point, fit_beam, plot_image
@@ -32,7 +33,7 @@ from firstlight_imaging.fourier import adjoint, image_by_gridding
 from firstlight_imaging.fourier.nufft import find_cufinufft
 from firstlight_imaging.simulate import observe, protoplanetary_disk, sky_image
 from firstlight_imaging.simulate import uv_track, with_noise
-from firstlight_kernels import blocks_for, cuda, simulated
+from firstlight_kernels import blocks_for, simulated
 
 npix, flops = 180, {"direct": 4 * 180**2, "NUFFT, 6 digits": 4 * 7**2, "gridding": 2}
 device = best_device()

@@ -277,7 +277,7 @@ def _libraries(**runtimes: str | None) -> dict[str, str]:
     from importlib import metadata
 
     found = {}
-    for name in ("torch", "numba", "numba-cuda", "numpy"):
+    for name in ("torch", "numba", "numba-cuda", "numba-cuda-mlir", "numpy"):
         with suppress(metadata.PackageNotFoundError):
             found[name] = metadata.version(name)
     return found | {name: version for name, version in runtimes.items() if version}

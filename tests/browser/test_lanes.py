@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from conftest import SITE
+from numba import cuda
 
 from firstlight.lessons.lanes import Access, Lanes, Request
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 PAGE = SITE / "tutorials/3_kernels/05_coalescing.html"
 BOARD = ".fl-lanes"

@@ -4,11 +4,12 @@ import re
 
 import numpy as np
 import pytest
+from numba import cuda
 from pages import doubles_and_spills, judged
 from samples import recorded
 from variants import edited
 
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 PAGE = "3_kernels/11_bytes_in_flight.py"
 

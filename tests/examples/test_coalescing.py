@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from numba import cuda
 from pages import assert_check_tells, doubles_and_spills
 from variants import edited
 
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 PAGE = "3_kernels/05_coalescing.py"
 

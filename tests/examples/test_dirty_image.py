@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from numba import cuda
 from pages import judged
 
 from firstlight_imaging.units import ARCSEC
-from firstlight_kernels import blocks_for, cuda
+from firstlight_kernels import blocks_for
 
 PAGE = "4_imaging/05_dirty_image.py"
 

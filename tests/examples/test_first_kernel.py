@@ -4,10 +4,9 @@ import os
 import re
 
 from new_python import printed_by
+from numba import cuda
 from pages import EXAMPLES, judged
 from variants import compiled
-
-from firstlight_kernels import cuda
 
 PAGE = "3_kernels/01_first_kernel.py"
 

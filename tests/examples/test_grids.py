@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from numba import cuda
 from pages import doubles_and_spills, judged
 
-from firstlight_kernels import blocks_for, cuda, trace
+from firstlight_kernels import blocks_for, trace
 
 PAGE = "3_kernels/03_grids.py"
 
@@ -93,3 +94,17 @@ def test_a_range_with_a_step_costs_two_divisions_and_half_as_many_registers_agai
     assert loop.mix["div.s64"] == 2
     assert not any("div" in name for name in plain.mix)
     assert loop.registers is None or loop.registers == pytest.approx(1.5 * plain.registers, rel=0.1)
+    mean_around = page["mean_around"]
+
+    @cuda.jit
+    def with_while(framed, out):
+        column, row = cuda.grid(2)
+        columns, rows = cuda.gridsize(2)
+        while row < out.shape[0]:
+            at = column
+            while at < out.shape[1]:
+                out[row, at] = mean_around(framed, row, at)
+                at += columns
+            row += rows
+
+    assert any("div" in name for name in compiled(with_while, IMAGES).mix)

@@ -5,11 +5,12 @@ import re
 import numpy as np
 import pytest
 import variants
+from numba import cuda
 from pages import doubles_and_spills, judged
 from samples import medians, recorded
 
 from firstlight.timing.specs import spec
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 PAGE = "3_kernels/02_matrix_vector.py"
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import variants
+from numba import cuda
 from pages import doubles_and_spills, judged
 from samples import medians
 
 from firstlight.timing.specs import spec
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 PAGE = "3_kernels/08_reductions.py"
 

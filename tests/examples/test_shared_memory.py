@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba import cuda
 from pages import doubles_and_spills, judged
 
 from firstlight.timing.specs import spec
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 PAGE = "3_kernels/07_shared_memory.py"
 MATRICES = ", ".join(["float32[:, ::1]"] * 3)  # types of a kernel's arguments

@@ -4,10 +4,11 @@ from heapq import heapreplace
 
 import numpy as np
 import pytest
+from numba import cuda
 from pages import doubles_and_spills, judged
 from variants import edited
 
-from firstlight_kernels import cuda, simulated, trace
+from firstlight_kernels import simulated, trace
 
 PAGE = "3_kernels/04_waves_and_blocks.py"
 

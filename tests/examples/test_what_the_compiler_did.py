@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pytest
 from new_python import printed_by
+from numba import cuda
 from pages import EXAMPLES, judged, running
 from samples import H100, medians, recorded
 
-from firstlight_kernels import cuda, ptx
+from firstlight_kernels import ptx
 
 PAGE = "3_kernels/10_what_the_compiler_did.py"
 RECORDS = EXAMPLES.parent / "records"

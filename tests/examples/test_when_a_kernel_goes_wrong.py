@@ -10,10 +10,11 @@ from textwrap import dedent
 import numpy as np
 import pytest
 import variants
+from numba import cuda
 from pages import EXAMPLES, doubles_and_spills, judged
 from samples import recorded
 
-from firstlight_kernels import cuda, simulated, trace
+from firstlight_kernels import simulated, trace
 
 PAGE = "3_kernels/09_when_a_kernel_goes_wrong.py"
 T = 64

@@ -43,7 +43,7 @@ FILES = {
 }
 PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask", "1_part/04_image", "1_part/05_lanes", PUZZLES)
 ADDRESS = "https://site.example/docs/"
-NUMBA = "numba-cuda[cu13]; sys_platform != 'darwin'"
+NUMBA = "numba-cuda[cu13]; sys_platform != 'darwin'", "numba; sys_platform == 'darwin'"
 TORCH = "torch==2.13.0"
 
 
@@ -71,14 +71,14 @@ def test_a_page_needs_what_it_imports_itself_or_through_modules_of_ours():
     assert needs("import math\nfrom firstlight.display import BLUE") == ["firstlight"]
     assert needs("def f():\n    from torch import nn") == ["firstlight", TORCH]
     assert needs("from firstlight import best_device") == ["firstlight", TORCH]
-    assert needs("from firstlight.lessons.lanes import Lanes") == ["firstlight", "firstlight-kernels", NUMBA]
-    assert needs("from firstlight.lessons import lanes") == ["firstlight", "firstlight-kernels", NUMBA]
+    assert needs("from firstlight.lessons.lanes import Lanes") == ["firstlight", "firstlight-kernels", *NUMBA]
+    assert needs("from firstlight.lessons import lanes") == ["firstlight", "firstlight-kernels", *NUMBA]
     assert needs("import firstlight.lessons.svg") == ["firstlight"]
     assert needs("from numba import njit\nimport sklearn.datasets") == [
-        *("firstlight", "firstlight-kernels", NUMBA, "scikit-learn")
+        *("firstlight", "firstlight-kernels", *NUMBA, "scikit-learn")
     ]
     assert set(needs("from firstlight_imaging.units import ARCSEC")) == {
-        *("firstlight", "firstlight-imaging", "firstlight-kernels", NUMBA, TORCH)
+        *("firstlight", "firstlight-imaging", "firstlight-kernels", *NUMBA, TORCH)
     }
     assert needs("from firstlight_doctor import case") == ["firstlight", "firstlight-doctor"]
 
@@ -213,7 +213,7 @@ def test_the_first_cell_of_a_notebook_installs_wheels_beside_it_or_in_the_folder
 
 def test_the_puzzles_are_offered_with_gaps_alone(site):
     script = offered(site)[f"{WORKSHEET}.py"]
-    assert told_to_uv(script)["dependencies"] == ["firstlight", "firstlight-kernels", NUMBA]
+    assert told_to_uv(script)["dependencies"] == ["firstlight", "firstlight-kernels", *NUMBA]
     assert code_digest(script.read_text("utf-8")) == code_digest(worksheet())
     notebook = json.loads(offered(site)[f"{WORKSHEET}.ipynb"].read_text("utf-8"))
     code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
@@ -266,7 +266,7 @@ def test_a_line_that_tries_an_exercise_asks_for_what_its_check_needs_alone(site)
     assert lines_to_paste(site, "1_part/04_image")[1][:3] == ["uvx", "--from", f"./{WHEELS['firstlight']}"]
     assert "without PyTorch" in site.read("html/tutorials/1_part/04_image.html")
     line = lines_to_paste(site, "1_part/05_lanes")[1]
-    wanted = (f"./{WHEELS['firstlight-kernels']}", NUMBA, TORCH)
+    wanted = (f"./{WHEELS['firstlight-kernels']}", *NUMBA, TORCH)
     assert line[3:-3] == [word for one in wanted for word in ("--with", one)]
     assert "without PyTorch" not in site.read("html/tutorials/1_part/05_lanes.html")
 
@@ -275,7 +275,7 @@ def test_where_the_address_is_known_notebooks_fetch_the_wheels_and_leave_pytorch
     cell = first_code(offered(known)["1_part/04_image.ipynb"].read_text(encoding="utf-8"))
     wanted = shlex.split(cell.partition("%pip install ")[2])
     there = {f"{ADDRESS}downloads/{WHEELS[name]}" for name in WHEELS if name != "firstlight-doctor"}
-    assert set(wanted) == there | {"torch", "numba-cuda; sys_platform != 'darwin'"}
+    assert set(wanted) == there | {"torch", "numba-cuda; sys_platform != 'darwin'", NUMBA[1]}
     compile(TransformerManager().transform_cell(cell), "cell", "exec")
     assert "firstlight_doctor" in first_code(offered(known)["1_part/03_ask.ipynb"].read_text())
     assert "firstlight_doctor" not in first_code(offered(known)["1_part/01_add.ipynb"].read_text())

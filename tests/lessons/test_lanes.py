@@ -7,9 +7,10 @@ from html import unescape
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from numba import cuda
 
 from firstlight.lessons.lanes import _HEAD, _MAX_REQUESTS, Lanes, _runs
-from firstlight_kernels import cuda, trace
+from firstlight_kernels import trace
 
 
 @cuda.jit

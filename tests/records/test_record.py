@@ -15,8 +15,9 @@ import pytest
 from samples import RECORDS, ROOT, SOURCE, full_timing, record_of, timing
 
 from firstlight.cli import main
+from firstlight.devices import card
 from firstlight.records import record as records
-from firstlight.records.record import MAX_BYTES, InvalidRecord, from_json, judge_record, read, to_json, write
+from firstlight.records.record import MAX_BYTES, InvalidRecord, facts_of, from_json, judge_record, read, to_json, write
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -180,6 +181,21 @@ def test_code_that_changed_drifts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(record.facts, "code_imaging", "0123456789abcdef")
     assert judged(record, source) == ("drifted", ["firstlight_imaging has changed"])
     assert state(record, source.replace("-1", "-2")) == "stale"  # which is worse
+
+
+def test_what_one_compiler_gave_is_not_the_others() -> None:
+    numba, mlir = (f"from {name} import cuda\n{SOURCE}" for name in ("numba", "numba_cuda_mlir"))
+    assert facts_of("1_x/01_y", mlir, card("cpu"), card("cpu"))["compiler"] == "numba-cuda-mlir"
+    before = record_of(source=numba)
+    del before.facts["compiler"]  # as in the records of last month
+    for record in (record_of(source=numba), before):
+        assert state(record, numba) == "fresh"
+        assert judged(record, mlir, bench="sums")[0] == "orphan"
+        assert "numba-cuda-mlir" in judged(record, mlir)[1][0]
+        assert state(record, SOURCE) != "orphan"  # no kernels are left
+    assert state(record_of(source=mlir), numba) == "orphan"
+    together = "import numpy as np\nfrom numba import njit, cuda\n" + SOURCE
+    assert state(record_of(source=together), together) == "fresh"
 
 
 # -- The records in the repository -------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from samples import RECORDS, ROOT
 from firstlight.records.record import read
 from firstlight.records.runner import block_keys
 
-# Outputs and figures. Until 28 November 2026 there were 8 more of each: printed sentences that were found to be false, and
-# now say something else, which those machines have not printed. A record taken anew may raise the numbers.
+# Outputs and figures. Until 28 November 2026 there were 8 more of each: printed sentences that were found to be false
+# and now say something else, which those machines have not printed. A record taken anew may raise the numbers.
 SHOWN = {"cpu": [466, 26], "nvidia": [471, 26]}
 
 

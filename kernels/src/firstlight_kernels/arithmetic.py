@@ -16,6 +16,7 @@ import numpy as np
 
 from firstlight_kernels.compilers import dtype_of
 from firstlight_kernels.findings import TraceError
+from firstlight_kernels.promotion import BINARY, converted, operand_types, power
 
 
 class Number:
@@ -143,19 +144,7 @@ def typed(value: Any) -> Any:
 def convert(value: Any, dtype: np.dtype) -> Any:
     """Return a number as an array of a type keeps it: integers lose their upper bits, floats are cut to the range."""
     number = scalar(value.kept() if isinstance(value, Undefined) else value)
-    if isinstance(number, np.floating) and dtype.kind in "iu":
-        return _whole(float(number), number.itemsize, dtype)
-    return number.astype(dtype) if isinstance(number, np.number) else number
-
-
-def _whole(value: float, itemsize: int, dtype: np.dtype) -> Any:
-    """Return a float as an integer, by the rules of PTX's ``cvt``, which has no integers of 8 bits."""
-    limits = np.iinfo(f"{dtype.kind}{max(dtype.itemsize, 2)}")
-    if math.isnan(value):
-        whole = 0 if itemsize < 8 and limits.bits < 64 else 2 ** (limits.bits - 1)
-    else:
-        whole = int(min(max(value, limits.min), limits.max))
-    return np.uint64(whole % 2**64).astype(dtype)
+    return converted(number, dtype) if isinstance(number, np.number) else number
 
 
 def typed_code(code: CodeType) -> CodeType:
@@ -169,7 +158,7 @@ _SINGLE, _INTEGERS = (Float32, Float32), (Int64, Int64)
 
 
 def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
-    operate = getattr(operator, name)
+    operate = power if name == "pow" else getattr(operator, name)
     quick = name in ("add", "sub", "mul") and not reflected
     of_floats, of_integers = (getattr(kind, f"__{name.strip('_')}__", operate) for kind in (float, int))
 
@@ -189,19 +178,8 @@ def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], An
             first, second = second, first
         if not (isinstance(first, np.number) and isinstance(second, np.number)):
             return NotImplemented
-        # Numba's conversions know that float32 holds each uint8 and int16, but not that it holds each uint16.
-        first, second = (each.astype(np.uint32) if isinstance(each, np.uint16) else each for each in (first, second))
-        kinds = first.dtype.kind + second.dtype.kind  # "i" for signed, "u" for unsigned, "f" for floats
-        if kinds in ("ii", "iu", "ui", "uu"):
-            first, second = (each.astype(f"{each.dtype.kind}8") for each in (first, second))
-        if name in ("lshift", "rshift"):
-            second = second.astype(first.dtype)
-        elif kinds in ("iu", "ui") and name != "truediv":
-            first, second = first.astype(np.int64), second.astype(np.int64)
-        elif name == "pow" and kinds in ("fi", "fu"):
-            second = second.astype(first.dtype)
-        if name == "pow" and first.dtype.kind == second.dtype.kind == "i" and second < 0:
-            return Int64({1: 1, -1: -1 if int(second) % 2 else 1}.get(int(first), 0))
+        kinds = operand_types(name, first.dtype, second.dtype)
+        first, second = (each.astype(kind) for each, kind in zip((first, second), kinds, strict=True))
         return typed(operate(first, second))
 
     return result
@@ -218,7 +196,7 @@ def _of_one(name: str) -> Callable[[Any], Any]:
     return result
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
+for _name in BINARY:
     setattr(Number, f"__{_name.strip('_')}__", _operation(_name))
     setattr(Number, f"__r{_name.strip('_')}__", _operation(_name, reflected=True))
     setattr(Undefined, f"__{_name.strip('_')}__", Undefined._same)

@@ -10,6 +10,7 @@ __all__ = [
     "BankConflict",
     "Dim3",
     "DivergentBarrier",
+    "LaunchError",
     "OutOfBounds",
     "Race",
     "RacingAccess",
@@ -42,7 +43,8 @@ class TraceError(RuntimeError):
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def forever():
     ...     while True:
@@ -55,6 +57,10 @@ class TraceError(RuntimeError):
     """
 
 
+class LaunchError(RuntimeError):
+    """A launch that a mistake in the kernel stops; the message names the thread and the line."""
+
+
 @dataclass(frozen=True)
 class SourceLine:
     """The line of the source where a thread accesses memory or waits.
@@ -62,7 +68,8 @@ class SourceLine:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = 1
@@ -108,7 +115,8 @@ class OutOfBounds(_Finding):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = 1
@@ -143,7 +151,8 @@ class DivergentBarrier(_Finding):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def half(out):
     ...     if cuda.threadIdx.x < 16:
@@ -177,7 +186,8 @@ class RacingAccess:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def count(total):
     ...     total[0] += 1
@@ -202,7 +212,8 @@ class Race:
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def count(total):
     ...     total[0] += 1
@@ -242,7 +253,8 @@ class Uninitialized(_Finding):
     --------
     >>> import numba
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def half(out):
     ...     s = cuda.shared.array(32, numba.float32)
@@ -274,7 +286,8 @@ class BankConflict(_Finding):
     Examples
     --------
     >>> import numba
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def column():
     ...     tile = cuda.shared.array((32, 32), numba.float32)

@@ -53,7 +53,8 @@ class CompileError(Exception):
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, ptx
+    >>> from numba import cuda
+    >>> from firstlight_kernels import ptx
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = [1, 2]
@@ -146,7 +147,8 @@ def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Com
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, ptx
+    >>> from numba import cuda
+    >>> from firstlight_kernels import ptx
     >>> @cuda.jit
     ... def axpy(a, x, y):
     ...     i = cuda.grid(1)

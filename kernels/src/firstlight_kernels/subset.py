@@ -51,16 +51,24 @@ ABSENT = {
 }
 
 
+def _names(step: dis.Instruction) -> tuple[Any, ...]:
+    """Return the names of an instruction: since Python 3.13, some load or store two."""
+    return step.argval if isinstance(step.argval, tuple) else (step.argval,)
+
+
 @cache
 def check(code: CodeType) -> None:
     """Raise a TraceError if a function has what no compiler takes in a kernel."""
     steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE")]
     into_tuple = any("LIST_TO_TUPLE" in step.opname or "LIST_TO_TUPLE" in step.argrepr for step in steps)  # f(1, *two)
-    kept = {after.argval for step, after in pairwise(steps) if step.opname in _PLAIN_TRUTHS if "STORE" in after.opname}
+    stored = [after for step, after in pairwise(steps) if step.opname in _PLAIN_TRUTHS and "STORE" in after.opname]
+    kept = {_names(step)[0] for step in stored}
     lines = [step.positions and step.positions.lineno for step in steps]
     for at, (before, step) in enumerate(pairwise([steps[0], *steps])):
         reason = _REFUSED.get(step.opname)
-        if step.opname == "UNARY_INVERT" and (before.opname in _PLAIN_TRUTHS or before.argval in kept):
+        if step.opname == "UNARY_INVERT" and (
+            before.opname in _PLAIN_TRUTHS or ("LOAD" in before.opname and _names(before)[-1] in kept)
+        ):
             reason = "~ of what `not`, `is` or `in` gave, of which the tracer no longer knows the type. Write `not`"
         if reason and not (step.opname == "BUILD_LIST" and into_tuple):
             line = next(filter(None, lines[at:]), code.co_firstlineno)
@@ -185,7 +193,7 @@ def _is_constant(shape: ast.expr, code: CodeType, of_kernel: bool, seen: tuple[s
 def _values_of(name: str, code: CodeType) -> Iterator[ast.expr]:
     """Yield what a function gives to one of its names, as far as a line of it says so."""
     for step in dis.get_instructions(code):
-        if step.opname == "STORE_FAST" and step.argval == name and step.positions and step.positions.lineno:
+        if "STORE_FAST" in step.opname and name in _names(step) and step.positions and step.positions.lineno:
             line = linecache.getline(code.co_filename, step.positions.lineno).strip()
             with suppress(SyntaxError):
                 match ast.parse(line + " pass" * line.endswith(":")).body:

@@ -7,7 +7,8 @@ Numbers are those of a GPU, where Numba widens integers to 64 bits and makes ``f
 dividing by zero, or storing what doesn't fit, raises nothing. One thing differs. Numba gives a variable one type where
 branches, or turns of a loop, meet, and here it has that of its last value. So what is ``uint64`` in one branch and
 ``int64`` in the other is ``float64`` on a GPU: it is rounded beyond 2**53, and Numba compiles no shift of it, and no
-index. :func:`firstlight_kernels.ptx.compile` names the line of those.
+index. :func:`firstlight_kernels.ptx.compile` names the line of those. And a boolean in one branch that is an integer
+in the other is an integer on a GPU, so that its ``~`` is never "not".
 """
 
 from __future__ import annotations
@@ -76,7 +77,8 @@ class Traffic:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -128,7 +130,8 @@ def trace(
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def double(x, out):
     ...     i = cuda.grid(1)
@@ -185,7 +188,8 @@ class Trace:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def copy(x, out):
     ...     i = cuda.grid(1)
@@ -310,7 +314,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def first(x, out):
         ...     if cuda.grid(1) == 0:
@@ -368,7 +373,8 @@ class Trace:
         Examples
         --------
         >>> import numpy as np
-        >>> from firstlight_kernels import cuda, trace
+        >>> from numba import cuda
+        >>> from firstlight_kernels import trace
         >>> @cuda.jit
         ... def double(x, out):
         ...     i = cuda.grid(1)

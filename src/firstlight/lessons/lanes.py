@@ -105,7 +105,8 @@ class Lanes(Widget):
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda, trace
+    >>> from numba import cuda
+    >>> from firstlight_kernels import trace
     >>> @cuda.jit
     ... def every_other(x, out):
     ...     i = cuda.grid(1)

@@ -30,6 +30,10 @@ TIMED = ("imaging", "kernels")  # what pages time of the package: when it change
 MAX_AGE = timedelta(days=365)
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
 
+# By where a page takes the cuda of its kernels from. Those of a record that names none were made with the first.
+COMPILERS = {"numba": "numba-cuda", "numba_cuda_mlir": "numba-cuda-mlir"}
+CUDA = re.compile(r"^\s*from (numba|numba_cuda_mlir) import (?:.*\W)?cuda\b", re.MULTILINE)
+
 State = Literal["fresh", "drifted", "partial", "stale", "orphan"]
 
 
@@ -94,7 +98,7 @@ class Judged:
     """A record, whether it holds for the code of today, and what speaks against it.
 
     It is ``fresh``, ``drifted`` (something around the timed code changed), ``stale`` (that code did), ``partial`` (an
-    experiment is missing) or ``orphan`` (the example is gone).
+    experiment is missing) or ``orphan`` (the example is gone, or its kernels are another compiler's now).
 
     Examples
     --------
@@ -117,6 +121,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
         "driver": best.driver,
         "cpu_name": cpu.name,
         "cpu_cores": cpu.cores,
+        "compiler": compiler_in(source),
         **{f"lib_{name.replace('-', '_')}": version for name, version in best.libraries.items()},
         **{f"code_{name}": found for name, found in part_digests(source).items() if name in TIMED},
         **{_bench_key(name): found for name, found in bench_digests(source).items()},
@@ -132,6 +137,17 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
         "machine": best.slug,
         **{name: value for name, value in described.items() if value is not None},
     }
+
+
+def compiler_in(source: str) -> str | None:
+    """Return the compiler of a page's kernels, by what it imports; None if it has no kernels.
+
+    Examples
+    --------
+    >>> compiler_in("from numba_cuda_mlir import cuda")
+    'numba-cuda-mlir'
+    """
+    return " and ".join(sorted({COMPILERS[package] for package in CUDA.findall(source)})) or None
 
 
 @cache
@@ -263,6 +279,9 @@ def judge_record(record: Record, source: str | None, today: datetime | None = No
     """
     if source is None:
         return Judged(record, "orphan", [f"there is no example {record.example} any more"])
+    compiler, then = compiler_in(source), record.facts.get("compiler", COMPILERS["numba"])
+    if compiler and then != compiler:
+        return Judged(record, "orphan", [f"recorded with {then}, and the page has kernels of {compiler}"])
     rewritten = record.facts["code_sha256"] != code_digest(source)
     timed = {bench} if bench else {RowName.parse(name).bench for name in record.timings}
     now = bench_digests(source)

@@ -66,7 +66,7 @@ def attempt(name: str, answers: Answers | None = None) -> Callable[[object], obj
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda
+    >>> from numba import cuda
     >>> @attempt("map", {})
     ... @cuda.jit
     ... def square(x, out):

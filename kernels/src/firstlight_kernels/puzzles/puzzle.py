@@ -65,7 +65,7 @@ class Puzzle:
 
     Examples
     --------
-    >>> from firstlight_kernels import cuda
+    >>> from numba import cuda
     >>> from firstlight_kernels.puzzles import PUZZLES
     >>> @cuda.jit
     ... def square(x, out):

@@ -1,0 +1,562 @@
+# ruff: noqa: ARG002, ARG005, B008 -- what a kernel calls gets the mask first; numbers are immutable
+"""Run the whole grid of a kernel at once, in NumPy: each statement for all threads, before the next one.
+
+If several threads store to one element, the last one's value stays, so that a lost update is lost, as on a GPU. But
+where a barrier is missing, a thread sees what the others wrote in the line before, which no GPU promises. So a kernel
+that runs here is not yet right.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from firstlight_kernels import arithmetic, promotion
+from firstlight_kernels.arguments import host_array
+from firstlight_kernels.barriers import Barriers
+from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
+from firstlight_kernels.findings import Dim3, LaunchError, SourceLine
+from firstlight_kernels.functions import Together, elementwise, function_of, length, negated, truth
+from firstlight_kernels.intrinsics import _ATOMICS, _FUNCTIONS, BLOCK_VOTES, SHUFFLES, VOTES
+from firstlight_kernels.lanes import (
+    MOST_TURNS,
+    UNSET,
+    WARP,
+    Array,
+    Lanes,
+    Mask,
+    Memory,
+    broadcast,
+    lanes_of,
+    merge,
+    select,
+    split,
+    union,
+    where,
+)  # fmt: skip
+from firstlight_kernels.masked import Unsupported, masked_code
+from firstlight_kernels.promotion import Rules, converted
+
+__all__ = ["LaunchError", "Unsupported", "run"]
+
+#: Threads that run at once: more of them need more memory, and are no faster.
+_THREADS_AT_ONCE = 2**16
+
+
+def run(function: FunctionType, blocks: Dim3, threads: Dim3, arguments: tuple[Any, ...], shared_bytes: int = 0) -> None:
+    """Run a kernel, which writes into its arguments.
+
+    Raises
+    ------
+    Unsupported
+        If this kernel needs its threads one after the other. The arrays are as they were.
+    LaunchError
+        If the kernel is wrong; the message names the thread and the line.
+    """
+    memory, total = Memory(), math.prod(blocks)
+    at_once = max(1, _THREADS_AT_ONCE // math.prod(threads))
+    if "this_grid" in masked_code(function, is_kernel=True).uses:
+        at_once = total  # whose threads wait for each other
+    try:
+        with np.errstate(all="ignore"):
+            for first in range(0, total, at_once):
+                lanes = lanes_of(blocks, threads, first, min(at_once, total - first))
+                _Run(lanes, memory, shared_bytes).start(function, arguments)
+    except Unsupported:
+        memory.restore()
+        raise
+
+
+class _Run:
+    """A run of some blocks: what the kernel's code looks up is here."""
+
+    def __init__(self, lanes: Lanes, memory: Memory, shared_bytes: int) -> None:
+        self.lanes, self.memory = lanes, memory
+        memory.start(lanes)
+        self.barriers = Barriers(lanes)
+        self.rules: Rules = "numba"
+        self.turns, self.calls, self.call = 0, count(1), 0
+        self.codes: set[CodeType] = set()
+        self.uses: set[str] = set()
+        self.bound: dict[int, Any] = {}  # device functions and arrays from outside, by their ids
+        self.arrays: dict[object, Array] = {}  # shared and local ones, by where they are made
+        self.dynamic = np.full((lanes.count, shared_bytes), 0xFF, np.uint8)  # NaN, if it holds floats
+
+    def start(self, function: FunctionType, arguments: tuple[Any, ...]) -> None:
+        names = function.__code__.co_varnames
+        given = [self.value(value, name, "global") for value, name in zip(arguments, names, strict=False)]
+        kernel = self.bind(function, is_kernel=True)
+        try:
+            kernel(self.lanes.all, *given)
+        except (LaunchError, Unsupported) as error:
+            line = self.line_of(error)
+            if isinstance(error, Unsupported):
+                raise error if error.line else Unsupported(error.reason, line) from None
+            raise LaunchError(f"{error}; {line}") from None
+        except Exception as error:
+            raise Unsupported(f"{type(error).__name__}: {error}", self.line_of(error)) from error
+
+    def line_of(self, error: Exception) -> SourceLine | None:
+        """Return the line of the kernel, or of a device function, in which an error was raised."""
+        found, trail = None, error.__traceback__
+        while trail:
+            code = trail.tb_frame.f_code
+            if code in self.codes:
+                found = SourceLine(code.co_filename, trail.tb_lineno, code.co_name)
+            trail = trail.tb_next
+        return found
+
+    # -- Names ---------------------------------------------------------------------------------------------------------
+
+    def bind(self, function: FunctionType, *, is_kernel: bool = False) -> Callable[..., Any]:
+        """Return a function for all threads, in which each name means what it means in lockstep."""
+        if id(function) in self.bound:
+            known: Callable[..., Any] = self.bound[id(function)]
+            return known
+        masked = masked_code(function, is_kernel=is_kernel)
+        names: dict[str, Any] = {}
+        copy = FunctionType(masked.code, names, function.__name__, function.__defaults__)
+        self.bound[id(function)] = copy if is_kernel else self.as_device_function(copy)
+        self.codes.add(masked.code)
+        self.uses |= masked.uses
+        variables = inspect.getclosurevars(function) if function.__closure__ else None
+        for name, (chain, line) in masked.outside.items():
+            try:
+                scope = variables.nonlocals if variables and chain[0] in variables.nonlocals else function.__globals__
+                root = scope[chain[0]] if chain[0] in scope else getattr(builtins, chain[0])
+                names[name] = self.looked_up(root, chain)
+            except Unsupported as error:
+                raise Unsupported(error.reason, error.line or line) from None
+            except AttributeError as error:
+                raise Unsupported(f"{'.'.join(chain)} is not known: {error}", line) from None
+        names |= {name: self.value(value, name) for name, value in masked.constants.items()}
+        copy.__defaults__ = tuple(self.value(value, "a default") for value in function.__defaults__ or ())
+        names |= {f"{name}__": value for name, value in {
+            **_operations(self.rules),
+            "where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "choose": self.choose,
+            "both": self.both, "either": self.either, "leave": self.barriers.leave, "load": self.memory.load,
+            "store": self.memory.store, "attribute": self.attribute, "method": self.method, "elements": self.elements,
+            "contains": self.contains, "Turns": self.loop, "slice": slice, "negated": negated,
+        }.items()}  # fmt: skip
+        bound: Callable[..., Any] = self.bound[id(function)]
+        return bound
+
+    def as_device_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function whose calls have local arrays of their own."""
+
+        def called(*arguments: Any, **more: Any) -> Any:
+            outer, self.call = self.call, next(self.calls)
+            try:
+                found = function(*arguments, **more)
+                return None if found is UNSET else found
+            finally:
+                self.call = outer
+
+        return called
+
+    def looked_up(self, value: Any, chain: tuple[str, ...]) -> Any:
+        """Return what a chain of names means to all threads, given what the first one is."""
+        for number, name in enumerate(chain[1:], 1):
+            if is_cuda(value):
+                self.rules = "mlir" if "mlir" in value.__name__ else "numba"
+                dtype = dtype_of(getattr(value, name, None))
+                return NumberType(dtype) if dtype is not None else self.intrinsic(".".join(chain[number:]))
+            if isinstance(value, np.ndarray | np.generic | tuple) or intrinsic_name(value):
+                value = self.value(value, chain[number - 1])
+                for rest in chain[number:]:
+                    value = self.attribute(self.lanes.all, value, rest)
+                return value
+            value = getattr(value, name)
+        return self.value(value, chain[-1])
+
+    def intrinsic(self, name: str) -> Any:
+        """Return what kernels know as an attribute of ``cuda``."""
+        first, _, axis = name.partition(".")
+        if first in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
+            lanes = self.lanes
+            if first in ("blockDim", "gridDim"):
+                sizes: Any = map(np.int64, lanes.threads if first == "blockDim" else lanes.blocks)
+                index = Dim3(*sizes)
+                return getattr(index, axis) if axis else index
+            what = "block" if first == "threadIdx" else "of block"
+            return lanes.axis(what, "xyz".index(axis)) if axis else lanes.index(what)
+        if name in ("laneid", "warpsize"):
+            return self.lanes.lane if name == "laneid" else np.int64(WARP)
+        if first == "atomic" and axis in _ATOMICS:
+            return partial(self.atomic, axis)
+        for names, function in (
+            (SHUFFLES, self.barriers.shuffle),
+            (VOTES, self.barriers.warp_vote),
+            (BLOCK_VOTES, self.barriers.block_vote),
+        ):
+            if name in names:
+                return partial(function, name)
+        own = {
+            "grid": self.grid,
+            "gridsize": self.gridsize,
+            "shared.array": self.shared_array,
+            "local.array": self.local_array,
+            "atomic.cas": self.compare_and_swap,
+            "atomic.compare_and_swap": self.compare_and_swap,
+            "syncthreads": self.barriers.syncthreads,
+            "syncwarp": self.barriers.syncwarp,
+            "cg.this_grid": lambda mask: self.barriers,
+            "activemask": self.barriers.activemask,
+            "lanemask_lt": lambda mask: (np.int64(1) << self.lanes.lane) - 1,
+        }
+        if found := own.get(name) or _PLAIN.get(name):
+            return found
+        raise Unsupported(f"cuda.{name}")
+
+    def value(self, value: Any, name: str, space: str = "constant") -> Any:
+        """Return what a value from outside is to all threads."""
+        if isinstance(value, bool | np.bool_):
+            return np.bool_(value)
+        if isinstance(value, int | float | complex | np.number):
+            return arithmetic.scalar(value)
+        if (data := host_array(value)) is not None:
+            return self.array(data, name, space)
+        if isinstance(value, tuple):
+            parts = [self.value(each, f"{name}[{number}]", space) for number, each in enumerate(value)]
+            return value._make(parts) if hasattr(value, "_make") else tuple(parts)
+        if value is None or isinstance(value, str):
+            return value
+        if (dtype := dtype_of(value)) is not None:
+            return NumberType(dtype)
+        if found := intrinsic_name(value):
+            return self.intrinsic(found)
+        if is_jitted(value) or inspect.isfunction(getattr(value, "py_func", None)):
+            return self.bind(value.py_func)
+        if found_function := function_of(value):
+            return found_function
+        raise Unsupported(f"{getattr(value, '__name__', repr(value))} in a kernel")
+
+    def array(self, data: np.ndarray, name: str, space: str) -> Array:
+        key = space, id(data)
+        if key not in self.arrays:
+            self.arrays[key] = Array(np.asarray(data), name, space)  # of no subclass
+        return self.arrays[key]
+
+    # -- What each thread chooses --------------------------------------------------------------------------------------
+
+    def choose(self, mask: Mask, test: Any, yes: Any, no: Any) -> Any:
+        """Return ``yes if test else no``, where functions are of those who need the value."""
+        some, others = split(mask, test)
+        if isinstance(yes, FunctionType):
+            yes = UNSET if some is None else yes(some)
+        if isinstance(no, FunctionType):
+            no = UNSET if others is None else no(others)
+        if yes is UNSET or no is UNSET:
+            return no if yes is UNSET else yes
+        if some is None or others is None:
+            return select(np.bool_(some is not None), yes, no)
+        return select(some.on, yes, no)
+
+    def both(self, mask: Mask, first: Any, second: Any) -> Any:
+        """Return ``first and second``, where the second one may be a function of those who need it."""
+        if isinstance(second, FunctionType):
+            some = where(mask, first)
+            if some is None:
+                return first
+            second = second(some)
+        return select(truth(first), second, first) if not _are_tests(first, second) else first & second
+
+    def either(self, mask: Mask, first: Any, second: Any) -> Any:
+        """Return ``first or second``, where the second one may be a function of those who need it."""
+        if isinstance(second, FunctionType):
+            others = split(mask, first)[1]
+            if others is None:
+                return first
+            second = second(others)
+        return select(truth(first), first, second) if not _are_tests(first, second) else first | second
+
+    def loop(self, mask: Mask, *limits: Any, items: Any = None, last: bool = False) -> Turns:
+        return Turns(self, *limits, items=items, last=last)
+
+    def turn(self) -> None:
+        """Count a turn of a loop, so that none goes on for ever."""
+        self.turns += 1
+        if self.turns > MOST_TURNS:
+            message = f"after {MOST_TURNS:,} turns of loops the kernel still runs"
+            if "atomic" in self.uses:  # it may wait for a thread that is not yet as far
+                raise Unsupported(message)
+            raise LaunchError(f"{message}: either a loop has no end, or there is too much work to simulate")
+
+    # -- Parts of values -----------------------------------------------------------------------------------------------
+
+    def attribute(self, mask: Mask, value: Any, name: str) -> Any:
+        if type(value) is Array:
+            return self.of_array(mask, value, name)
+        if isinstance(value, np.ndarray | np.generic) and name in ("real", "imag"):
+            return getattr(value, name)
+        if isinstance(value, tuple):
+            return getattr(value, name)
+        raise Unsupported(f"the attribute {name} of {value!r:.40}")
+
+    def of_array(self, mask: Mask, array: Array, name: str) -> Any:
+        if name == "shape":
+            return array.shape
+        data = array.data
+        if name in (data.dtype.names or ()):
+            return self.memory.load(mask, array, name)
+        if name in ("size", "ndim", "itemsize", "nbytes"):
+            size = math.prod(map(int, array.shape))
+            own = {"size": size, "ndim": len(array.shape), "itemsize": data.itemsize, "nbytes": size * data.itemsize}
+            return np.int64(own[name])
+        if name == "dtype":
+            return NumberType(data.dtype)
+        if name == "strides":
+            return tuple(map(np.int64, data.strides[len(array.first) :]))
+        if name in ("T", "real", "imag") and not array.first:
+            return array.part(getattr(data, name))
+        raise Unsupported(f"{array.name}.{name}")
+
+    def method(self, mask: Mask, value: Any, name: str, *given: Any) -> Any:
+        """Return what a method of a value returns."""
+        if type(value) is Array and not value.first and name in ("ravel", "reshape", "transpose", "view"):
+            how = [each.dtype if isinstance(each, NumberType) else each for each in given]
+            data = getattr(value.data, name)(*how)
+            if np.may_share_memory(data, value.data):
+                return value.part(data)
+        if value is self.barriers and name == "sync":
+            return self.barriers.sync_grid(mask)
+        if isinstance(value, tuple) and hasattr(value, "_fields") and name in value._fields:
+            return getattr(value, name)(mask, *given)
+        raise Unsupported(f"the method {name}")
+
+    def elements(self, mask: Mask, value: Any) -> tuple[Any, ...]:
+        """Return the elements of a tuple or an array, for names to take them."""
+        if type(value) is Array:
+            return tuple(self.memory.load(mask, value, np.int64(i)) for i in range(value.shape[0]))
+        if not isinstance(value, tuple):
+            raise Unsupported("a number that is taken apart")
+        return value
+
+    def contains(self, value: Any, among: Any) -> Any:
+        if not isinstance(among, tuple):
+            raise Unsupported("in, of something that is no tuple")
+        found = np.bool_(False)
+        for each in among:
+            found = found | (value == each)
+        return found
+
+    # -- Memory --------------------------------------------------------------------------------------------------------
+
+    def shared_array(self, mask: Mask, shape: Any, dtype: Any, site: Any, **_: Any) -> Array:
+        if site not in self.arrays:
+            sizes, kind = _sizes(shape), _dtype(dtype)
+            if sizes == (0,):
+                count = self.dynamic.shape[1] // kind.itemsize
+                if not count:
+                    raise LaunchError(
+                        "a shared array of shape 0 gets its size when the kernel is launched: give the launch the "
+                        f"bytes, as in kernel[blocks, threads, 0, {32 * kind.itemsize}]"
+                    )
+                data = self.dynamic[:, : count * kind.itemsize].view(kind)
+                self.arrays[site] = Array(data, _name(site), "own", (self.lanes.block,))
+            else:
+                self.arrays[site] = self.memory.new(sizes, kind, _name(site), self.lanes.block, self.lanes.count)
+        return self.arrays[site]
+
+    def local_array(self, mask: Mask, shape: Any, dtype: Any, site: Any, **_: Any) -> Array:
+        key = site, self.call
+        if key not in self.arrays:
+            sizes, kind = _sizes(shape), _dtype(dtype)
+            self.arrays[key] = self.memory.new(sizes, kind, _name(site), self.lanes.number, self.lanes.size)
+        return self.arrays[key]
+
+    def atomic(self, name: str, mask: Mask, array: Any, index: Any, value: Any, *, unused: bool = False) -> Any:
+        """Let threads change elements one after the other, and return what each found."""
+        new = broadcast(mask, converted(value, self.of_atomic(array).data.dtype))
+        if self.rules == "mlir" and name in ("max", "min"):
+            name = f"nan{name}"
+        if (ufunc := _AT.get(name)) and unused:
+            place, whole = self.place(mask, array, index), new == new
+            if array.data.dtype.kind in "fc" and name in ("max", "min") and not whole.all():
+                place, new = tuple(each[whole] for each in place), new[whole]
+            ufunc.at(array.data, place, new)
+            return None
+        change = _ATOMICS[name]
+        return self.one_by_one(mask, array, index, [new], change, unused=unused)
+
+    def compare_and_swap(self, mask: Mask, array: Any, *given: Any, unused: bool = False) -> Any:
+        *index, expected, value = given
+        both = [broadcast(mask, converted(each, self.of_atomic(array).data.dtype)) for each in (expected, value)]
+
+        def change(old: Any, expected: Any, value: Any) -> Any:
+            return value if old == expected else old
+
+        return self.one_by_one(mask, array, index[0] if index else np.int64(0), both, change, unused=unused)
+
+    def one_by_one(
+        self, mask: Mask, array: Array, index: Any, given: list[np.ndarray], change: Any, *, unused: bool
+    ) -> Any:
+        place, data = self.place(mask, array, index), array.data
+        found = np.empty(mask.count, data.dtype)
+        for number, (at, values) in enumerate(zip(zip(*place, strict=True), zip(*given, strict=True), strict=True)):
+            found[number] = old = data[at]
+            data[at] = change(old, *values)
+        if unused:
+            return None
+        result = np.zeros(self.lanes.size, data.dtype)
+        result[mask.numbers] = found
+        return result
+
+    def of_atomic(self, array: Any) -> Array:
+        if type(array) is not Array:
+            raise Unsupported(f"an atomic operation on {type(array).__name__}")
+        self.memory.keep(array)
+        return array
+
+    def place(self, mask: Mask, array: Array, index: Any) -> tuple[np.ndarray, ...]:
+        """Return the indices of the elements of those that take part."""
+        key = index if isinstance(index, tuple) else (index,)
+        if len(key) != len(array.shape):
+            raise Unsupported(f"{array.name} has {len(array.shape)} axes and is indexed with {len(key)}")
+        whole = tuple(converted(each, np.dtype(np.int64)) for each in key)  # here Numba takes floats, too
+        place = self.memory.place(mask, array, whole, "atomic")
+        return tuple(broadcast(mask, each) for each in place)
+
+    def grid(self, mask: Mask, ndim: Any) -> Any:
+        axes = tuple(self.lanes.axis("grid", number) for number in range(int(ndim)))
+        return axes[0] if ndim == 1 else axes
+
+    def gridsize(self, mask: Mask, ndim: Any) -> Any:
+        sizes = tuple(np.int64(b * t) for b, t in zip(self.lanes.blocks, self.lanes.threads, strict=True))
+        return sizes[0] if ndim == 1 else sizes[: int(ndim)]
+
+
+class Turns:
+    """The turns of a loop: whether threads take part in the next one, and what is the loop's variable then."""
+
+    def __init__(self, run: _Run, *limits: Any, items: Any = None, last: bool = False) -> None:
+        self.run, self.items, self.last = run, items, last
+        self.value: Any = None
+        self.done: Mask | None = None  # those that have come to the end of the loop
+        self.each: Iterator[int] | None = None  # or each thread has limits of its own
+        if items is not None:
+            self.each = iter(range(length(items)))
+        elif any(isinstance(each, np.ndarray) for each in limits):
+            start, stop, step = (np.int64(0), *limits, np.int64(1)) if len(limits) == 1 else (*limits, np.int64(1))[:3]
+            if isinstance(step, np.ndarray):
+                raise Unsupported("a range whose step is not the same for all threads")
+            self.ahead, self.stop, self.step = start, stop, step
+        elif limits:
+            self.each = iter(range(*map(int, limits)))
+
+    def next(self, mask: Mask | None) -> Mask | None:
+        """Return those that take part in the next turn of a ``for`` loop."""
+        if mask is None:
+            return None
+        self.run.turn()
+        if self.each is None:
+            return self.next_of_own(mask)
+        for number in self.each:
+            self.value = np.int64(number) if self.items is None else self.item(mask, self.items, number)
+            return mask
+        self.end(mask)
+        return None
+
+    def item(self, mask: Mask, items: Any, number: int) -> Any:
+        if isinstance(items, Together):
+            return tuple(self.item(mask, part, number) for part in items.parts)
+        if isinstance(items, range):
+            return np.int64(items[number])
+        return self.run.memory.load(mask, items, np.int64(number))
+
+    def next_of_own(self, mask: Mask) -> Mask | None:
+        """Return the same where each thread has limits of its own."""
+        more = self.ahead < self.stop if self.step > 0 else self.ahead > self.stop
+        inside, out = split(mask, more)
+        self.end(out)
+        self.value, self.ahead = self.ahead, self.ahead + self.step
+        return inside
+
+    def end(self, mask: Mask | None) -> None:
+        """Let threads leave the loop, and the kernel if it ends there."""
+        self.done = union(self.done, mask)
+        if self.last:
+            self.run.barriers.leave(mask)
+
+    def turn(self, mask: Mask | None) -> Mask | None:
+        """Return those that come to the test of a ``while`` loop."""
+        if mask is not None:
+            self.run.turn()
+        return mask
+
+
+class NumberType:
+    """A type in a kernel: it converts numbers, and says what an array holds."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype = dtype
+
+    def __call__(self, mask: Mask, value: Any = np.int64(0)) -> Any:
+        """Return numbers of this type."""
+        return truth(value) if self.dtype.kind == "b" else converted(value, self.dtype)
+
+
+def _name(site: tuple[str, int, int]) -> str:
+    return site[0] or "array"
+
+
+def _sizes(shape: Any) -> tuple[int, ...]:
+    sizes = shape if isinstance(shape, tuple) else (shape,)
+    if not all(isinstance(size, np.integer) for size in sizes):
+        raise Unsupported("an array whose shape is not the same for all threads")
+    if any(size < 1 for size in sizes) and sizes != (0,):
+        raise LaunchError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
+    return tuple(map(int, sizes))
+
+
+def _dtype(given: Any) -> np.dtype:
+    if isinstance(given, NumberType):
+        return given.dtype
+    if isinstance(given, str):
+        return np.dtype(given)
+    raise Unsupported(f"an array of {given!r:.40}")
+
+
+def _are_tests(*values: Any) -> bool:
+    return all(isinstance(each, np.ndarray | np.generic) and each.dtype == np.bool_ for each in values)
+
+
+def _operations(rules: Rules) -> dict[str, Any]:
+    """Return what a kernel's operators do."""
+    if rules not in _OPERATIONS:
+        found: dict[str, Any] = {name: promotion.binary(name, rules) for name in promotion.BINARY}
+        found["negative"] = partial(promotion.negative, rules=rules)
+        found["positive"] = partial(promotion.positive, rules=rules)
+        found["inverted"] = promotion.inverted
+        _OPERATIONS[rules] = found
+    return _OPERATIONS[rules]
+
+
+_OPERATIONS: dict[str, dict[str, Any]] = {}
+
+
+_AT: dict[str, np.ufunc] = {
+    "add": np.add, "sub": np.subtract, "max": np.maximum, "min": np.minimum, "nanmax": np.fmax, "nanmin": np.fmin,
+    "and_": np.bitwise_and, "or_": np.bitwise_or, "xor": np.bitwise_xor,
+}  # fmt: skip
+
+
+#: What kernels call of ``cuda`` that needs to know nothing but the mask.
+_PLAIN: dict[str, Any] = {
+    "const.array_like": lambda mask, array: array,
+    "nanosleep": lambda mask, _: None,
+    "fma": lambda mask, a, b, c: a * b + c,
+    "cbrt": lambda mask, value: np.cbrt(value),
+    "rsqrt": lambda mask, value: 1 / np.sqrt(value),
+    "selp": lambda mask, test, yes, no: select(truth(test), yes, no),
+    **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system"), lambda mask: None),
+    **{name: elementwise(_FUNCTIONS[name]) for name in ("popc", "brev", "clz", "ffs")},
+}

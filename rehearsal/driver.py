@@ -31,14 +31,13 @@ class AtOnce:
 
 def install(card: Card, queue: Queue) -> None:
     """Let there be cards on which Numba's kernels run; to be called before anything imports Numba."""
-    os.environ["NUMBA_ENABLE_CUDASIM"] = "0"
     sizes = ctypes.c_size_t(card.memory), ctypes.c_size_t(card.shared)
     library = build("libcuda.so.1", "libcuda.c")  # whoever asks for this name later finds it loaded
     library.stand_in(card.name.encode(), card.count, *card.capability, card.multiprocessors, *sizes)
     from firstlight_kernels import cuda, simulated
 
     if simulated():
-        raise RuntimeError("Numba was imported, with its simulator, before the rehearsal's driver was there")
+        raise RuntimeError("launches are simulated already: the rehearsal's driver came too late")
     from numba.cuda import dispatcher
     from playing import player
 

@@ -20,7 +20,7 @@ import numpy as np
 from firstlight_kernels.copies import looked_up_names
 from firstlight_kernels.executor import Executor, Thread, indices
 from firstlight_kernels.findings import Dim3
-from firstlight_kernels.intrinsics import BLOCK_VOTES, SHUFFLES, VOTES, TracedCuda, instrument
+from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, SHUFFLES, VOTES, TracedCuda, instrument
 
 LIMIT = int(os.environ.get("REHEARSAL_THREADS", 100_000))  # threads of a launch
 FEW = 2_000  # threads of a pass over pixels, of which no more are played
@@ -36,14 +36,17 @@ class Names(TracedCuda):
         x = thread.block.x * sizes.x + thread.index.x
         return x if ndim == 1 else (x, *super().grid(3)[1:ndim])
 
-    def _atomic(self, change: Callable[[Any, Any], Any], target: np.ndarray, index: Any, value: Any) -> Any:
-        old = target[index]
-        target[index] = change(old, value)
-        return old
+    def _atomic(self, name: str, target: np.ndarray, index: Any, value: Any) -> Any:
+        return self._update(target, index, lambda old: _ATOMICS[name](old, value))
 
     def _compare_and_swap(self, target: np.ndarray, *given: Any) -> Any:
         *index, old, value = given
-        return self._atomic(lambda now, _: value if now == old else now, target, index[0] if index else 0, None)
+        return self._update(target, index[0] if index else 0, lambda now: value if now == old else now)
+
+    def _update(self, target: np.ndarray, index: Any, change: Callable[[Any], Any]) -> Any:
+        old = target[index]
+        target[index] = change(old)
+        return old
 
 
 class Player(Executor):
@@ -53,6 +56,7 @@ class Player(Executor):
         super().__init__(Dim3(1, 1, 1), Dim3(1, 1, 1), 0)
         self.cuda, made = Names(self), {}
         self.function = instrument(kernel, self.cuda, self.codes, made)
+        self.kernel = self.function.__code__
         used = [looked_up_names(function.__code__) for function in made.values()]
         self.waits = any(WAITING & {name, *taken} for names in used for name, taken in names.items())
 

@@ -249,7 +249,7 @@ def shorten(card: Card) -> None:
 
     measurement._steady_blocks, measurement.Device.seconds_of = one_call, once_quick
     if card.numba:
-        measurement._launches_in_simulator = none_in_simulator
+        measurement._simulated_launches = none_in_simulator
     code = roofs.measured_roof.__wrapped__.__code__
     less = {2**25: 2**16, 2**28: 2**18, 4096: 128, 1024: 128}
     constants = tuple(less.get(x, x) if isinstance(x, int) else x for x in code.co_consts)
@@ -259,7 +259,6 @@ def shorten(card: Card) -> None:
 
 def install(card: Card) -> None:
     """Play a card from here on."""
-    os.environ["NUMBA_ENABLE_CUDASIM"] = "0" if card.numba else "1"
     play_torch(card)
     if card.numba:
         play_numba(card)

@@ -1,16 +1,17 @@
 """Add two vectors, and multiply a matrix by a vector, with kernels of your own.
 
-Without an NVIDIA GPU, set NUMBA_ENABLE_CUDASIM=1: then they run in Numba's simulator.
+Without an NVIDIA GPU, their launches are simulated.
 """
 
 import math
-import os
 import time
 
 import numpy as np
-from numba import cuda, float32
+from numba import float32
 
-SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM", "0") != "0"
+from firstlight_kernels import cuda, simulated
+
+SIMULATED = simulated()
 
 
 @cuda.jit

@@ -337,11 +337,11 @@ print(f"{wrong_rows} of {bright.size} rows wrong")
 print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 
 # %%
-# In the simulator, all rows are right, as often as you like, because it runs block 0 to
-# its end, then block 1, and so on. On the H100, *all rows but the first* were wrong. It
-# starts many blocks at once, so they read what nobody has written yet. CUDA has never
-# promised otherwise: blocks must be able to run `in any order, in parallel or in
-# series`__.
+# On the H100, *all rows but the first* were wrong, and so they are in the simulator.
+# Both start many blocks at once, so they read what nobody has written yet. If block 0
+# ran to its end, then block 1, and so on, all rows would be right, as often as you
+# like. CUDA promises neither: blocks must be able to run `in any order, in parallel or
+# in series`__.
 #
 # A test can't protect you from that, if it passes where you run it. ``trace`` can,
 # because it asks what is *certain* to come before what:

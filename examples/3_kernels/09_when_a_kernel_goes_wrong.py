@@ -61,9 +61,8 @@ except IndexError as error:
 
 # %%
 # It depends on where you run it! The :term:`simulator`, which runs kernels where there
-# is no GPU, looks at every index and stops. (``tid`` is the thread, ``ctaid`` the
-# block. It may name another thread each time.) A real GPU doesn't look. The H100 of our
-# records answered ``True``, and meanwhile wrote past the end of ``out``, into whatever
+# is no GPU, looks at every index, names the thread, and stops. A real GPU doesn't look.
+# The H100 of our records answered ``True``, and meanwhile wrote past the end of ``out``, into whatever
 # lay there.
 #
 # So don't only ask whether the answer is right. Ask whether every access was allowed.
@@ -143,8 +142,8 @@ print("the answer is right:", np.allclose(out, np.diff(x)))
 # %%
 # Another race. Thread 1 reads what thread 0 has to write first, and nobody makes it
 # wait. On your card the threads may happen to run in a good order, for years. On
-# another card they don't. (In the simulator, where the operating system decides who
-# goes first, this kernel is right in some runs and wrong in others.)
+# another card they don't. (In the simulator all threads write before one of them reads,
+# so this kernel is right there in every run.)
 #
 # What's missing is a :term:`barrier`, a line at which each thread of a block waits for
 # all others: ``cuda.syncthreads()``. Let's put it where the sample has been written.

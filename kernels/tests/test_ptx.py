@@ -237,11 +237,11 @@ print(type(matvec).__name__, compiled.registers, bounded, compiled.mix)
 
 @pytest.mark.slow
 @needs_ptxas
-def test_without_the_simulator_it_is_the_same(tmp_path):
+def test_in_a_program_it_is_the_same(tmp_path):
     simulated = ptx.compile(matvec_numpy, MATVEC)
     (tmp_path / "page.py").write_text(PAGE)
     command = [sys.executable, "-W", "error", str(tmp_path / "page.py")]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(NUMBA_ENABLE_CUDASIM="0"))
+    done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.stderr == ""
     kind, registers, bounded, mix = done.stdout.split(maxsplit=3)
     assert (kind, registers, bounded) == ("CUDADispatcher", "24", "True")

@@ -6,7 +6,6 @@ from inspect import currentframe
 import numpy as np
 import pytest
 from compiler import PACKAGE, cuda, float32, int32, numba, types
-from new_python import environment, printed_by
 
 from firstlight_kernels import ptx
 from firstlight_kernels.compilers import NUMBA_CUDA, compiler_of, python_function
@@ -211,17 +210,3 @@ def test_without_cudas_packages_it_says_what_to_install(monkeypatch, platform, n
     monkeypatch.setattr(sys, "platform", platform)
     with pytest.raises(NoCompilerError, match=named):
         ptx.compile(axpy, AXPY)
-
-
-@pytest.mark.skipif(not numba, reason="without Numba")
-def test_if_numba_left_its_compiler_out_it_says_so():
-    code = """
-import numba.cuda
-from firstlight_kernels import ptx
-from numba import cuda
-try:
-    ptx.compile(cuda.jit(lambda out: None), "float32[:]")
-except ptx.NoCompilerError as missing:
-    print(missing)
-"""
-    assert "NUMBA_ENABLE_CUDASIM" in printed_by(code, environment(NUMBA_ENABLE_CUDASIM="1"))

@@ -1,6 +1,6 @@
-from .backend import cuda, simulated
-from .grids import blocks_for
+from .backend import cuda
+from .launch import LaunchError, blocks_for, simulate, simulated
 from .tracing import trace
 
 __version__: str
-__all__ = ["blocks_for", "cuda", "simulated", "trace"]
+__all__ = ["LaunchError", "blocks_for", "cuda", "simulate", "simulated", "trace"]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from firstlight_kernels.host import DeviceArray
+
 _ALIGNMENT = 128  # bytes, of an array on a GPU
 
 
@@ -26,8 +28,10 @@ def host_array(value: Any) -> np.ndarray | None:
         return np.array(value.value) if type(value).__name__ == "In" else np.asarray(value.value)
     if isinstance(value, np.ndarray):
         return value if value.ndim else None
-    if hasattr(value, "copy_to_host"):  # the simulator's device arrays are NumPy's
-        of_numpy: np.ndarray = value.copy_to_host() if hasattr(value, "__cuda_array_interface__") else value.__array__()
+    if isinstance(value, DeviceArray):
+        return value.data
+    if hasattr(value, "copy_to_host"):
+        of_numpy: np.ndarray = value.copy_to_host()
         return of_numpy
     if hasattr(value, "__array__") and hasattr(value, "detach"):  # a tensor of PyTorch, on the CPU
         tensor = value.detach()

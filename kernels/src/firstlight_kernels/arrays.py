@@ -208,7 +208,7 @@ class TracedArray:
         """Return a part that is out of bounds: nothing is read from it, and nothing is written."""
         kept = [len(range(*p.indices(n))) for p, n in zip(key, self.shape, strict=False) if isinstance(p, slice)]
         data = np.full((*kept, *self.shape[len(key) :]), poison(self.dtype))
-        part = TracedArray(data, self._number, self._start, self._executor)
+        part = type(self)(data, self._number, self._start, self._executor)
         vars(part)["_exists"] = False
         return part
 
@@ -216,7 +216,7 @@ class TracedArray:
         if view.size and not np.may_share_memory(view, self._data):
             raise TraceError(f"{self.name} is not contiguous, so that its elements cannot be taken as in another shape")
         start = self._start + address_of(view) - address_of(self._data) if view.size else self._start
-        part = TracedArray(view, self._number, start, self._executor, self._written)
+        part = type(self)(view, self._number, start, self._executor, self._written)
         vars(part)["_exists"] = self._exists
         return part
 

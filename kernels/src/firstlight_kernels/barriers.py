@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from firstlight_kernels.arrays import poison
-from firstlight_kernels.findings import LaunchError
+from firstlight_kernels.findings import LaunchError, MissedBarrierError
 from firstlight_kernels.functions import truth
 from firstlight_kernels.intrinsics import SHUFFLES
 from firstlight_kernels.lanes import WARP, Lanes, Mask, broadcast, split
@@ -51,7 +51,7 @@ class Barriers:
     def raise_missing(self, waiting: int, absent: int) -> None:
         """Raise an error that names a thread that waits, and one for which it does."""
         waits, lacks = self.lanes.name_of(waiting), self.lanes.name_of(absent)
-        raise LaunchError(f"{waits} waits for {lacks}, which is elsewhere: all must reach the same barrier")
+        raise MissedBarrierError(f"{waits} waits for {lacks}, which is elsewhere: all must reach the same barrier")
 
     def groups(self, mask: Mask, names: Any) -> np.ndarray:
         """Return the number of the group of each of those that take part: a warp, or those that give one mask in it.

@@ -78,7 +78,7 @@ def _module(name: str) -> ModuleType | None:
 
 def is_jitted(value: object) -> bool:
     """Return whether ``@cuda.jit`` made this."""
-    return type(value).__name__ in ("CUDADispatcher", "MLIRDispatcher", "FakeCUDAKernel")  # the last in the simulator
+    return type(value).__name__ in ("CUDADispatcher", "MLIRDispatcher")
 
 
 def compiler_of(kernel: object) -> Compiler:
@@ -92,6 +92,11 @@ def compiler_of(kernel: object) -> Compiler:
 def python_function(kernel: Any) -> FunctionType:
     """Return the function below ``@cuda.jit``, or raise a TypeError if this is not a kernel."""
     if not is_jitted(kernel):
+        if type(kernel).__name__ == "FakeCUDAKernel":
+            raise TypeError(
+                "this kernel is of Numba's own simulator: unset NUMBA_ENABLE_CUDASIM. Without a GPU, launches are "
+                "simulated anyway"
+            )
         name = getattr(kernel, "__name__", repr(kernel))
         cure = f"put @cuda.jit above {name}" if isfunction(kernel) else "give a function with @cuda.jit above it"
         raise TypeError(f"{name} is not a kernel: {cure}")

@@ -27,6 +27,10 @@ WARP = 32
 ALL_BLOCKS, OWN_BLOCK = range(2)
 
 
+class TooLongError(TraceError):
+    """A trace that has reached its limit."""
+
+
 @dataclass
 class Wait:
     """A thread's wait at a barrier of its block, or of the lanes of its warp that a mask names."""
@@ -240,7 +244,7 @@ class Executor:
             if frame.f_code is self.kernel:
                 self.current.line = frame.f_lineno
             if self._lines_run > self.limit:
-                raise TraceError(
+                raise TooLongError(
                     f"after {self.limit:,} lines the kernel still runs. Either a loop has no end, or a thread waits "
                     "for a later block, or without an atomic operation, or there is too much work to trace: take "
                     "smaller arrays"
@@ -257,7 +261,8 @@ class Executor:
             trail = trail.tb_next
         message = str(error) if isinstance(error, TraceError) else f"{type(error).__name__}: {error}"
         message = message.replace("TracedCuda.", "cuda.").replace("TracedArray", "array")
-        return TraceError(f"{message} ({self.current}, {source or 'in the call of the kernel'})")
+        kind = TooLongError if isinstance(error, TooLongError) else TraceError
+        return kind(f"{message} ({self.current}, {source or 'in the call of the kernel'})")
 
     # -- Barriers ------------------------------------------------------------------------------------------------------
 

@@ -58,7 +58,32 @@ class TraceError(RuntimeError):
 
 
 class LaunchError(RuntimeError):
-    """A launch that a mistake in the kernel stops; the message names the thread and the line."""
+    """A launch that a mistake in the kernel stops; the message names the thread and the line.
+
+    Where a thread leaves an array, it is an ``IndexError``, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from numba import cuda
+    >>> from firstlight_kernels.launch import launch
+    >>> @cuda.jit
+    ... def fill(out):
+    ...     out[cuda.grid(1)] = 1
+    >>> try:
+    ...     launch(fill, 1, 32, [np.zeros(30)])
+    ... except IndexError as error:
+    ...     print(error)
+    thread 30 of block 0: store of out[30], where the shape is (30,); line 3: out[cuda.grid(1)] = 1
+    """
+
+
+class MissedBarrierError(LaunchError):
+    """A launch in which a part of a block misses a barrier, or a part of a warp."""
+
+
+class OutOfBoundsError(LaunchError, IndexError):
+    """A launch in which a thread leaves an array."""
 
 
 @dataclass(frozen=True)

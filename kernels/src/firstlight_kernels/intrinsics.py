@@ -81,8 +81,9 @@ class TracedCuda:
 
     def grid(self, ndim: int) -> Any:
         thread, sizes = self._executor.current, self._executor.threads
-        index = typed(tuple(b * size + t for b, size, t in zip(thread.block, sizes, thread.index, strict=True)))
-        return index[0] if ndim == 1 else index[:ndim]
+        if ndim == 1:
+            return Int64(thread.block.x * sizes.x + thread.index.x)
+        return tuple(Int64(b * size + t) for b, size, t in zip(thread.block, sizes, thread.index, strict=True))[:ndim]
 
     def gridsize(self, ndim: int) -> Any:
         sizes = typed(tuple(b * t for b, t in zip(self._executor.blocks, self._executor.threads, strict=True)))

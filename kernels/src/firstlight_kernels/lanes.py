@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from firstlight_kernels.arrays import poison
-from firstlight_kernels.findings import Dim3, LaunchError, element_name
+from firstlight_kernels.findings import Dim3, LaunchError, OutOfBoundsError, element_name
 from firstlight_kernels.masked import Unsupported
 from firstlight_kernels.promotion import converted
 
@@ -293,7 +293,7 @@ class Memory:
             bad |= (at < 0) | (at >= length)
         who = int(np.flatnonzero(bad & mask.on)[0])
         index = tuple(int(np.broadcast_to(at, self.lanes.size)[who]) for at in key)
-        raise LaunchError(
+        raise OutOfBoundsError(
             f"{self.lanes.name_of(who)}: {kind} of {element_name(array.name, index)}, where the shape is "
             f"{tuple(map(int, array.shape))}"
         )

@@ -23,7 +23,7 @@ from firstlight_kernels import arithmetic, promotion
 from firstlight_kernels.arguments import host_array
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
-from firstlight_kernels.findings import Dim3, LaunchError, SourceLine
+from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, SourceLine
 from firstlight_kernels.functions import Together, elementwise, function_of, length, negated, truth
 from firstlight_kernels.intrinsics import _ATOMICS, _FUNCTIONS, BLOCK_VOTES, SHUFFLES, VOTES
 from firstlight_kernels.lanes import (
@@ -59,7 +59,8 @@ def run(function: FunctionType, blocks: Dim3, threads: Dim3, arguments: tuple[An
     Unsupported
         If this kernel needs its threads one after the other. The arrays are as they were.
     LaunchError
-        If the kernel is wrong; the message names the thread and the line.
+        If the kernel is wrong; the message names the thread and the line. If it is a MissedBarrierError, the arrays are
+        as they were, too: threads that have only returned are no fault.
     """
     memory, total = Memory(), math.prod(blocks)
     at_once = max(1, _THREADS_AT_ONCE // math.prod(threads))
@@ -70,7 +71,7 @@ def run(function: FunctionType, blocks: Dim3, threads: Dim3, arguments: tuple[An
             for first in range(0, total, at_once):
                 lanes = lanes_of(blocks, threads, first, min(at_once, total - first))
                 _Run(lanes, memory, shared_bytes).start(function, arguments)
-    except Unsupported:
+    except (Unsupported, MissedBarrierError):
         memory.restore()
         raise
 
@@ -100,7 +101,7 @@ class _Run:
             line = self.line_of(error)
             if isinstance(error, Unsupported):
                 raise error if error.line else Unsupported(error.reason, line) from None
-            raise LaunchError(f"{error}; {line}") from None
+            raise type(error)(f"{error}; {line}") from None
         except Exception as error:
             raise Unsupported(f"{type(error).__name__}: {error}", self.line_of(error)) from error
 

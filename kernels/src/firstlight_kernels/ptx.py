@@ -248,7 +248,6 @@ def _compiling_for(cc: tuple[int, int], compiler: Compiler) -> Iterator[None]:
         device = SimpleNamespace(compute_capability=cc)
         settings += [
             (compiler.part("cudaimpl"), "_unique_smem_id", 0),
-            (import_module("numba.core.config"), "ENABLE_CUDASIM", 0),
             (compiler.part("dispatcher"), "get_current_device", lambda: device),  # for device functions
         ]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in settings]

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib import import_module
@@ -44,13 +43,12 @@ from firstlight_kernels.grids import size_of
 from firstlight_kernels.intrinsics import TracedCuda, instrument
 from firstlight_kernels.tables import table
 
-with suppress(ImportError):  # where there is no GPU, Numba's simulator stands in, if there is Numba
-    import_module("firstlight_kernels.backend")
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from firstlight_kernels.ptx import Compiled
+
+import_module("firstlight_kernels.launch")  # who traces a kernel launches it, too
 
 __all__ = ["CACHE_LINE", "LOAD", "SECTOR", "STORE", "WARP", "WORD", "Trace", "TraceError", "Traffic", "trace"]
 

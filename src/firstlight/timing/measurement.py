@@ -6,8 +6,8 @@ import math
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
@@ -46,7 +46,7 @@ class Device:
             if started and torch.cuda.is_available():
                 return  # this waited for the whole CUDA device, Numba's kernels too
         cuda = sys.modules.get("numba.cuda")
-        if cuda is not None and not sys.modules["numba"].config.ENABLE_CUDASIM and cuda.is_available():
+        if cuda is not None and cuda.is_available():
             cuda.synchronize()
 
     def seconds_of(self, call: Callable[[], object], call_seconds: float) -> float | None:
@@ -139,7 +139,7 @@ def measure(
 def _timed(call: Callable[[], object], row: Timing, on: Device, budget: float) -> Timing:
     """Return a row, which says what is known of a call, with the times of the call on a device."""
     on.settle()
-    with _launches_in_simulator() as simulated:
+    with _simulated_launches() as simulated:
         start = on.tick()
         result = call()
         on.settle()
@@ -239,23 +239,8 @@ def device_of(args: tuple[Any, ...]) -> str:
     return next((device for device in devices if device.split(":")[0] in ("cuda", "xpu", "mps")), "cpu")
 
 
-@contextmanager
-def _launches_in_simulator() -> Iterator[list[object]]:
-    """Collect the kernels that Numba's simulator runs meanwhile: what it takes says nothing about a GPU."""
-    seen: list[object] = []
-    simulator = sys.modules.get("numba.cuda.simulator.kernel")
-    if simulator is None:
-        yield seen
-        return
-    kernel = simulator.FakeCUDAKernel
-    original = kernel.__call__
-
-    def watched(self: object, *args: Any) -> Any:
-        seen.append(self)
-        return original(self, *args)
-
-    kernel.__call__ = watched
-    try:
-        yield seen
-    finally:
-        kernel.__call__ = original
+def _simulated_launches() -> AbstractContextManager[list[object]]:
+    """Collect the kernels whose launches are simulated meanwhile: what that takes says nothing about a GPU."""
+    launch = sys.modules.get("firstlight_kernels.launch")
+    seen: AbstractContextManager[list[object]] = launch.launches_seen() if launch else nullcontext([])
+    return seen

@@ -23,8 +23,8 @@ import numpy as np
 
 cuda: Any
 try:
-    from firstlight_kernels import cuda  # before Numba, which decides once whether its CUDA is a simulator
-except (ImportError, RuntimeError):  # they are not installed, or Numba has decided, on a computer without a GPU
+    from firstlight_kernels import cuda
+except ImportError:
     cuda = None
 numba: Any = importlib.import_module("numba")  # its type stubs lack some of what it has
 
@@ -343,7 +343,7 @@ def _artanh_series(s):
 
 @cache
 def cuda_kernels() -> dict[str, Any]:
-    """Return the same kernels compiled for a GPU, or for its simulator: a block takes a row, its threads the columns.
+    """Return the same kernels for a GPU: a block takes a row, its threads the columns.
 
     Each is the function above with other meanings for the names that it uses.
     """

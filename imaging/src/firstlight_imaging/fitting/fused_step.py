@@ -25,7 +25,7 @@ from firstlight_imaging.model.losses import TV_image, entropy, sparsity
 from firstlight_imaging.streaming import chunks
 
 THREADS = 128  # of a block
-_HAS_NVIDIA_GPU = cuda is not None and not numba.config.ENABLE_CUDASIM and torch.version.hip is None
+_HAS_NVIDIA_GPU = cuda is not None and torch.version.hip is None
 _KEYWORDS: dict[Callable[..., Tensor], set[str]] = {
     sparsity: set(),
     TV_image: {"epsilon"},
@@ -214,7 +214,7 @@ class FusedStep:
 
     def launch(self, name: str, *arrays: Any) -> None:
         """Launch a kernel on the GPU of the parameters, in PyTorch's stream there."""
-        if not self.parameter.is_cuda:  # but in a simulator
+        if not self.parameter.is_cuda:  # where launches are simulated
             cuda_kernels()[name][len(self.gradient), THREADS](*arrays)
             return
         with cuda.gpus[self.parameter.get_device()]:

@@ -1,0 +1,259 @@
+"""Launch a kernel where there is no GPU, of whichever compiler it is.
+
+``kernel[blocks, threads](...)`` then runs the whole grid in lockstep, or, what can't run so, thread by thread. Where
+there is a GPU, nothing is changed.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from firstlight_kernels import lockstep
+from firstlight_kernels import threads as one_by_one
+from firstlight_kernels.arithmetic import convert
+from firstlight_kernels.compilers import Compiler, dtype_of, imported, python_function
+from firstlight_kernels.driver import cuda_device_count
+from firstlight_kernels.findings import LaunchError, MissedBarrierError
+from firstlight_kernels.grids import blocks_for, size_of
+from firstlight_kernels.host import HOST_API
+
+__all__ = ["LaunchError", "blocks_for", "launch", "simulate", "simulated"]
+
+
+def launch(
+    kernel: object,
+    blocks: int | Sequence[int],
+    threads: int | Sequence[int],
+    arguments: Sequence[Any] = (),
+    shared_bytes: int = 0,
+) -> None:
+    """Run a kernel without a GPU.
+
+    Parameters
+    ----------
+    kernel : object
+        A function under ``@cuda.jit``.
+    blocks, threads : int or tuple of int
+        As in ``kernel[blocks, threads]``.
+    arguments : sequence
+        The kernel's arguments. The kernel writes into those that are arrays.
+    shared_bytes : int
+        The size of shared arrays of shape 0, as in ``kernel[blocks, threads, stream, shared_bytes]``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no kernel, its arguments do not fit, or CUDA has no such grid.
+    LaunchError
+        If the kernel leaves an array, if part of a block misses a barrier, or if it has what isn't simulated. The
+        message names the line, and the thread if there is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstlight_kernels import cuda
+    >>> from firstlight_kernels.launch import launch
+    >>> @cuda.jit
+    ... def double(x):
+    ...     x[cuda.grid(1)] *= 2
+    >>> x = np.arange(4.0)
+    >>> launch(double, 2, 2, [x])
+    >>> x.tolist()
+    [0.0, 2.0, 4.0, 6.0]
+    """
+    function, given = python_function(kernel), bound(kernel, arguments)
+    grid = size_of("blocks", blocks), size_of("threads", threads)
+    try:
+        lockstep.run(function, *grid, given, shared_bytes)
+    except (lockstep.Unsupported, MissedBarrierError):  # the second is none for who only returned early
+        one_by_one.run(function, *grid, given, shared_bytes)
+
+
+def bound(kernel: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a kernel's arguments, with its defaults, and of the types that its one signature asks for."""
+    function = python_function(kernel)
+    try:
+        call = inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        raise TypeError(
+            f"{function.__name__}{inspect.signature(function)} got {len(arguments)} arguments: {error}"
+        ) from None
+    call.apply_defaults()
+    types = [dtype_of(each) for each in vars(kernel).get("_wanted", ())]
+    if len(types) != len(call.args):
+        return call.args
+    return tuple(convert(value, to) if to else value for value, to in zip(call.args, types, strict=True))
+
+
+# -- In the compilers' place -------------------------------------------------------------------------------------------
+
+
+@cache
+def simulated() -> bool:
+    """Return whether there is no GPU for CUDA, so that launches are simulated (``cuda.is_available()`` is false then).
+
+    Returns
+    -------
+    bool
+        True where a kernel is run by Python: its results can be trusted, its times mean nothing.
+
+    Examples
+    --------
+    >>> from firstlight_kernels import simulated
+    >>> n = 1_000 if simulated() else 10_000_000
+    """
+    return not cuda_device_count()
+
+
+def simulate() -> None:
+    """Simulate launches if there is no GPU, with the compilers that are imported and those that will be.
+
+    Importing anything from ``firstlight_kernels`` itself, such as ``trace``, does that, too. A program that takes
+    nothing else from it calls this once, before it makes or copies arrays.
+
+    Examples
+    --------
+    >>> import firstlight_kernels
+    >>> firstlight_kernels.simulate()
+    >>> from numba import cuda
+    >>> cuda.to_device([1.0, 2.0]).copy_to_host()
+    array([1., 2.])
+    """
+    if simulated():
+        when_imported(_replace)
+
+
+class Configured:
+    """A kernel with the size of its grid, which a call runs."""
+
+    def __init__(
+        self,
+        kernel: Any,
+        griddim: Any,
+        blockdim: Any,
+        stream: object = 0,  # noqa: ARG002
+        sharedmem: int | None = 0,
+        cluster: object = None,  # noqa: ARG002
+    ) -> None:
+        self.kernel, self.blocks, self.threads = kernel, griddim, blockdim
+        self.shared_bytes = sharedmem or 0
+
+    def __call__(self, *arguments: Any) -> None:
+        for seen in _watching:
+            seen.append(self.kernel)
+        launch(self.kernel, self.blocks, self.threads, arguments, self.shared_bytes)
+
+
+_watching: list[list[object]] = []
+
+
+@contextmanager
+def launches_seen() -> Iterator[list[object]]:
+    """Collect the kernels whose launches are simulated meanwhile: how long that takes says nothing about a GPU."""
+    seen: list[object] = []
+    _watching.append(seen)
+    try:
+        yield seen
+    finally:
+        _watching[:] = [each for each in _watching if each is not seen]
+
+
+def _configure(kernel: Any, *given: Any, **more: Any) -> Configured:
+    return Configured(kernel, *given, **more)
+
+
+def _for_all(kernel: Any, ntasks: int, tpb: int = 0, stream: object = 0, sharedmem: int = 0) -> Callable[..., None]:
+    """Return a kernel with a thread for each task."""
+    threads = tpb or 128
+    if not ntasks:
+        return lambda *_: None
+    configured: Callable[..., None] = kernel[-(-ntasks // threads), threads, stream, sharedmem]
+    return configured
+
+
+def _replace(compiler: Compiler) -> None:
+    """Let the kernels of a compiler run here, and what surrounds them live in the host's memory."""
+    cuda, dispatcher = compiler.cuda, compiler.dispatcher
+    if not hasattr(dispatcher, "configure"):  # NUMBA_ENABLE_CUDASIM asks for Numba's own simulator
+        return
+    members: dict[str, Any] = {"configure": _configure, "forall": _for_all, "disable_compile": lambda *_: None}
+    for name in ("compile", "compile_device"):
+        if hasattr(dispatcher, name):
+            members[name] = _without_device(getattr(dispatcher, name))
+    for name, value in members.items():
+        setattr(dispatcher, name, value)
+    vars(cuda).update({name: value for name, value in HOST_API.items() if name in vars(cuda)})
+
+
+def _without_device(compile_now: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what compiles for signatures, and leaves that until there is a device to compile for."""
+
+    def compiled(self: Any, given: Any, *more: Any, **options: Any) -> Any:
+        if isinstance(given, tuple):
+            vars(self)["_wanted"] = () if "_wanted" in vars(self) else given
+        try:
+            return compile_now(self, given, *more, **options)
+        except Exception as error:
+            if type(error).__name__ != "CudaSupportError":
+                raise
+            return None
+
+    return compiled
+
+
+# -- Compilers that are imported later ---------------------------------------------------------------------------------
+
+_WHEN_IMPORTED: list[Callable[[Compiler], None]] = []
+_DONE: set[tuple[object, Compiler]] = set()
+_MODULES = ("numba.cuda", "numba_cuda_mlir.cuda")
+
+
+def when_imported(act: Callable[[Compiler], None]) -> None:
+    """Do something with each compiler: those that are imported, now; the others when they are."""
+    if act in _WHEN_IMPORTED:
+        return
+    if not _WHEN_IMPORTED:
+        sys.meta_path.insert(0, _Finder())
+    _WHEN_IMPORTED.append(act)
+    _act()
+
+
+def _act() -> None:
+    """Do what is to be done with each compiler that is imported, once."""
+    for compiler in imported():
+        for act in _WHEN_IMPORTED:
+            if (act, compiler) not in _DONE:
+                _DONE.add((act, compiler))
+                act(compiler)
+
+
+class _Finder(MetaPathFinder):
+    """Finds a compiler as the others find it, to act when it has been imported."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in _MODULES:
+            return None
+        others = (each for each in sys.meta_path if each is not self)
+        spec = next((found for each in others if (found := each.find_spec(fullname, path, target))), None)
+        if spec and spec.loader:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                execute(module)
+                _act()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+simulate()  # who asks for any name of this module has kernels to launch

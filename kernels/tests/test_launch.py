@@ -1,0 +1,127 @@
+"""Launches without a GPU: thread by thread, and in the compilers' place."""
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from broken import RIGHT
+from compiler import cuda, float32
+from new_python import environment, printed_by
+
+from firstlight_kernels import LaunchError, threads
+from firstlight_kernels.grids import size_of
+from firstlight_kernels.launch import launch
+
+
+def one_by_one(kernel, blocks, block, *arguments, backwards=False):
+    grid = size_of("blocks", blocks), size_of("threads", block)
+    threads.run(kernel.py_func, *grid, arguments, backwards=backwards)
+
+
+@pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
+@pytest.mark.parametrize("case", RIGHT, ids=[case[0].__name__ for case in RIGHT])
+def test_right_kernels_give_the_same_in_every_order(case, backwards):
+    kernel, blocks, block, (given, out), _ = case
+    together, alone = out.copy(), out.copy()
+    launch(kernel, blocks, block, [given, together])
+    one_by_one(kernel, blocks, block, given, alone, backwards=backwards)
+    np.testing.assert_array_equal(alone, together)
+
+
+@cuda.jit
+def locked(lock, total):
+    while cuda.atomic.cas(lock, 0, 0, 1):
+        pass
+    total[0] += 1
+    cuda.threadfence()
+    cuda.atomic.exch(lock, 0, 0)
+
+
+@cuda.jit
+def last_first(turn, out):
+    i = cuda.blockDim.x - 1 - cuda.threadIdx.x
+    while cuda.atomic.add(turn, 0, 0) != i:
+        pass
+    out[i] = turn[0]
+    cuda.atomic.add(turn, 0, 1)
+
+
+def test_threads_that_wait_for_a_lock_or_a_turn_get_it():
+    total, out = np.zeros(1), np.full(40, -1)
+    launch(locked, 3, 20, [np.zeros(1, np.int32), total])
+    launch(last_first, 1, 40, [np.zeros(1, np.int32), out])
+    assert total[0] == 60
+    assert out.tolist() == list(range(40))
+
+
+@pytest.mark.parametrize("run", [launch, lambda k, b, t, a: one_by_one(k, b, t, *a)], ids=["lockstep", "threads"])
+def test_an_index_below_0_names_its_thread_and_does_not_wrap(run):
+    @cuda.jit
+    def before(x, out):
+        i = cuda.grid(1)
+        out[i] = x[i - 1]
+
+    with pytest.raises(IndexError, match=r"thread 0 of block 0: load of x\[-1\].*line \d+"):
+        run(before, 2, 4, [np.ones(8), np.zeros(8)])
+
+
+def test_who_waits_at_different_barriers_is_named_and_who_has_returned_is_not_missed():
+    @cuda.jit
+    def apart(out):
+        if cuda.threadIdx.x < 16:
+            cuda.syncthreads()
+        else:
+            cuda.syncthreads()
+            out[0] = 1
+
+    @cuda.jit
+    def early(out):
+        part = cuda.shared.array(32, float32)
+        i = cuda.threadIdx.x
+        if i < out.size:
+            part[i] = i
+            cuda.syncthreads()
+            out[i] = part[out.size - 1 - i]
+
+    with pytest.raises(LaunchError, match=r"thread \d+ \(and 15 more\) waits elsewhere"):
+        launch(apart, 1, 32, [np.zeros(1)])
+    out = np.zeros(20)
+    launch(early, 1, 32, [out])
+    assert out.tolist() == list(range(19, -1, -1))
+
+
+PROGRAM = """
+import numpy as np
+{first}
+{second}
+
+@cuda.jit("void(float32[:], float32)")
+def fill(out, value):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = value
+
+@cuda.reduce
+def add(a, b):
+    return a + b
+
+out, stream = cuda.device_array(1_000_003, np.float32), cuda.stream()
+fill[7813, 128, stream](out, 0.1)
+stream.synchronize()
+assert (out.copy_to_host() == np.float32(0.1)).all()
+fill.forall(3)(out, 2)
+host = np.zeros(5, np.float32)
+cuda.to_device(out[:4]).copy_to_host(host[1:])
+print(*host, add(cuda.to_device(np.arange(5))), cuda.is_available())
+"""
+
+
+@pytest.mark.parametrize("package", ["numba", "numba_cuda_mlir"])
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_a_program_launches_kernels_of_either_compiler_whatever_is_imported_first(package, ours_first):
+    if not find_spec(package):
+        pytest.skip("this compiler is not installed")
+    lines = ["from firstlight_kernels import blocks_for", f"from {package} import cuda"]
+    first, second = lines if ours_first else lines[::-1]
+    said = printed_by(PROGRAM.format(first=first, second=second), environment(CUDA_VISIBLE_DEVICES=""))
+    assert said.splitlines()[-1] == "0.0 2.0 2.0 2.0 0.1 10 False"

@@ -461,6 +461,29 @@ def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
     assert "races: none" in str(t)
 
 
+@pytest.mark.parametrize(("dtype", "counted"), [(np.int32, [32, 0, 1]), (np.int64, [64, 0, 1]), (np.uint8, [8, 0, 1])])
+def test_bits_are_as_many_as_the_type_has(dtype, counted) -> None:
+    @cuda.jit
+    def count(x, out):
+        out[0] = cuda.popc(x[0])
+        out[1] = cuda.clz(x[0])
+        out[2] = cuda.ffs(x[0])
+
+    out = np.zeros(3)
+    trace(count, 1, 1, np.array([-1]).astype(dtype), out)
+    assert out.tolist() == counted
+
+
+def test_brev_of_64_bits() -> None:
+    @cuda.jit
+    def turn(x, out):
+        out[0] = cuda.brev(x[0])
+
+    out = np.zeros(1, np.uint64)
+    trace(turn, 1, 1, np.array([0x30F0], np.uint64), out)
+    assert out[0] == 0x0F0C << 48
+
+
 def test_a_range_of_a_float() -> None:
     @cuda.jit
     def count(x, out):

@@ -204,14 +204,22 @@ BLOCK_VOTES: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of
     "syncthreads_and": lambda values: int(all(values.values())),
     "syncthreads_or": lambda values: int(any(values.values())),
 }
+
+
+def _bits(number: Any) -> str:
+    """Return the bits of an integer, as many as its type has."""
+    width = 8 * scalar(number).dtype.itemsize
+    return f"{int(number) % 2**width:0{width}b}"
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fma": through_numpy(lambda a, b, c: a * b + c),
     "cbrt": through_numpy(np.cbrt),
     "rsqrt": through_numpy(lambda a: 1 / np.sqrt(a)),
     "selp": lambda condition, a, b: a if condition else b,
-    "popc": lambda a: int(a & _ALL_LANES if a < 0 else a).bit_count(),
-    "brev": lambda a: int(f"{int(a) & _ALL_LANES:032b}"[::-1], 2),
-    "clz": lambda a: WARP - (int(a) & _ALL_LANES).bit_length(),
+    "popc": lambda a: _bits(a).count("1"),
+    "brev": lambda a: int(_bits(a)[::-1], 2),
+    "clz": lambda a: len(_bits(a)) - len(_bits(a).lstrip("0")),
     "ffs": lambda a: (int(a) & -int(a)).bit_length(),
 }
 _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {

@@ -32,9 +32,20 @@ Path(sys.argv[2]).write_text(json.dumps(outputs))
 """
 
 
+def line_with(package: str, line: str) -> str:
+    """Return the line of imports with another compiler's cuda and types; njit stays Numba's."""
+    names = [name.strip() for name in line.partition(" import ")[2].split(",")]
+    types = [name for name in names if re.fullmatch(r"(int|uint|float)\d+", name)]
+    others = [name for name in names if name not in (*types, "cuda")]
+    parts = (package, ["cuda"]), (f"{package}.types", types), ("numba", others)
+    return "; ".join(f"from {module} import {', '.join(taken)}" for module, taken in parts if taken)
+
+
 def outputs_with(package: str, script: Path) -> dict[str, str] | str:
     """Return what each block of a page prints if its kernels are one compiler's, or how the page ends."""
-    source = CUDA.sub(lambda line: line[0].replace(line[1], package, 1), script.read_text(encoding="utf-8"))
+    source = re.sub(
+        CUDA.pattern + ".*", lambda line: line_with(package, line[0]), script.read_text("utf-8"), flags=re.M
+    )
     with TemporaryDirectory() as folder:
         page, printed = Path(folder, script.parent.name, script.name), Path(folder, "printed.json")
         page.parent.mkdir()

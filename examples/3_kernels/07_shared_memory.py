@@ -430,7 +430,7 @@ def multiplying(T, R):
 def register_tiled(T, R, most=None):
     multiply = multiplying(T, R)
 
-    @cuda.jit(max_registers=most)
+    @(cuda.jit(max_registers=most) if most else cuda.jit)
     def product(a, b, c):
         a_tiles = cuda.shared.array((R, T, T), np.float32)
         b_tiles = cuda.shared.array((R, T, T), np.float32)
@@ -1107,7 +1107,7 @@ def wide(T, most=None):
     wider, per_tile = T + 1, T // 4  # one more, so that stores need fewer banks twice
     multiply = multiplying_wide(T)
 
-    @cuda.jit(max_registers=most)
+    @(cuda.jit(max_registers=most) if most else cuda.jit)
     def product(a, b, c):
         a_tile = cuda.shared.array((T, 2, wider, 4), np.float32)
         b_tile = cuda.shared.array((T, 2, T, 4), np.float32)

@@ -83,8 +83,9 @@ def fit_beam(image: npt.ArrayLike, cell_size: float) -> Beam:
     --------
     >>> from firstlight_imaging.coordinates import GridCoords
     >>> east, north = GridCoords(cell_size=0.1, npix=32).sky_coordinates()
-    >>> fit_beam(np.exp(-4 * np.log(2) * (east**2 / 0.6**2 + north**2 / 0.4**2)), cell_size=0.1)  # doctest: +ELLIPSIS
-    Beam(major=0.6..., minor=0.4..., position_angle=90.0)
+    >>> beam = fit_beam(np.exp(-4 * np.log(2) * (east**2 / 0.6**2 + north**2 / 0.4**2)), cell_size=0.1)
+    >>> f"{beam.major:.2f} by {beam.minor:.2f} arcsec, at {beam.position_angle:.0f} degrees"
+    '0.60 by 0.40 arcsec, at 90 degrees'
     """
     beam = np.asarray(image, dtype=float)
     if beam.ndim != 2 or beam.shape[0] != beam.shape[1] or beam.shape[0] % 2:

@@ -5,10 +5,10 @@ from importlib.util import find_spec
 import numpy as np
 import pytest
 from broken import RIGHT
-from compiler import cuda, float32
+from compiler import PACKAGE, cuda, float32
 from new_python import environment, printed_by
 
-from firstlight_kernels import LaunchError, threads
+from firstlight_kernels import LaunchError, threads, trace
 from firstlight_kernels.grids import size_of
 from firstlight_kernels.launch import launch
 
@@ -26,6 +26,20 @@ def test_right_kernels_give_the_same_in_every_order(case, backwards):
     launch(kernel, blocks, block, [given, together])
     one_by_one(kernel, blocks, block, given, alone, backwards=backwards)
     np.testing.assert_array_equal(alone, together)
+
+
+@pytest.mark.parametrize("run", [trace, one_by_one, lambda *given: launch(*given[:3], given[3:])])
+def test_a_nan_in_memory_meets_atomic_max_and_min(run) -> None:
+    @cuda.jit
+    def kernel(out, value):
+        cuda.atomic.max(out, 0, value)
+        cuda.atomic.min(out, 1, value)
+
+    out = np.array([np.nan, np.nan])
+    run(kernel, 1, 1, out, 4.0)
+    np.testing.assert_array_equal(out, [np.nan] * 2 if PACKAGE == "numba" else [4, 4])
+    run(kernel, 1, 1, out, np.nan)
+    assert np.isnan(out[0]) == (PACKAGE == "numba")
 
 
 @cuda.jit

@@ -1,9 +1,11 @@
 """Lockstep gives the bits that a trace gives, tells what is wrong with a kernel, and refuses what it can't run."""
 
+from importlib import import_module
+
 import numpy as np
 import pytest
 from broken import BROKEN, RIGHT, ones, zeros
-from compiler import cuda, float32, int32
+from compiler import PACKAGE, cuda, float32, int32
 from planted import LOOKS_WRONG, PLANTED
 from puzzle_answers import RIGHT as ANSWERS
 
@@ -197,6 +199,32 @@ def warps_vote(x, out):
     out[40 + i] = cuda.syncthreads_count(t % 3 == 0) + cuda.syncthreads_or(t > 30) + cuda.syncthreads_and(t < 30)
 
 
+@cuda.jit
+def warps_match(x, out):
+    i, t = cuda.grid(1), cuda.threadIdx.x
+    if t % 3 != 1:
+        out[i] = cuda.popc(cuda.activemask() & cuda.lanemask_lt())
+    names = 0xFFFFFFFF if t < 32 else 0xFF
+    out[40 + i] = cuda.match_any_sync(names, x[t % 5])
+    same, whole = cuda.match_all_sync(names, t // 32)
+    if whole:
+        out[i] += same
+    if not cuda.match_all_sync(names, x[t % 5])[1]:
+        out[i] += 0.5
+
+
+@cuda.jit
+def cache_hints(x, out):
+    i = cuda.grid(1)
+    cuda.stcg(out, i, cuda.ldca(x, i % 8) + cuda.ldcg(x, 0) - cuda.ldcs(x, 7) + cuda.ldlu(x, 1) + cuda.ldcv(x, 2))
+    cuda.stcs(out, 40 + i, 2)
+    if i % 2:
+        cuda.stwb(out, 40 + i, 3)
+        cuda.stwt(out, i, i)
+    for j in cuda.literal_unroll((1, 2.5)):
+        out[i] += j
+
+
 AWKWARD = [
     (kernel, 2, 20, lambda: [np.array([3, 1, 4, 1, 5, 9, 2, 6], F), zeros(80)])
     for kernel in (
@@ -205,14 +233,40 @@ AWKWARD = [
         names_take_their_turns,
         integers_wrap,
         windows,
+        cache_hints,
     )
 ]
 AWKWARD.append((tickets, 2, 20, lambda: [np.array([3, 1, 4, 1, 5, 9, 2, 6], np.int32), zeros(80)]))
 
 
-@pytest.mark.parametrize("case", [*AWKWARD, (warps_vote, 1, 40, AWKWARD[0][3])], ids=name_of)
+@pytest.mark.parametrize(
+    "case", [*AWKWARD, *((kernel, 1, 40, AWKWARD[0][3]) for kernel in (warps_vote, warps_match))], ids=name_of
+)
 def test_threads_that_part_and_meet_give_the_bits_of_a_trace(case) -> None:
     assert_same_bits(*case)
+
+
+def test_halves_are_rounded_once() -> None:
+    half = import_module(f"{PACKAGE}.cuda.fp16")
+    hadd = half.hadd
+
+    @cuda.jit
+    def kernel(x, out):
+        i = cuda.grid(1)
+        out[0, i] = half.hfma(x[i], x[i + 1], hadd(x[i], x[i + 2]))
+        out[1, i] = half.hsin(half.hdiv(x[i], x[i + 1]))
+        out[2, i] = half.hmax(x[i], half.hrsqrt(half.habs(x[i + 1])))
+        if half.hlt(x[i], x[i + 1]) and not half.heq(x[i], x[i + 2]):
+            out[3, i] = half.habs(half.hneg(x[i]))
+
+    x = np.array([60000, 0.1, np.nan, -1, 6e-8, 7, 60000, 2049, 1, 0], np.float16)
+    assert_same_bits(kernel, 2, 4, lambda: [x, np.zeros((4, 8), np.float16)])
+    out = np.zeros((4, 8), np.float16)
+    run(kernel, 2, 4, x, out)
+    first, second, third = (x[at : at + 8].astype(float) for at in range(3))
+    with np.errstate(all="ignore"):
+        added = (first + third).astype(np.float16).astype(float)
+        np.testing.assert_array_equal(out[0], (first * second + added).astype(np.float16))
 
 
 def test_arrays_of_blocks_and_of_threads() -> None:

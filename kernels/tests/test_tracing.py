@@ -222,6 +222,18 @@ def test_atomics_return_the_old_value_and_do_what_cuda_does() -> None:
     assert counts.tolist() == [1, 7]
 
 
+def test_indices_imported_by_their_names() -> None:
+    threadIdx, blockIdx, blockDim = cuda.threadIdx, cuda.blockIdx, cuda.blockDim
+
+    @cuda.jit
+    def kernel(out):
+        out[blockIdx.x * blockDim.x + threadIdx.x] = threadIdx.x ** (blockIdx.x > 0)
+
+    out = np.zeros(6)
+    assert trace(kernel, 2, 3, out).problems == []
+    assert out.tolist() == [1, 1, 1, 0, 1, 2]
+
+
 def test_votes_and_shuffles() -> None:
     @cuda.jit
     def kernel(out):

@@ -124,4 +124,17 @@ class Barriers:
         """Return the lanes of each warp that take part, as a mask."""
         lanes = self.lanes
         names = np.bincount(lanes.warp[mask.on], 2.0 ** lanes.lane[mask.on], int(lanes.warp[-1]) + 1)
-        return names.astype(np.int64)[lanes.warp]
+        return names.astype(np.uint32)[lanes.warp]
+
+    def match(self, name: str, mask: Mask, names: Any, value: Any) -> Any:
+        """Return the lanes with the same bits, among those that give one mask; of all also whether they are all."""
+        group, values, numbers = self.groups(mask, names), broadcast(mask, value), mask.numbers
+        lanes = 2.0 ** self.lanes.lane[numbers]
+        bits, kind = np.unique(values.copy().view(f"u{values.itemsize}"), return_inverse=True)
+        alike = np.unique(group * bits.size + kind, return_inverse=True)[1]
+        found, every = (np.bincount(each, lanes)[each].astype(np.uint32) for each in (alike, group))
+        whole = found == every
+        result, together = np.zeros(self.lanes.size, np.int32), np.zeros(self.lanes.size, np.bool_)
+        together[numbers] = whole
+        result[numbers] = np.where(whole | (name == "match_any_sync"), found, 0).astype(np.uint32).view(np.int32)
+        return result if name == "match_any_sync" else (result, together)

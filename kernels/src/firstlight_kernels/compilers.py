@@ -114,13 +114,15 @@ def is_cuda(value: object) -> bool:
 
 def intrinsic_name(value: object) -> str | None:
     """Return how a kernel calls something that is imported from ``cuda`` by its name, such as ``"shared.array"``."""
-    return next((name for each in imported() if (name := _names(each.cuda).get(id(value)))), None)
+    return next(
+        (name for each in imported() if (name := _names(each.cuda, vars(each.cuda).get("fp16")).get(id(value)))), None
+    )
 
 
 @cache
-def _names(cuda: ModuleType) -> dict[int, str]:
+def _names(cuda: ModuleType, halves: ModuleType | None) -> dict[int, str]:
     """Return the names of what ``cuda`` has for kernels, and of their parts, by the ids of these."""
-    found = {}
+    found = {id(value): f"fp16.{name}" for name, value in (vars(halves) if halves else {}).items() if name[0] == "h"}
     for name in dir(cuda):
         value = getattr(cuda, name)
         if not (isinstance(value, ModuleType | int | str | tuple | None) or dtype_of(value)):

@@ -23,6 +23,8 @@ from firstlight_kernels.findings import Dim3, DivergentBarrier, OutOfBounds, Sou
 
 #: Threads of a warp.
 WARP = 32
+#: As the mask of a warp: it names nobody, so that who comes to the same line waits for no one.
+WHOEVER = 2**WARP
 #: Those to whom a fence shows what came before it.
 ALL_BLOCKS, OWN_BLOCK = range(2)
 
@@ -328,7 +330,7 @@ class Executor:
     def _release(self, group: list[Wait]) -> None:
         """Let threads pass their barrier, each with the result of its vote or shuffle."""
         of_block = (mask := group[0].mask) is None
-        if mask is not None and (strangers := [w for w in group if not mask >> w.thread.rank % WARP & 1]):
+        if mask not in (None, WHOEVER) and (strangers := [w for w in group if not mask >> w.thread.rank % WARP & 1]):
             waiting = tuple(wait.thread.index for wait in strangers)
             why = f"gives the mask {mask:#010x}, which lacks its own lane"
             self._record((group[0].stack, why), waiting, (), why, group[0].source, group[0].thread.block)

@@ -6,7 +6,7 @@ import inspect
 import operator
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
@@ -29,8 +29,9 @@ from firstlight_kernels.arithmetic import (
 from firstlight_kernels.arrays import TracedArray, poison, write_elements
 from firstlight_kernels.compilers import dtype_of, imported, intrinsic_name, is_cuda
 from firstlight_kernels.copies import empty_copy, fill_copy
-from firstlight_kernels.executor import OWN_BLOCK, WARP, Executor, codes_of
+from firstlight_kernels.executor import OWN_BLOCK, WARP, WHOEVER, Executor, codes_of
 from firstlight_kernels.findings import Dim3, TraceError
+from firstlight_kernels.promotion import converted
 
 _ALL_LANES = 0xFFFFFFFF
 
@@ -39,6 +40,7 @@ class TracedCuda:
     """The part of ``numba.cuda`` that a kernel calls, played by an executor."""
 
     warpsize = WARP
+    of_mlir = False  # whose max and min leave no NaN in memory that meets a number
 
     def __init__(self, executor: Executor, *, shared_may_vary: bool = False) -> None:
         self._executor = executor
@@ -57,7 +59,10 @@ class TracedCuda:
             setattr(self, name, partial(self._vote, result_of, name in BLOCK_VOTES))
         for name, source in SHUFFLES.items():
             setattr(self, name, partial(self._shuffle, source))
-        vars(self).update(_FUNCTIONS)
+        for name, found_by in MATCHES.items():
+            setattr(self, name, partial(self._match, found_by))
+        vars(self).update(_FUNCTIONS, **dict.fromkeys(LOADS, _load), **dict.fromkeys(STORES, _store))
+        self.fp16 = SimpleNamespace(**{name: through_numpy(function) for name, function in OF_HALF.items()})
 
     def __getattr__(self, name: str) -> Any:
         found = next((getattr(each.cuda, name) for each in imported() if hasattr(each.cuda, name)), None)
@@ -134,7 +139,7 @@ class TracedCuda:
         return np.full(sizes, poison(dtype))
 
     def _atomic(self, name: str, target: Any, index: Any, value: Any) -> Any:
-        operation = _ATOMICS[name]
+        operation = _ATOMICS[f"nan{name}" if self.of_mlir and name in ("max", "min") else name]
         _check_atomic(name, target)
         value = convert(value, _traced(target).dtype)
         return target.update(index, lambda old: operation(old, value), sys._getframe(1))
@@ -151,6 +156,21 @@ class TracedCuda:
 
     def syncwarp(self, mask: int = _ALL_LANES) -> None:
         self._executor.wait(sys._getframe(1), int(mask))
+
+    def lanemask_lt(self) -> Any:
+        return typed(np.uint32((1 << self._executor.current.rank % WARP) - 1))
+
+    def activemask(self) -> Any:
+        return self._executor.wait(
+            sys._getframe(1), WHOEVER, result_of=lambda values, _: typed(np.uint32(_lanes(values))), orders=False
+        )
+
+    def _match(self, found_by: Callable[[int, int], Any], mask: int, value: Any) -> Any:
+        def result_of(values: dict[int, Any], lane: int) -> Any:
+            bits = {each: scalar(value).tobytes() for each, value in values.items()}
+            return found_by(_lanes(each for each in bits if bits[each] == bits[lane]), _lanes(bits))
+
+        return self._executor.wait(sys._getframe(1), int(mask), value=value, result_of=result_of, orders=False)
 
     def _vote(self, result_of: Callable[[dict[int, Any]], Any], of_block: bool, *given: Any) -> Any:
         mask, value = (None, *given) if of_block else given
@@ -206,6 +226,58 @@ BLOCK_VOTES: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of
 }
 
 
+MATCHES: dict[str, Callable[[int, int], Any]] = {  # given the lanes that are alike, and all that take part
+    "match_any_sync": lambda alike, _: _signed(alike),
+    "match_all_sync": lambda alike, every: (_signed(alike if alike == every else 0), typed(alike == every)),
+}
+#: Cache hints, which change no number.
+LOADS, STORES = ("ldca", "ldcg", "ldcs", "ldlu", "ldcv"), ("stcg", "stcs", "stwb", "stwt")
+
+
+def _load(array: Any, index: Any) -> Any:
+    return _traced(array)._at(index, sys._getframe(1))
+
+
+def _store(array: Any, index: Any, value: Any) -> None:
+    _traced(array)._put(index, value, sys._getframe(1))
+
+
+def _lanes(numbers: Iterable[int]) -> int:
+    """Return lanes as a mask."""
+    return sum(1 << lane for lane in numbers)
+
+
+def _signed(lanes: int) -> Any:
+    return typed(np.uint32(lanes).view(np.int32))
+
+
+def _of_half(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of ``float16``, rounded once."""
+
+    def result(*values: Any) -> Any:
+        found = function(*(converted(value, np.dtype(np.float16)).astype(np.float64) for value in values))
+        return found if found.dtype == np.bool_ else found.astype(np.float16)
+
+    return result
+
+
+#: The functions of ``cuda.fp16``, of numbers or arrays.
+OF_HALF: dict[str, Callable[..., Any]] = {
+    f"h{name}": _of_half(function)
+    for name, function in {
+        **{name: getattr(np, name) for name in ("ceil", "cos", "exp", "exp2", "floor", "log", "log2", "log10", "rint",
+                                                "sin", "sqrt", "tanh", "trunc")},
+        "abs": np.abs, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
+        "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+        "ge": np.greater_equal, "max": np.fmax, "min": np.fmin, "tanh_approx": np.tanh,
+        "fma": lambda a, b, c: a * b + c,
+        "exp10": lambda a: 10.0**a,
+        "rcp": lambda a: 1 / a,
+        "rsqrt": lambda a: 1 / np.sqrt(a),
+    }.items()
+}  # fmt: skip
+
+
 def _bits(number: Any) -> str:
     """Return the bits of an integer, as many as its type has."""
     width = 8 * scalar(number).dtype.itemsize
@@ -221,6 +293,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "brev": lambda a: int(_bits(a)[::-1], 2),
     "clz": lambda a: len(_bits(a)) - len(_bits(a).lstrip("0")),
     "ffs": lambda a: (int(a) & -int(a)).bit_length(),
+    "literal_unroll": lambda items: items,
 }
 _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, value: old + value,
@@ -282,6 +355,16 @@ def _typed_dim3(index: Dim3) -> Dim3:
     return Dim3(*map(Int64, index))
 
 
+class _OwnIndex:
+    """``threadIdx`` or ``blockIdx``, imported by its name: another one in each thread."""
+
+    def __init__(self, cuda: TracedCuda, name: str) -> None:
+        self._cuda, self._name = cuda, name
+
+    def __getattr__(self, axis: str) -> Any:
+        return getattr(getattr(self._cuda, self._name), axis)
+
+
 class TranslatedModule:
     """A module in a kernel: each thing that the kernel takes from it is translated."""
 
@@ -314,8 +397,11 @@ def instrument(
 
     def translate(value: Any, name: str | None = None) -> Any:
         if is_cuda(value):
+            traced_cuda.of_mlir = "mlir" in value.__name__
             return traced_cuda
         if called := intrinsic_name(value):
+            if called in ("threadIdx", "blockIdx"):
+                return _OwnIndex(traced_cuda, called)
             return operator.attrgetter(called)(traced_cuda)
         if isinstance(value, ModuleType):
             return TranslatedModule(value, translate)

@@ -24,8 +24,18 @@ from firstlight_kernels.arguments import host_array
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
 from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, SourceLine
-from firstlight_kernels.functions import Together, elementwise, function_of, length, negated, truth
-from firstlight_kernels.intrinsics import _ATOMICS, _FUNCTIONS, BLOCK_VOTES, SHUFFLES, VOTES
+from firstlight_kernels.functions import Together, _without_mask, elementwise, function_of, length, negated, truth
+from firstlight_kernels.intrinsics import (
+    _ATOMICS,
+    _FUNCTIONS,
+    BLOCK_VOTES,
+    LOADS,
+    MATCHES,
+    OF_HALF,
+    SHUFFLES,
+    STORES,
+    VOTES,
+)  # fmt: skip
 from firstlight_kernels.lanes import (
     MOST_TURNS,
     UNSET,
@@ -196,6 +206,7 @@ class _Run:
         for names, function in (
             (SHUFFLES, self.barriers.shuffle),
             (VOTES, self.barriers.warp_vote),
+            (MATCHES, self.barriers.match),
             (BLOCK_VOTES, self.barriers.block_vote),
         ):
             if name in names:
@@ -211,7 +222,9 @@ class _Run:
             "syncwarp": self.barriers.syncwarp,
             "cg.this_grid": lambda mask: self.barriers,
             "activemask": self.barriers.activemask,
-            "lanemask_lt": lambda mask: (np.int64(1) << self.lanes.lane) - 1,
+            "lanemask_lt": lambda mask: ((1 << self.lanes.lane) - 1).astype(np.uint32),
+            **dict.fromkeys(LOADS, self.memory.load),
+            **dict.fromkeys(STORES, self.memory.store),
         }
         if found := own.get(name) or _PLAIN.get(name):
             return found
@@ -559,5 +572,7 @@ _PLAIN: dict[str, Any] = {
     "rsqrt": lambda mask, value: 1 / np.sqrt(value),
     "selp": lambda mask, test, yes, no: select(truth(test), yes, no),
     **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system"), lambda mask: None),
+    "literal_unroll": lambda mask, items: items,
+    **{f"fp16.{name}": _without_mask(function) for name, function in OF_HALF.items()},
     **{name: elementwise(_FUNCTIONS[name]) for name in ("popc", "brev", "clz", "ffs")},
 }

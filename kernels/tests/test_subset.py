@@ -2,13 +2,15 @@
 
 import random  # noqa: F401 -- a kernel's
 from collections import namedtuple
+from importlib import import_module
 
 import numpy as np
 import pytest
 from compiler import PACKAGE, cuda, float32
 from variants import compiled
 
-from firstlight_kernels import ptx, trace
+from firstlight_kernels import LaunchError, ptx, trace
+from firstlight_kernels.launch import launch
 from firstlight_kernels.ptx import CompileError
 from firstlight_kernels.tracing import TraceError
 
@@ -106,6 +108,61 @@ def test_the_compiler_agrees(body) -> None:
     else:
         only_here = "~inside" in body or ("shared.array" in body and not OF_NUMBA)
         assert body in COMPILERS_TAKE or only_here
+
+
+def declared(x):
+    """Only a compiler knows it."""
+
+
+def test_what_has_no_body_is_refused_before_it_gives_none() -> None:
+    extern = cuda.declare_device("of_a_library", "float32(float32)")
+    libdevice = import_module(f"{PACKAGE}.cuda.libdevice" if OF_NUMBA else f"{PACKAGE}.numba_cuda.libdevice")
+    import_module(f"{PACKAGE}.cuda.extending" if OF_NUMBA else f"{PACKAGE}.numba_cuda.extending").overload(declared)(
+        lambda x: lambda x: x + 1
+    )
+
+    @cuda.jit
+    def of_a_library(x):
+        x[0] = extern(x[1])
+
+    @cuda.jit
+    def overloaded(x):
+        x[0] = declared(x[1])
+
+    @cuda.jit
+    def of_the_compiler(x):
+        x[0] = libdevice.sinf(x[1])
+
+    for kernel, name in ((of_a_library, "of_a_library"), (overloaded, "declared"), (of_the_compiler, "sinf")):
+        x = np.ones(3, np.float32)
+        with pytest.raises(TraceError, match=rf"{name} .*only a GPU"):
+            trace(kernel, 1, 1, x)
+        with pytest.raises(LaunchError, match=rf"{name} .*only a GPU"):
+            launch(kernel, 1, 1, [x])
+        assert x[0] == 1
+
+
+def test_what_numba_cuda_mlir_takes_is_only_not_simulated() -> None:
+    for body in ("a = [1, n]; x[i] = a[0]", "x[i] = sum(j for j in range(n))", "x[i] = np.zeros(3)[0]"):
+        with pytest.raises(TraceError, match="not simulated"):
+            trace(kernel_of(body), 1, 1, np.zeros(8, np.float32), 3)
+    if not OF_NUMBA:
+        consteval = import_module(f"{PACKAGE}.cuda.experimental").consteval
+
+        @cuda.jit(experimental_ast_transforms=True)
+        def loop(x):
+            for i in consteval(range(2)):
+                x[i] = i
+
+        @cuda.jit(experimental_ast_transforms=True)
+        def block(x):
+            with consteval():
+                i = 2
+            x[0] = i
+
+        for kernel in (loop, block):
+            with pytest.raises(TraceError, match=r"not simulated.*line \d"):
+                trace(kernel, 1, 1, np.zeros(8))
 
 
 def test_a_global_tuple_of_arrays_is_traced() -> None:

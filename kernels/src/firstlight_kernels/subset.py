@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import ast
 import dis
+import inspect
 import linecache
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
 from itertools import pairwise
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ import numpy as np
 from firstlight_kernels.findings import SourceLine, TraceError
 
 _LIST = "a list. Make it a tuple, or an array with cuda.local.array"
+_GENERATOR = "a generator. Write a loop"
+_CONSTEVAL = "`with consteval()`. Compute it above the kernel"
 _DICT = "a dict. Pass its numbers as arguments, or in an array"
 _SET = "a set. Make it a tuple"
 _TEXT = "an f-string. A kernel has no text, except in print('sum', x)"
@@ -34,7 +37,7 @@ _REFUSED = {
     "FORMAT_WITH_SPEC": _TEXT,
     "STORE_GLOBAL": "an assignment to a global name. Write into an array that is an argument",
     "PUSH_EXC_INFO": "try, or with. What raises in a kernel stops it",
-    "RETURN_GENERATOR": "a generator. Write a loop",
+    "RETURN_GENERATOR": _GENERATOR,
     "IMPORT_NAME": "an import. Write it above the kernel",
 }
 # After these Python keeps one of its own booleans, of which ``~`` is a number.
@@ -73,7 +76,12 @@ def check(code: CodeType) -> None:
         if reason and not (step.opname == "BUILD_LIST" and into_tuple):
             line = next(filter(None, lines[at:]), code.co_firstlineno)
             source = SourceLine(code.co_filename, line, code.co_name)
-            refuser = "it has" if reason[0] == "~" else "no compiler takes it in a kernel:"
+            if step.opname == "PUSH_EXC_INFO" and "consteval" in code.co_names + code.co_freevars:
+                reason = _CONSTEVAL
+            known = reason in (_LIST, _GENERATOR, _CONSTEVAL)  # to numba-cuda-mlir
+            refuser = (
+                "it has" if reason[0] == "~" else "not simulated:" if known else "no compiler takes it in a kernel:"
+            )
             raise TraceError(f"{refuser} {reason} ({source})")
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
@@ -104,11 +112,23 @@ def of_the_host(value: Any) -> Any:
             "no kernel can use Python's or NumPy's random numbers: take those of numba.cuda.random, such as "
             "xoroshiro128p_uniform_float32(states, i)"
         )
-    if type(value).__name__ == "function" and not _is_overloaded(value):
+    if type(value).__name__ == "ExternFunction" or (inspect.isfunction(value) and _has_no_body(value)):
+        return Refused(f"{name or value.name} has no body in Python, so only a GPU can run it")
+    if getattr(value, "__module__", "") == "numba_cuda_mlir.cuda.experimental":
+        return Refused(f"{name} is not simulated: only numba-cuda-mlir knows what it does")
+    if inspect.isfunction(value) and not _is_overloaded(value):
         return Refused(f"{name} is a plain function, which no kernel can call: put @cuda.jit(device=True) above it")
     if not isinstance(value, type | np.ufunc) and callable(value) and getattr(value, "__module__", "") == "numpy":
         return _makes_no_array(value)
     return None
+
+
+def _has_no_body(function: FunctionType) -> bool:
+    """Return whether a function only tells its arguments, as those of libdevice."""
+    return all(
+        step.opname in ("RESUME", "NOP", "RETURN_VALUE") or ("CONST" in step.opname and step.argval is None)
+        for step in dis.get_instructions(function.__code__)
+    )
 
 
 def _is_overloaded(function: object) -> bool:
@@ -128,7 +148,7 @@ def _makes_no_array(function: Any) -> Callable[..., Any]:
         if isinstance(found, np.ndarray) and found.ndim:
             name = getattr(function, "__name__", "this function")
             raise TraceError(
-                f"np.{name} makes an array, which no kernel can: take cuda.local.array((3, 3), np.float32)"
+                f"np.{name} makes an array, which is not simulated: take cuda.local.array((3, 3), np.float32)"
             )
         return found
 

@@ -1,5 +1,7 @@
 """Check each launch of a kernel in a test, with a GPU or without one: one argument more is all a test needs.
 
+.. code-block:: python
+
     def test_reverse(check_kernels):
         x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
         reverse[1, 64](x, out)
@@ -17,6 +19,8 @@ it goes on as ever: on the GPU, or without one simulated, so that the same test 
   ``conftest.py``, and they can be made without a GPU.
 
 Without a GPU, on GitHub (``.github/workflows/kernels.yml``):
+
+.. code-block:: yaml
 
     name: kernels
     on: [push, pull_request]

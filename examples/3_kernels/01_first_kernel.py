@@ -188,9 +188,9 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 #    CudaAPIError: [1] Call to cuLaunchKernel results in CUDA_ERROR_INVALID_VALUE
 #
 # Some value is invalid, but which one, and why? Let's ask ``trace``, on any computer.
-# It plays a kernel thread by thread, by the rules of a GPU, and says what is wrong. Give
-# it the kernel, the number of blocks, the threads of each, and then all that the kernel
-# itself takes:
+# It plays a kernel thread by thread, by the rules of a GPU, and says what is wrong.
+# Give it the kernel, the number of blocks, the threads of each, and then all that the
+# kernel itself takes:
 
 try:
     traced = trace(add, 3, 2048, x, y, total)

@@ -24,8 +24,6 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-from firstlight_kernels.host import DeviceArray
-from firstlight_kernels.launch import bound
 
 from firstlight_kernels import lockstep, trace
 from firstlight_kernels import threads as one_by_one
@@ -33,6 +31,8 @@ from firstlight_kernels.arguments import host_array
 from firstlight_kernels.compilers import MLIR, compiler_of, imported
 from firstlight_kernels.findings import Dim3
 from firstlight_kernels.grids import size_of
+from firstlight_kernels.host import DeviceArray
+from firstlight_kernels.launch import bound
 
 launching = importlib.import_module("firstlight_kernels.launch")
 

@@ -34,7 +34,9 @@ def install(card: Card, queue: Queue) -> None:
     sizes = ctypes.c_size_t(card.memory), ctypes.c_size_t(card.shared)
     library = build("libcuda.so.1", "libcuda.c")  # whoever asks for this name later finds it loaded
     library.stand_in(card.name.encode(), card.count, *card.capability, card.multiprocessors, *sizes)
-    from firstlight_kernels import cuda, simulated
+    from numba import cuda
+
+    from firstlight_kernels import simulated
 
     if simulated():
         raise RuntimeError("launches are simulated already: the rehearsal's driver came too late")

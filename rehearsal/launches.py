@@ -9,9 +9,10 @@ import playing
 import pytest
 from cuda.core._utils.cuda_utils import CUDAError
 from driver import AtOnce
+from numba import cuda
 
 from firstlight_imaging.fitting.fused_kernels import CPU_KERNELS, cuda_kernels
-from firstlight_kernels import cuda, ptx
+from firstlight_kernels import ptx
 
 GIB = 1 << 30
 

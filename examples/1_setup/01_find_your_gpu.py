@@ -115,7 +115,8 @@ borrow one from Google.
 # computer. Every second, it shows which programs are on the GPU, and for what part of
 # the time it had anything to do at all (``GPU-Util``). That isn't how busy it was: a
 # program that uses a thousandth of the card shows 100 %, too. Look at the watts beside
-# it. A GPU that works hard comes near the limit that is printed there.
+# it. A GPU that multiplies large matrices comes near the limit that is printed there.
+# One that waits for its memory may stay far below, and still do all that it can.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`. You can
 # come back when something breaks.
@@ -298,9 +299,9 @@ plt.show()
 #
 #    PyTorch for AMD's cards calls them ``cuda`` too, so the lines above work as they
 #    stand. Only ``torch.version.cuda`` is ``None``, and ``torch.version.hip`` has the
-#    version. AMD's ``nvidia-smi`` is ``rocm-smi``. Intel's cards are called ``xpu`` and
-#    Apple's ``mps``, so write ``device="mps"`` on a Mac, and ask
-#    ``torch.backends.mps.is_available()``. For all of them,
+#    version. AMD's ``nvidia-smi`` is ``amd-smi``, and in older versions ``rocm-smi``.
+#    Intel's cards are called ``xpu`` and Apple's ``mps``, so write ``device="mps"`` on
+#    a Mac, and ask ``torch.backends.mps.is_available()``. For all of them,
 #    ``torch.accelerator.is_available()`` says whether there is one, and
 #    ``torch.accelerator.current_accelerator()`` which kind your PyTorch was built for.
 #    The doctor knows them, and :doc:`/install` has a command for each.

@@ -287,8 +287,8 @@ for card, bandwidth in bandwidths.items():
 #    4 * 99e6 * 2 / spec("NVLink-C2C", "bandwidth") < cores / 5
 #
 # All of that is because of the slot. A few chips have none between CPU and GPU, such as
-# Apple's, AMD's MI300A, and NVIDIA's GH200 and GB10. :doc:`There </cards>`, the GPU
-# reads the vectors where they are.
+# Apple's, AMD's MI300A, and NVIDIA's GH200 and GB10. :doc:`There </cards>`, a GPU can
+# read the vectors where they are, although PyTorch's ``.to`` still copies them.
 #
 # What helps is to do more with the data while they are there. If your program adds,
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer

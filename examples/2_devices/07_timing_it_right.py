@@ -182,7 +182,8 @@ plt.show()
 # second says how many of them you get in a second, which is the :term:`throughput`,
 # because the GPU works on one call while your program launches the next. If your
 # program needs each result before it can go on, report the first one, otherwise the
-# second. But say which.
+# second. But say which. (For so short a call, the second number is mostly that of the
+# launches, and our table says so: ``launch-bound``.)
 #
 # A timer of twenty lines
 # -----------------------
@@ -339,10 +340,11 @@ if device.type == "cuda":
     milliseconds = begin.elapsed_time(end) / 1_000
     print(f"by the GPU's clock, a call takes {quantity(1e-3 * milliseconds, 's')}")
 
-# %%
-# (Without such a GPU, the cell prints nothing.) Events count everything between the
-# marks. If your program can't launch as fast as the GPU works, then the GPU's idle time
-# is in there as well, so put them around many calls.
+# %% (Without such a GPU, the cell prints nothing.) Put the marks around many calls, so
+# that they themselves hardly count. But events count everything between them. If your
+# program can't launch as fast as the GPU works, as here on the H100, the GPU's idle
+# time is in there, however many the calls are. Only a :term:`profiler` or a CUDA graph
+# leaves it out.
 #
 # When it fails
 # -------------
@@ -355,17 +357,17 @@ if device.type == "cuda":
 #   between two calls, and then they're *cold* and take longer. Time with arrays as
 #   large as yours, or write to a large array before each call. (Our ``Bench`` never
 #   empties a cache, unlike ``triton.testing.do_bench``. So where our arrays have less
-#   than about four times the last cache, a part of each row is warm.)
-# - *The timer doesn't wait.* Python's ``timeit`` and IPython's ``%timeit`` don't know
-#   of your GPU, and time only the launch. PyTorch's ``Timer`` waits for PyTorch's
-#   device, but not for a second GPU.
-# - *The card slows down.* It may draw only so much power. If it needs more, as for
-#   products of large matrices, it lowers its clock, and that doesn't take minutes: our
-#   H100 did products in TF32, and before a tenth of a second was over, each took an
-#   eighth longer. No card gets hot in so short a time. So what you measure in
-#   the first moments may look too good. ``nvidia-smi -q -d PERFORMANCE`` says why a
-#   card holds back. If it is yours, ``nvidia-smi -lgc`` holds the clock at one rate,
-#   if you choose one that the power allows.
+#   than about four times the last cache, a part of each row is warm.) - *The timer
+#   doesn't wait.* Python's ``timeit`` and IPython's ``%timeit`` don't know of your GPU,
+#   and time only the launch. PyTorch's ``Timer`` waits for PyTorch's device, but not
+#   for a second GPU. - *The card slows down.* It may draw only so much power. If it
+#   needs more, as for products of large matrices, it lowers its clock, and that doesn't
+#   take minutes: our H100 did products in TF32, and before a tenth of a second was
+#   over, each took an eighth longer. Most likely that was the power, for no card gets
+#   hot in so short a time. (We didn't record it.) So what you measure in the first
+#   moments may look too good. ``nvidia-smi -q -d PERFORMANCE`` says why a card holds
+#   back. If it is yours, ``nvidia-smi -lgc`` holds the clock at one rate, if you choose
+#   one that the power allows.
 #
 #   .. holds::
 #

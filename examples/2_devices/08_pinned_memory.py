@@ -129,14 +129,13 @@ for label, (move, target, source) in ways.items():
         bench.time(label, move, target[:n], source[:n], n=n)
 bench.plot()
 
-# %%
-# For small copies, those with a GPU are nearly alike. A small copy of 16 kB to the H100
-# took :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=16384"
-# @nvidia-h100-80gb-hbm3` from ordinary memory, and :timing:`pinned-memory median "to
-# the GPU, pinned/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from pinned memory. Most of
-# that is :term:`latency`, and pinning doesn't shorten the latency. In other words,
-# before you think about pinning, :doc:`make your copies larger
-# </tutorials/2_devices/04_small_copies>`.
+# %% For small copies, those with a GPU are nearly alike, unless they pin each time. A
+# small copy of 16 kB to the H100 took :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from ordinary memory, and
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=16384"
+# @nvidia-h100-80gb-hbm3` from pinned memory. Most of that is :term:`latency`, and
+# pinning doesn't shorten the latency. In other words, before you think about pinning,
+# :doc:`make your copies larger </tutorials/2_devices/04_small_copies>`.
 #
 # Why the driver copies twice
 # ---------------------------
@@ -149,9 +148,9 @@ bench.plot()
 # A GPU doesn't know. It fetches data from the computer's memory by itself, while the
 # CPU does other things (the manuals call this :term:`direct memory access`, DMA). If
 # somebody moved a page in the middle of that, the GPU would fetch somebody else's
-# bytes. So it may only fetch from pages that are guaranteed to stay. Memory with that
-# guarantee is called :term:`pinned`, or page-locked. All other memory is
-# :term:`pageable`.
+# bytes. So over PCIe, a copy is made only from pages that are guaranteed to stay.
+# Memory with that guarantee is called :term:`pinned`, or page-locked. All other memory
+# is :term:`pageable`.
 #
 # It's like a courier who collects parcels only from the loading dock, never from your
 # office. If your parcel is in the office, somebody has to carry it down first.
@@ -301,10 +300,10 @@ plt.show()
 #    near(median(within, "nvidia-h200"), 8e-3, 0.05)
 #
 # So what is left of the guide's warning? The batch of 16 kB, which a single core
-# copies, and on which the line lost a little. About the large ones, these two rows say
-# nothing. Measure the line on your computer, with a batch of your size, or let the
-# ``DataLoader`` pin with workers. (Without a GPU there is nothing to send, so the first
-# line takes next to no time.)
+# copies. There the line took half as long again as the plain copy. About the large
+# ones, these two rows say nothing. Measure the line on your computer, with a batch of
+# your size, or let the ``DataLoader`` pin with workers. (Without a GPU there is nothing
+# to send, so the first line takes next to no time.)
 
 from torch.utils.benchmark import Timer
 

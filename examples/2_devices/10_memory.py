@@ -282,11 +282,12 @@ if measured is not None:
 # (Without a GPU, these are the numbers of the model, which assumes a smaller context.)
 #
 # On our H100, the tensors held 203 MiB at that moment, PyTorch had taken 472 MiB, and
-# ``nvidia-smi`` showed 999. So only a fifth of what ``nvidia-smi`` shows was in use!
-# (Was your guess higher?) The difference to 472 is the context, 527 MiB on this card.
-# The snippet at the top had printed it, too, in bytes, because there was no tensor yet.
-# The model in the fold had said 203 and 472 as well, and in the H100's figure all
-# points lie on the model's edges. So we can trust it where there is no GPU.
+# 999 were in use on the card, which is about what ``nvidia-smi`` shows. So only a fifth
+# of that was in tensors! (Was your guess higher?) The difference to 472 is the context
+# and what the driver keeps for itself, 527 MiB on this card. The snippet at the top had
+# printed it, too, in bytes, because there was no tensor yet. The model in the fold had
+# said 203 and 472 as well, and in the H100's figure all points lie on the model's
+# edges. So we can trust it where there is no GPU.
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch

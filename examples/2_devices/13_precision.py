@@ -269,13 +269,14 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # @nvidia-h100-80gb-hbm3`, and TF32 :timing:`precision speedup "GPU, matmul, tf32"/"GPU,
 # matmul, float32" @nvidia-h100-80gb-hbm3`.
 #
-# The two formats of 16 bits have the same rate on paper. Is ``bfloat16`` faster? No.
-# These products need more power than the card may draw, so after a few hundredths of a
-# second it lowers its clock. The first few of each took less time, and then all three
-# formats slowed down, TF32 and ``float16`` by an eighth or more, and ``bfloat16``,
-# which we timed last and not for as long, by less. So read all three as "15 times, and
-# half of that, give or take an eighth", and if a difference of a few percent matters to
-# you, let the card work for a second first, and time both formats in turn.
+# The two formats of 16 bits have the same rate on paper. Is ``bfloat16`` faster? Here
+# it was, by a twentieth at first, and by a sixth after some hundredths of a second.
+# Most likely these products need more power than the card may draw, so it lowers its
+# clock. (We recorded neither.) TF32 and ``float16`` slowed down by an eighth or more,
+# and ``bfloat16`` by a twentieth. Its digits are fewer, so its multipliers may need
+# less power. We timed each format once, and in this order. So read all three as "15
+# times, and half of that, give or take an eighth", and if a difference of a few percent
+# matters to you, let the card work for a second first, and time both formats in turn.
 #
 # .. holds::
 #

@@ -477,7 +477,9 @@ plt.show()
 #    * - ``cudaLaunchKernel``
 #      - launches, so do more in each (:doc:`/tutorials/2_devices/16_fewer_launches`)
 #    * - ``cudaMemcpyAsync``, ``aten::copy_``
-#      - data on their way (:doc:`/tutorials/2_devices/04_small_copies`)
+#      - data on their way (:doc:`/tutorials/2_devices/04_small_copies`). In a copy
+#        *from* the GPU, such as ``.cpu()``, the CPU may wait for earlier kernels; the
+#        GPU's row of this name has the time of the copy alone
 #    * - ``cudaStreamSynchronize``, ``aten::item``
 #      - nothing: here the *CPU* waits for the GPU, in an ``.item()``, for example
 #        (:doc:`/tutorials/2_devices/06_queues`)
@@ -494,12 +496,12 @@ plt.show()
 #
 # .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #
-# Three things a profile won't tell you. Kernels that don't come from PyTorch, such as
-# :term:`Numba`'s, may be missing; ``nsys profile python program.py`` (Nsight Systems)
-# sees everything on an NVIDIA GPU. It doesn't say *why* a kernel takes so long; ``ncu``
-# (Nsight Compute) does. And it doesn't say how fast it *could* be, which is the
-# :doc:`next page </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records
-# only what happens on the CPU.
+# Three things a profile won't tell you. Which line started a kernel that doesn't come
+# from PyTorch, such as :term:`Numba`'s, since no operation stands above it; ``nsys
+# profile python program.py`` (Nsight Systems) shows more of that. It doesn't say *why*
+# a kernel takes so long; ``ncu`` (Nsight Compute) does. And it doesn't say how fast it
+# *could* be, which is the :doc:`next page </tutorials/2_devices/15_roofline>`. On a
+# Mac, this profiler records only what happens on the CPU.
 #
 # Your turn
 # ---------

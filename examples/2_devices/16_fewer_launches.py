@@ -681,7 +681,8 @@ bench.show()
 #      - each step needs the one before; the arrays are large already
 #    * - compile
 #      - many operations can be merged, and you call it very often
-#      - you call it seldom; it's mostly matrix products and FFTs, which can't be merged
+#      - you call it seldom; it's mostly matrix products and FFTs, which it hardly
+#        merges
 #    * - capture
 #      - a call has many short operations, always the same
 #      - values or sizes decide what is done; the GPU is busy already

@@ -171,8 +171,11 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # (``jit`` means *just in time*.) Later launches with arguments of the same types are
 # quick.
 #
-# If you have no NVIDIA GPU, the import from ``firstlight_kernels`` made the kernel run in
-# a *simulator*: on the CPU, in NumPy, all threads at once. You get the same answers.
+# If you have no NVIDIA GPU, the import from ``firstlight_kernels`` made the kernel run
+# in a *simulator*: on the CPU, in NumPy, all threads at once. You get the same answers.
+# If you have one, Numba may warn that "Grid size 6 will likely result in GPU
+# under-utilization". It's right, and no harm is done: so few threads keep a small
+# part of a GPU busy.
 #
 # Break it: larger blocks
 # -----------------------
@@ -184,10 +187,10 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 #
 #    CudaAPIError: [1] Call to cuLaunchKernel results in CUDA_ERROR_INVALID_VALUE
 #
-# Some value is invalid, but which one, and why? Let's ask ``trace``, on any computer. It
-# plays a kernel thread by thread, by the rules of a GPU, and says what is wrong. Give
-# it the kernel, the number of blocks, the threads of each, and then all that the kernel
-# itself takes:
+# Some value is invalid, but which one, and why? Let's ask ``trace``, on any computer.
+# It plays a kernel thread by thread, by the rules of a GPU, and says what is wrong.
+# Give it the kernel, the number of blocks, the threads of each, and then all that the
+# kernel itself takes:
 
 try:
     traced = trace(add, 3, 2048, x, y, total)

@@ -37,10 +37,10 @@ one, you read what we measured.
 # the whole of it, and stays there until its last thread is done. Blocks that find no
 # room wait. On the H100 there was room for two such blocks on each multiprocessor, so
 # the 133rd could begin at once. But one block of our kernel already keeps a
-# multiprocessor busy all the time. That means that it has an instruction to start in
-# nearly every cycle, and not that all its units compute. Most of these instructions
-# only turn the loop, so the card does about a ninth of the arithmetic on its data
-# sheet.
+# multiprocessor busy all the time. That doesn't mean that all its units compute. Most
+# instructions only turn the loop, with whole numbers, and for those an H100 has half as
+# many lanes as for ``float32``. By our count these lanes are full nearly all the time,
+# and the card does about a ninth of the arithmetic on its data sheet.
 #
 # .. holds::
 #
@@ -223,8 +223,9 @@ print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 # How many of them *calculate* at the same time is another matter. The threads are in
 # warps of 32, and on most cards a multiprocessor has `four schedulers`__. In each clock
 # cycle, each of them picks a warp that's ready, and starts its next instruction. They
-# are the cook of our kitchen. What a data sheet calls cores are the places in which an
-# instruction is carried out, and no thread has one of its own.
+# are the cook of our kitchen. (For our loop, the oven was full first: the lanes for
+# whole numbers.) What a data sheet calls cores are the places in which an instruction
+# is carried out, and no thread has one of its own.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 #
@@ -354,10 +355,11 @@ print(f"A race in {race.times} elements of {race.array}. The first:")
 for access in (race.first, race.second):
     print(f"block {access.block.x}: {access.kind} in {access.source}")
 
-# %%
-# Could a block wait in a loop until the one before it has written? That would be worse.
-# If blocks that wait hold all the places, the one that they wait for never gets one,
-# and the launch never ends. What you can do is:
+# %% Could a block wait in a loop until the one before it has written? That would be
+# worse. If blocks that wait hold all the places, the one that they wait for never gets
+# one, and the launch never ends. (Libraries do it, with a trick: each block draws its
+# number from an atomic counter, and waits only for lower numbers. Those have begun
+# already.) What you can do is:
 #
 # - *End the kernel.* A second launch in the same stream begins when all blocks of the
 #   first one are done.

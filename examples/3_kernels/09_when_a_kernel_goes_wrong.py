@@ -62,8 +62,8 @@ except IndexError as error:
 # %%
 # It depends on where you run it! The :term:`simulator`, which runs kernels where there
 # is no GPU, looks at every index, names the thread, and stops. A real GPU doesn't look.
-# The H100 of our records answered ``True``, and meanwhile wrote past the end of ``out``, into whatever
-# lay there.
+# The H100 of our records answered ``True``, and meanwhile wrote past the end of
+# ``out``, into whatever lay there.
 #
 # So don't only ask whether the answer is right. Ask whether every access was allowed.
 # ``trace`` does that. It plays your kernel on the CPU, thread by thread, and notes each

@@ -202,8 +202,9 @@ except ptx.NoCompilerError:
 # Let's predict it. The kernel has two jobs for each number of the matrix: fetch its
 # four bytes from memory, and convert and add it in ``float64``. The GPU does both at
 # the same time, with different threads, so the slower job decides. Data sheets say how
-# fast each can be at best. (We count the conversion as one more addition.) **On which
-# of these five cards will you notice the zero?**
+# fast each can be at best. (We count the conversion as one more addition. On an H200 it
+# takes four times as long, which would still be hidden.) **On which of these five cards
+# will you notice the zero?**
 
 from firstlight.timing.specs import spec
 
@@ -511,8 +512,10 @@ plt.show()
 #    the machine code. Both need ``nvdisasm``, a program that comes with the CUDA
 #    Toolkit, or from pip as ``nvidia-cuda-nvdisasm``. Another version of Numba or of
 #    CUDA may compile your kernel differently, and other types certainly do. AMD, Intel
-#    and Apple have other compilers and other machine languages. PyTorch's own
-#    operations keep ``float32`` everywhere.
+#    and Apple have other compilers and other machine languages. PyTorch's
+#    operations give back ``float32`` for ``float32``, but inside they may compute in
+#    another format: convolutions in TF32 on an A100 or newer, unless you forbid it, and
+#    some sums on a CPU in ``float64``.
 #
 # Your turn
 # ---------

@@ -628,11 +628,13 @@ plt.show()
 #
 #    We don't teach these, so here's who does what. *TMA* (a unit that copies tiles by
 #    itself) and *wgmma* (the tensor cores of an H100, fed from shared memory): Triton
-#    and cuda.tile use them for you, and CUTLASS, with its Python, lets you write them
-#    yourself. *Clusters* (several blocks that read each other's shared memory): CUDA
-#    C++, or CUTLASS. *Warp*: NVIDIA's Python for simulations, with geometry, particles
-#    and gradients of whole kernels. *cuda.core*: the parts below all of these, such as
-#    devices, streams, compiling and launching, as objects in Python.
+#    makes wgmma of ``tl.dot``, and uses TMA if you load with
+#    ``tl.make_tensor_descriptor`` in place of pointers. cuda.tile chooses for you.
+#    CUTLASS, with its Python, lets you write them yourself. *Clusters* (several blocks
+#    that read each other's shared memory): CUDA C++, or CUTLASS. *Warp*: NVIDIA's
+#    Python for simulations, with geometry, particles and gradients of whole kernels.
+#    *cuda.core*: the parts below all of these, such as devices, streams, compiling and
+#    launching, as objects in Python.
 
 # %%
 # Your turn

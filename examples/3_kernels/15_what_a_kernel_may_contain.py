@@ -87,12 +87,12 @@ answers = {line: refusal(line) for line in LINES}
 for line, answer in answers.items():
     print(line, "\n   ", answer or "fine")
 
-# %%
-# It takes four of the ten. Do you see what they have in common? Everything that a
-# thread holds in them has a *type and a size that are known before it runs*. There's
-# nobody on a GPU who could find room for a new list, so a kernel can't have one. A
-# thread works in its :term:`registers <register>`, and they are handed out when the
-# kernel is compiled. So a kernel may contain
+# %% It takes four of the ten. Three of the others, the list, ``np.zeros`` and the array
+# of ``n``, fail for one reason: a thread can only hold what has a *type and a size that
+# are known before it runs*. There's nobody on a GPU who could find room for a new list.
+# A thread works in its :term:`registers <register>`, and they are handed out when the
+# kernel is compiled. The other three call something that nobody has written for a GPU.
+# So a kernel may contain
 #
 # - numbers: ``int``, ``float``, ``complex``, ``bool``, and NumPy's types of them
 # - ``if``, ``for``, ``while``, ``break``, ``and``, ``x if y else z``, tuples
@@ -100,12 +100,15 @@ for line, answer in answers.items():
 # - ``cuda.local.array`` and ``cuda.shared.array``
 # - ``math``'s functions, ``min``, ``max``, ``abs``, ``round``, ``len``, ``range``
 # - functions with ``@cuda.jit(device=True)`` above them
-# - ``print`` and ``assert``, to search for a mistake
+# - ``print`` and ``assert``, to search for a mistake. (With ``numba-cuda``, an
+#   ``assert`` needs ``@cuda.jit(debug=True, opt=False)``. Without it, a thread that
+#   fails just leaves, and nobody tells you.)
 #
 # And it may not contain what makes something new (lists that grow, ``np.zeros``, ``x +
-# x`` of whole arrays), what Python looks up while it runs (``import``, a dictionary,
-# ``try``), or ``return`` with a value. (Of NumPy's functions some work on single
-# numbers, and others don't. ``math`` has them all, so take ``math``.)
+# x`` of whole arrays), what Python does while it runs (``import``, a dictionary,
+# ``try``), or ``return`` with a value. Some of NumPy's functions work on single
+# numbers: ``np.sin`` and ``np.log`` do, and ``np.exp`` and ``np.floor`` don't. So take
+# ``math``'s, and ``abs``, ``min`` and ``max`` for the rest.
 #
 # .. _typing-error:
 #
@@ -175,7 +178,7 @@ print("TypingError:", own_words(reverse_n, "float32[::1], float32[::1], int64")[
 #   Unknown attribute ``append``              a list: ``cuda.local.array``, or a loop
 #   Unknown attribute of ``Module``           take ``math``'s, or write it out
 #   Cannot unify … and …                      a variable has one type: use two variables
-#   ``KeyError: <ufunc …>``                   take ``math``'s
+#   ``KeyError: <ufunc …>``                   take ``math``'s, or ``abs``, or ``x ** 2``
 #   ``getitem(Tuple(float32, int64), …)``     a tuple of two types takes no variable
 #                                             index: make them one type
 #   opcode ``IMPORT_NAME``                    import outside of the kernel
@@ -259,11 +262,12 @@ except ptx.CompileError as error:
 except ptx.NoCompilerError:
     print("ptxas: Entry function 'greedy' uses too much shared data (0xc004 bytes, …)")
 
-# %%
-# ``0xc000`` is 48 KiB. That's the limit for a fixed array, on every card. Most cards
+# %% ``0xc000`` is 48 KiB. That's the limit for a fixed array, on every card. Most cards
 # have more, but a program has to ask for it and take it as dynamic memory. Triton and
-# PyTorch do that for you. We found no way to ask in ``numba-cuda`` 0.30.4, so there 48
-# KiB are all you get. In CuPy it's ``kernel.max_dynamic_shared_size_bytes``.
+# PyTorch do that for you. ``numba-cuda`` 0.30.4 has no option for that (`issue 94`__
+# has a detour). Its successor ``numba-cuda-mlir`` asks by itself, when you launch with
+# more bytes. In CuPy it's ``kernel.max_dynamic_shared_size_bytes``. # # __
+# https://github.com/NVIDIA/numba-cuda/issues/94
 #
 # Registers are the other limit. A multiprocessor has 65,536 of them, and all threads of
 # a block have to find room at once. What's left for a thread?
@@ -287,8 +291,8 @@ def registers(threads):
     return min(255, REGISTERS // threads // 8 * 8)
 
 
-print("compute capability   shared KiB   to fill it with threads:")
-print("                     in a block   registers each   floats of shared each")
+print("                     shared KiB   for each thread of a full multiprocessor:")
+print("compute capability   in a block   registers        floats of shared")
 for card, (kib, threads) in CARDS.items():
     block = kib - 1 if kib > 64 else kib  # CUDA keeps 1 KiB of each block for itself
     share = kib * 1024 // 4 // threads
@@ -394,11 +398,13 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 #                                                             give bytes at the launch
 #   ``cuda.grid(1)`` from 2³¹ on         64 bits              **32 bits**: it wraps
 #   ``max_registers=None``               taken                ``TypeError``
+#   48 KiB of dynamic shared, and more   not launched         launched, if it fits
 #   ==================================== ==================== =========================
 #
-# The last but one is the only one that says nothing. For such a grid write
-# ``cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x``, which has 64 bits with both.
-# The new compiler also has no simulator of its own. Ours takes the kernels of both.
+# Most of these stop with an error. ``cuda.grid(1)`` doesn't: it wraps, and says
+# nothing. For such a grid write ``cuda.blockIdx.x * cuda.blockDim.x +
+# cuda.threadIdx.x``, which has 64 bits with both. The new compiler also has no
+# simulator of its own. Ours takes the kernels of both.
 #
 # Your turn
 # ---------
@@ -464,8 +470,8 @@ print("1. A kernel may hold what has a type and a size before it runs: numbers,"
 print("   tuples, arrays that were passed, local and shared ones of a constant shape.")
 print("2. A TypingError is one sentence: what you called, after >>> with which types,")
 print("   and nobody has written that for a GPU. Skip the candidates.")
-print(f"3. A block has 48 KiB of shared memory and {REGISTERS:,} registers. With 1,024")
-print(f"   threads, that leaves {registers(1024)} registers for each.")
+print(f"3. A fixed shared array has 48 KiB at most, and a block {REGISTERS:,}")
+print(f"   registers. With 1,024 threads, that leaves {registers(1024)} for each.")
 
 # %%
 # Solution

@@ -117,7 +117,7 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 # comes to one that already knows its whole sum. It's called *decoupled look-back*, and
 # moves little more than the 8 bytes (`Merrill and Garland, 2016`__). To write it you
 # have to know in which order blocks start, and which writes another block can see, for
-# each generation of cards. Such a kernel you don't want to maintain.
+# each generation of cards. You don't want to maintain such a kernel.
 #
 # __ https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back
 #
@@ -136,10 +136,10 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 #   Numba        ``@cuda.reduce``   none                    none
 #   ============ ================== ======================= ==========================
 #
-# For a sum, an array of PyTorch or CuPy is the simplest. ``cuda.compute`` is for what
-# these two can't do: *an operator of your own*. You give it a function in Python, and
-# it compiles CUB's kernel with it. This one finds the number that is farthest from
-# zero, with its sign:
+# If PyTorch or CuPy has what you need, call it there. ``cuda.compute`` is for what they
+# can't do: *an operator of your own*. You give it a function in Python, and it compiles
+# CUB's kernel with it. This one finds the number that is farthest from zero, with its
+# sign:
 #
 # .. code-block:: python
 #
@@ -163,10 +163,11 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 # yet, so there are no times here.) Install it as ``pip install "cuda-cccl[cu13]"
 # cupy-cuda13x``, in an environment of its own: it wants ``numba-cuda-mlir`` below 0.6,
 # and :doc:`the new compiler </tutorials/3_kernels/15_what_a_kernel_may_contain>` is at
-# 0.6. If you call such a function a thousand times, make it once, with
-# ``make_reduce_into`` and the like.
+# 0.6. It's a beta, so its names may change. If you call such a function a thousand
+# times, make it once, with ``make_reduce_into`` and the like.
 #
-# CuPy, too, takes an operator of yours, for sums only, in a line of CUDA C++:
+# CuPy, too, takes an operator of yours, but only to make one number of an array, and in
+# a line of CUDA C++:
 #
 # .. code-block:: python
 #
@@ -183,9 +184,9 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 #    right way by themselves. Ask ``max_cooperative_grid_blocks(threads)`` of the
 #    compiled kernel how many blocks there may be: with one more, the launch fails. Each
 #    block then takes several pieces of the array. It saves launches, not bytes, so for
-#    a scan it's of little help. For an iteration whose data stay in shared memory it
-#    is. In CuPy it's ``RawKernel(…, enable_cooperative_groups=True)``. Our ``trace``
-#    can't play it.
+#    a scan it's of little help. It helps an iteration whose data stay in shared memory.
+#    In CuPy it's ``RawKernel(…, enable_cooperative_groups=True)``. Our ``trace`` can't
+#    play it.
 #
 # When a library surprises you
 # ----------------------------
@@ -211,8 +212,10 @@ for library, number in last.items():
 # Three more things are good to know:
 #
 # - ``torch.sort`` doesn't promise to keep the order of equal numbers. If their places
-#   matter, write ``stable=True``. NaN comes last.
-# - If you need only the ten largest, ``torch.topk(x, 10)`` does less than a sort.
+#   matter, write ``stable=True``. NaN counts as the largest number, so it comes last,
+#   or first with ``descending=True``.
+# - If you need only the ten largest, ``torch.topk(x, 10)`` does less than a sort. It
+#   finds NaN first, so take NaN out: ``x[~x.isnan()]``.
 # - A sum of ``float32`` on a GPU may differ in its last digit from run to run, if it's
 #   made with :term:`atomic` additions. An integer never does.
 #
@@ -234,7 +237,7 @@ def places(keep): ...
 
 # %%
 
-# folded: What check does: it keeps numbers of five arrays
+# folded: What check does: it keeps numbers of six arrays
 
 
 def check(places):

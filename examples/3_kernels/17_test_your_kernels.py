@@ -60,10 +60,12 @@ def test_count(check_kernels):
 #
 # .. code-block:: text
 #
-#    python -m pip install pytest numba-cuda-mlir ./kernels
+#    python -m pip install pytest numba ./kernels
 #    python -m pytest test_kernels.py
 #
-# (``./kernels`` is the folder of that name in this site's repository.) Let's do it.
+# (``./kernels`` is the folder of that name in this site's repository. If your kernels
+# say ``from numba_cuda_mlir import cuda``, write ``numba-cuda-mlir`` in place of
+# ``numba``. There's none for a Mac.) Let's do it.
 
 # folded: How this page runs pytest, in a folder of its own
 
@@ -136,15 +138,18 @@ for line in said.splitlines():
 #
 # Look at the first two rows. If you had only one order, then one of the two kernels
 # would have passed. Two orders that give different results prove a mistake. Two that
-# agree prove nothing, and so the trace looks at every access.
+# agree prove nothing, and so the trace looks at every access. (A thread that has
+# *returned* before a barrier is no mistake here: since 2017, cards wait only for the
+# others. So a guard around the whole kernel passes.)
 #
 # A trace is slow, so give a test a *small* launch: a few blocks, and a size that's no
 # multiple of them. If a launch is too large for it, only the orders are compared.
 #
-# Three things stay yours. The test must compare with the right answer, because an index
-# that's wrong but inside isn't a race. Choose sizes that nobody would choose. And
-# whether the compiler takes the kernel, only the compiler knows. So add a line with
-# :doc:`ptx.compile </tutorials/3_kernels/15_what_a_kernel_may_contain>`.
+# Three things stay yours. The test must compare with the right answer, because a wrong
+# index inside the array is no race, and no check sees it. Choose sizes that nobody
+# would choose. And whether the compiler takes the kernel, only the compiler knows. So
+# add a line with :doc:`ptx.compile
+# </tutorials/3_kernels/15_what_a_kernel_may_contain>`.
 #
 # For all your tests
 # ------------------
@@ -165,26 +170,27 @@ for line in said.splitlines():
 #
 #    name: kernels
 #    on: [push, pull_request]
-#    permissions: {}
+#    permissions:
+#      contents: read
 #    jobs:
 #      test:
 #        runs-on: ubuntu-latest
 #        steps:
-#          - uses: actions/checkout@v4
+#          - uses: actions/checkout@v7
 #            with:
 #              persist-credentials: false
-#          - uses: actions/setup-python@v5
+#          - uses: actions/setup-python@v7
 #            with:
 #              python-version: "3.12"
-#          - run: python -m pip install pytest numba-cuda-mlir ./kernels
-#          - run: python -m pytest
+#          - run: python -m pip install pytest numba ./kernels
+#          - run: python -m pytest --ignore=kernels
 #
 # .. dropdown:: You have used NUMBA_ENABLE_CUDASIM so far
 #
-#    Then take it out. Numba's own simulator starts a thread of the operating system
-#    for each thread of the kernel, which is slow. It knows no warps, so shuffles don't
-#    run, and it lets integers overflow where a GPU's are wider. ``numba-cuda-mlir`` has
-#    no simulator. Ours takes the kernels of both compilers, so nothing else changes.
+#    Then take it out. Numba's own simulator starts a thread of the operating system for
+#    each thread of the kernel, which is slow. It knows no warps, so shuffles don't run.
+#    ``numba-cuda-mlir`` has no simulator. Ours takes the kernels of both compilers, so
+#    nothing else changes.
 #
 # .. dropdown:: Has somebody written every element?
 #
@@ -192,6 +198,12 @@ for line in said.splitlines():
 #    zero, and zero is nearly right, a comparison may miss it. Write
 #    ``check_kernels.must_write("out")`` before the launch. The test then fails if there
 #    is an element of ``out`` that no thread has written.
+#
+# .. dropdown:: CudaSupportError, before the first test
+#
+#    A kernel with its types in the decorator, or an array on the device outside of a
+#    test, needs a GPU while pytest collects. Write a ``conftest.py`` with two lines,
+#    ``import firstlight_kernels`` and ``firstlight_kernels.simulate()``.
 #
 # Your turn
 # ---------
@@ -229,7 +241,10 @@ def launch(): ...
 
 def check(launch):
     try:
-        n, threads = (int(each) for each in launch())
+        given = launch()
+        if not (isinstance(given, tuple) and len(given) == 2):
+            return "Not yet: return two whole numbers, as in return 128, 64."
+        n, threads = (int(each) for each in given)
         if not (1 <= n <= 1000 and 1 <= threads <= 64):
             return "Not yet: take 1 to 1,000 numbers, and 1 to 64 threads."
         x = np.random.default_rng(seed=1).random(n, dtype=np.float32)

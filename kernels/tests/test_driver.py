@@ -78,7 +78,8 @@ print(*sorted({"numba", "torch", "numpy", "matplotlib"} & set(sys.modules)))
 )
 def test_launches_are_simulated_where_there_is_no_device_and_only_there(tmp_path, driver, expected):
     code = """
-from firstlight_kernels import cuda, simulated
+from numba import cuda
+from firstlight_kernels import simulated
 print(simulated(), type(cuda.jit(lambda: None)[200, 1]).__name__)
 """
     assert printed_by(code, fake_driver(tmp_path, driver)) == expected

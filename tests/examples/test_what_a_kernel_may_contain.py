@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 import pytest
+from numba import cuda
 from pages import judged
 
-from firstlight_kernels import blocks_for, cuda, ptx, trace
+from firstlight_kernels import blocks_for, ptx, trace
 
 PAGE = "3_kernels/15_what_a_kernel_may_contain.py"
 

@@ -176,7 +176,7 @@ def test_simulated_kernel_has_no_time_and_runs_once() -> None:
     code = """
         import numpy as np
         import firstlight_kernels.launch as launch
-        from firstlight_kernels import cuda
+        from numba import cuda
         from firstlight.timing.measurement import measure
         @cuda.jit
         def add_one(x):

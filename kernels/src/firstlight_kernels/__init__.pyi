@@ -1,6 +1,5 @@
-from .backend import cuda
 from .launch import LaunchError, blocks_for, simulate, simulated
 from .tracing import trace
 
 __version__: str
-__all__ = ["LaunchError", "blocks_for", "cuda", "simulate", "simulated", "trace"]
+__all__ = ["LaunchError", "blocks_for", "simulate", "simulated", "trace"]

@@ -43,7 +43,7 @@ def launch(
         A function under ``@cuda.jit``.
     blocks, threads : int or tuple of int
         As in ``kernel[blocks, threads]``.
-    arguments : sequence
+    arguments : list or tuple
         The kernel's arguments. The kernel writes into those that are arrays.
     shared_bytes : int
         The size of shared arrays of shape 0, as in ``kernel[blocks, threads, stream, shared_bytes]``.
@@ -59,7 +59,7 @@ def launch(
     Examples
     --------
     >>> import numpy as np
-    >>> from firstlight_kernels import cuda
+    >>> from numba import cuda
     >>> from firstlight_kernels.launch import launch
     >>> @cuda.jit
     ... def double(x):

@@ -1,5 +1,7 @@
 """Check each launch of a kernel in a test, with a GPU or without one: one argument more is all a test needs.
 
+.. code-block:: python
+
     def test_reverse(check_kernels):
         x, out = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
         reverse[1, 64](x, out)
@@ -18,18 +20,20 @@ it goes on as ever: on the GPU, or without one simulated, so that the same test 
 
 Without a GPU, on GitHub (``.github/workflows/kernels.yml``):
 
+.. code-block:: yaml
+
     name: kernels
     on: [push, pull_request]
     jobs:
       test:
         runs-on: ubuntu-latest
         steps:
-          - uses: actions/checkout@v4
-          - uses: actions/setup-python@v5
+          - uses: actions/checkout@v7
+          - uses: actions/setup-python@v7
             with:
               python-version: "3.12"
-          - run: python -m pip install pytest numba-cuda-mlir ./kernels
-          - run: python -m pytest
+          - run: python -m pip install pytest numba ./kernels
+          - run: python -m pytest --ignore=kernels
 
 A launch that is too large for a trace is run in the three orders only. Give a test a small one: some blocks, and a size
 that is no multiple of them.

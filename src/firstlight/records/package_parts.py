@@ -30,7 +30,7 @@ def part_digests(source: str) -> dict[str, str]:
 
     Examples
     --------
-    >>> list(part_digests("from firstlight_kernels import cuda"))
+    >>> list(part_digests("from firstlight_kernels import trace"))
     ['kernels']
     """
     found: dict[str, str] = {}

@@ -45,9 +45,10 @@ class Device:
                 torch.accelerator.synchronize(*([self.name] if self.name != "cpu" else []))
             if started and torch.cuda.is_available():
                 return  # this waited for the whole CUDA device, Numba's kernels too
-        cuda = sys.modules.get("numba.cuda")
-        if cuda is not None and cuda.is_available():
-            cuda.synchronize()
+        for compiler in ("numba.cuda", "numba_cuda_mlir.cuda"):
+            cuda = sys.modules.get(compiler)
+            if cuda is not None and cuda.is_available():
+                cuda.synchronize()
 
     def seconds_of(self, call: Callable[[], object], call_seconds: float) -> float | None:
         """Return seconds that the device itself needs for a call, by events, with no gaps between them (CUDA only).

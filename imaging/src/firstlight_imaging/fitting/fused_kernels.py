@@ -23,7 +23,11 @@ import numpy as np
 
 cuda: Any
 try:
-    from firstlight_kernels import cuda
+    from numba import cuda
+
+    import firstlight_kernels  # without a GPU, it lets the kernels run all the same
+
+    firstlight_kernels.simulate()
 except ImportError:
     cuda = None
 numba: Any = importlib.import_module("numba")  # its type stubs lack some of what it has

@@ -7,9 +7,9 @@ import math
 import time
 
 import numpy as np
-from numba import float32
+from numba import cuda, float32
 
-from firstlight_kernels import cuda, simulated
+from firstlight_kernels import simulated
 
 SIMULATED = simulated()
 

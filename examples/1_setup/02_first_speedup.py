@@ -43,10 +43,11 @@ C = A + B
 cpu_ms = 1e3 * (perf_counter() - start)
 print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 
-# %% Then the GPU. PyTorch adds there only what lies in the GPU's memory, so we send
-# both vectors before the clock starts. And it works on its own, so we *wait* for it
-# before we look at the clock. The GPU has one, too: it notes the time at ``begin`` and
-# at ``end``.
+# %%
+# Then the GPU. PyTorch adds there only what lies in the GPU's memory, so we send both
+# vectors before the clock starts. And it works on its own, so we *wait* for it before
+# we look at the clock. The GPU has one, too: it notes the time at ``begin`` and at
+# ``end``.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
     A = A.to(device)

@@ -203,10 +203,11 @@ for number in range(1, 6):
     x = x @ x
     print(f"product {number}: the largest element is {x.max():.2g}")
 
-# %% The elements grow so fast that ``float32``, which ends near :math:`3 \times
-# 10^{38}`, can't hold them any more. With the fourth product, they become infinite. The
-# same happens with the larger matrices of the notes. A GPU multiplies infinities at
-# least as fast as numbers, so no clock will warn you. Only a look at the result does.
+# %%
+# The elements grow so fast that ``float32``, which ends near :math:`3 \times 10^{38}`,
+# can't hold them any more. With the fourth product, they become infinite. The same
+# happens with the larger matrices of the notes. A GPU multiplies infinities at least as
+# fast as numbers, so no clock will warn you. Only a look at the result does.
 #
 # **The work wasn't the same.** The 6.007 seconds are for one product, and the 0.001
 # seconds for ten. In this case the GPU was given more to do, so the mistake made it

@@ -340,7 +340,8 @@ if device.type == "cuda":
     milliseconds = begin.elapsed_time(end) / 1_000
     print(f"by the GPU's clock, a call takes {quantity(1e-3 * milliseconds, 's')}")
 
-# %% (Without such a GPU, the cell prints nothing.) Put the marks around many calls, so
+# %%
+# (Without such a GPU, the cell prints nothing.) Put the marks around many calls, so
 # that they themselves hardly count. But events count everything between them. If your
 # program can't launch as fast as the GPU works, as here on the H100, the GPU's idle
 # time is in there, however many the calls are. Only a :term:`profiler` or a CUDA graph

@@ -129,7 +129,8 @@ for label, (move, target, source) in ways.items():
         bench.time(label, move, target[:n], source[:n], n=n)
 bench.plot()
 
-# %% For small copies, those with a GPU are nearly alike, unless they pin each time. A
+# %%
+# For small copies, those with a GPU are nearly alike, unless they pin each time. A
 # small copy of 16 kB to the H100 took :timing:`pinned-memory median "to the GPU,
 # pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from ordinary memory, and
 # :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=16384"

@@ -165,11 +165,12 @@ print("launch", quantity(launch, "s"))
 print("carry ", quantity(carry, "s"))
 print("work  ", quantity(work, "s"))
 
-# %% It's the carrying, by far. 1.2 GB have to cross the street, and no card in a slot
-# can change that, however fast it is. (A few chips need no street: :doc:`/cards`. If
-# CPU and GPU share one memory, take the column *stay*. On a GH200, the GPU reads the
-# CPU's memory through a link of :spec:`NVLink-C2C bandwidth` each way, so divide by
-# that.) The H100's computer really took :timing:`wins-add median "GPU, there and
+# %%
+# It's the carrying, by far. 1.2 GB have to cross the street, and no card in a slot can
+# change that, however fast it is. (A few chips need no street: :doc:`/cards`. If CPU
+# and GPU share one memory, take the column *stay*. On a GH200, the GPU reads the CPU's
+# memory through a link of :spec:`NVLink-C2C bandwidth` each way, so divide by that.)
+# The H100's computer really took :timing:`wins-add median "GPU, there and
 # back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3`. The rule comes closer to it than a
 # round number deserves. Part of that is luck, because other copies on that computer
 # were faster, or slower. (From pinned memory it would be faster, but you'd have to put

@@ -355,11 +355,12 @@ print(f"A race in {race.times} elements of {race.array}. The first:")
 for access in (race.first, race.second):
     print(f"block {access.block.x}: {access.kind} in {access.source}")
 
-# %% Could a block wait in a loop until the one before it has written? That would be
-# worse. If blocks that wait hold all the places, the one that they wait for never gets
-# one, and the launch never ends. (Libraries do it, with a trick: each block draws its
-# number from an atomic counter, and waits only for lower numbers. Those have begun
-# already.) What you can do is:
+# %%
+# Could a block wait in a loop until the one before it has written? That would be worse.
+# If blocks that wait hold all the places, the one that they wait for never gets one,
+# and the launch never ends. (Libraries do it, with a trick: each block draws its number
+# from an atomic counter, and waits only for lower numbers. Those have begun already.)
+# What you can do is:
 #
 # - *End the kernel.* A second launch in the same stream begins when all blocks of the
 #   first one are done.

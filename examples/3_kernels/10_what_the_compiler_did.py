@@ -203,7 +203,7 @@ except ptx.NoCompilerError:
 # four bytes from memory, and convert and add it in ``float64``. The GPU does both at
 # the same time, with different threads, so the slower job decides. Data sheets say how
 # fast each can be at best. (We count the conversion as one more addition. On an H200 it
-# takes four times as long, which would still be hidden.) **On which of these five cards
+# takes longer than that, and would still be hidden.) **On which of these five cards
 # will you notice the zero?**
 
 from firstlight.timing.specs import spec

@@ -87,8 +87,9 @@ answers = {line: refusal(line) for line in LINES}
 for line, answer in answers.items():
     print(line, "\n   ", answer or "fine")
 
-# %% It takes four of the ten. Three of the others, the list, ``np.zeros`` and the array
-# of ``n``, fail for one reason: a thread can only hold what has a *type and a size that
+# %%
+# It takes four of the ten. Three of the others, the list, ``np.zeros`` and the array of
+# ``n``, fail for one reason: a thread can only hold what has a *type and a size that
 # are known before it runs*. There's nobody on a GPU who could find room for a new list.
 # A thread works in its :term:`registers <register>`, and they are handed out when the
 # kernel is compiled. The other three call something that nobody has written for a GPU.
@@ -262,7 +263,8 @@ except ptx.CompileError as error:
 except ptx.NoCompilerError:
     print("ptxas: Entry function 'greedy' uses too much shared data (0xc004 bytes, …)")
 
-# %% ``0xc000`` is 48 KiB. That's the limit for a fixed array, on every card. Most cards
+# %%
+# ``0xc000`` is 48 KiB. That's the limit for a fixed array, on every card. Most cards
 # have more, but a program has to ask for it and take it as dynamic memory. Triton and
 # PyTorch do that for you. ``numba-cuda`` 0.30.4 has no option for that (`issue 94`__
 # has a detour). Its successor ``numba-cuda-mlir`` asks by itself, when you launch with

@@ -77,6 +77,7 @@ print(*sorted({"numba", "torch", "numpy", "matplotlib"} & set(sys.modules)))
     ids=["no device", "devices"],
 )
 def test_launches_are_simulated_where_there_is_no_device_and_only_there(tmp_path, driver, expected):
+    pytest.importorskip("numba")
     code = """
 from numba import cuda
 from firstlight_kernels import simulated

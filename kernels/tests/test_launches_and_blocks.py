@@ -20,6 +20,7 @@ NO_GPU = environment(CUDA_VISIBLE_DEVICES="")  # in which the driver, if there i
     ids=["nothing", "numba.cuda", "a compiled function"],
 )
 def test_launches_run_whatever_was_imported_before(before):
+    pytest.importorskip("numba")
     code = f"""
 {before}
 import firstlight_kernels, numba

@@ -268,8 +268,9 @@ except ptx.NoCompilerError:
 # have more, but a program has to ask for it and take it as dynamic memory. Triton and
 # PyTorch do that for you. ``numba-cuda`` 0.30.4 has no option for that (`issue 94`__
 # has a detour). Its successor ``numba-cuda-mlir`` asks by itself, when you launch with
-# more bytes. In CuPy it's ``kernel.max_dynamic_shared_size_bytes``. # # __
-# https://github.com/NVIDIA/numba-cuda/issues/94
+# more bytes. In CuPy it's ``kernel.max_dynamic_shared_size_bytes``.
+#
+# __ https://github.com/NVIDIA/numba-cuda/issues/94
 #
 # Registers are the other limit. A multiprocessor has 65,536 of them, and all threads of
 # a block have to find room at once. What's left for a thread?

@@ -34,10 +34,10 @@ def cells(name: str) -> tuple[str, ...]:
     cache = SPECS[LAST_CACHE[name]].text("size") if name in LAST_CACHE else MISSING
     units = [ratio(getattr(of, what), of.fp32) for what in ("fp64", "tf32", "fp16", "fp8")]
     ridge = f"{of.fp32 / of.bandwidth:.0f}" if of.fp32 and of.bandwidth else MISSING
-    return name, *shown, *units, cache, of.slot or "none", ridge
+    return name, *shown, *units, cache, (of.slot or "none").removesuffix(" x16").removeprefix("PCIe "), ridge
 
 
-HEAD = ("card", "memory", "bandwidth", "float32", "float64", "TF32", "16 bits", "FP8", "last cache", "slot", "ridge")
+HEAD = ("card", "memory", "bandwidth", "float32", "float64", "TF32", "16 bits", "FP8", "last cache", "PCIe", "ridge")
 
 
 def sources() -> str:

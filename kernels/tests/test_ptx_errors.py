@@ -6,6 +6,7 @@ from inspect import currentframe
 import numpy as np
 import pytest
 from compiler import PACKAGE, cuda, float32, int32, numba, types
+from new_python import environment, printed_by
 
 from firstlight_kernels import ptx
 from firstlight_kernels.compilers import NUMBA_CUDA, compiler_of, python_function
@@ -210,3 +211,22 @@ def test_without_cudas_packages_it_says_what_to_install(monkeypatch, platform, n
     monkeypatch.setattr(sys, "platform", platform)
     with pytest.raises(NoCompilerError, match=named):
         ptx.compile(axpy, AXPY)
+
+
+def test_a_compiler_that_goes_round_in_a_circle_still_names_the_line():
+    code = """
+import numba
+import numpy as np
+from numba import cuda
+from firstlight_kernels import ptx
+numba.njit(lambda: np.random.random())()
+exec("@cuda.jit\\ndef noise(out):\\n    out[0] = np.random.random()\\n")
+try:
+    ptx.compile(noise, "float32[:]")
+except ptx.CompileError as error:
+    print(error)
+"""
+    pytest.importorskip("numba_cuda")
+    said = printed_by(code, environment())
+    assert "noise, line 3" in said
+    assert "recursion" not in said

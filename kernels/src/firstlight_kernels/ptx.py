@@ -412,6 +412,8 @@ def _reason(message: str) -> str:
         r"Invalid MLIR module: .*?error: (?:\S+:\d+:\d+: )?(.*?)(?: note:|$)", " ".join(plain.split())
     ):
         sentence = f"numba-cuda-mlir's compiler breaks on it ({broken[1]})"
+    elif "maximum recursion depth" in sentence:  # NumPy's random numbers, once Numba has compiled them for the CPU
+        sentence = "this is nothing for a GPU: Numba's compiler goes round in a circle on it"
     elif re.match(r"'\w+' object has no attribute", sentence):
         sentence = f"this is nothing for a GPU: Numba's compiler breaks on it ({sentence})"
     return " ".join(sentence.split())

@@ -98,7 +98,7 @@ CONCLUSIONS: dict[str, tuple[str, Callable[[Spec, tuple[int, int]], str]]] = {
 
 def conclusions() -> str:
     """Return what each conclusion is on each of the readers' cards, as a table in Markdown."""
-    lines = [f"| | {' | '.join(READERS)} |", "|---" * (len(READERS) + 1) + "|"]
+    lines = [f"| what | {' | '.join(READERS)} |", "|---" * (len(READERS) + 1) + "|"]
     for says, (page, judge) in CONCLUSIONS.items():
         found = " | ".join(judge(SPECS[name], capability) for name, capability in READERS.items())
         lines.append(f"| {{doc}}`{says.replace('`', '')} </tutorials/{page}>` | {found} |")

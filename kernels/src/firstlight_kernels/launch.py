@@ -7,6 +7,7 @@ there is a GPU, nothing is changed.
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -127,8 +128,7 @@ def simulate() -> None:
     >>> cuda.to_device([1.0, 2.0]).copy_to_host()
     array([1., 2.])
     """
-    if simulated():
-        when_imported(_replace)
+    when_imported(_replace if simulated() else _silence)
 
 
 class Configured:
@@ -191,6 +191,13 @@ def _replace(compiler: Compiler) -> None:
     for name, value in members.items():
         setattr(dispatcher, name, value)
     vars(cuda).update({name: value for name, value in HOST_API.items() if name in vars(cuda)})
+
+
+def _silence(compiler: Compiler) -> None:
+    """Let a compiler say nothing of small grids, which are small on purpose; the variable brings the warning back."""
+    if "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS" not in os.environ:
+        module = sys.modules[compiler.dispatcher.__module__]
+        vars(module).get("cuda_config", vars(module).get("config")).CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 
 def _without_device(compile_now: Callable[..., Any]) -> Callable[..., Any]:

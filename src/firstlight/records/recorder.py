@@ -85,7 +85,6 @@ def record_one(script: Path, file: Path) -> int:
     if file.suffix != ".json" or file.is_dir():
         raise ValueError(f"a record is written to a file that ends in .json, not to {file}: name another")
     os.environ.setdefault("MPLBACKEND", "Agg")
-    os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")  # the grids of a page are small on purpose
     try:
         record = record_example(script)
     except ExampleError as error:

@@ -206,7 +206,7 @@ def histogram(x, out):
 @cuda.jit
 def barrier_for_all_after_a_guard(x, out):
     i = cuda.grid(1)
-    inside = cuda.syncthreads_count(i < x.size)
+    inside = cuda.syncthreads_count(1 if i < x.size else 0)
     if i < x.size:
         out[i] = inside
 

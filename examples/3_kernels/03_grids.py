@@ -363,9 +363,9 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # :doc:`a later page </tutorials/3_kernels/10_what_the_compiler_did>` does: for a
 # ``range`` whose step is known only when the kernel runs, it first works out the number
 # of rounds, with a *division* of integers, which takes a GPU dozens of instructions.
-# There are two of them here for four pixels. It also needs half as many registers
-# again, so fewer threads find room. A ``while`` loop that adds the step has no
-# ``range``, and for all that the compiler counts its rounds, to do several at once.
+# There are two of them here for four pixels. On an H100 it also needs half as many
+# registers again, so fewer threads find room. A ``while`` loop that adds the step has
+# no ``range``, and for all that the compiler counts its rounds, to do several at once.
 #
 # .. holds::
 #

@@ -196,8 +196,8 @@ def _replace(compiler: Compiler) -> None:
 def _silence(compiler: Compiler) -> None:
     """Let a compiler say nothing of small grids, which are small on purpose; the variable brings the warning back."""
     if "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS" not in os.environ:
-        module = sys.modules[compiler.dispatcher.__module__]
-        vars(module).get("cuda_config", vars(module).get("config")).CUDA_LOW_OCCUPANCY_WARNINGS = 0
+        module = vars(sys.modules[compiler.dispatcher.__module__])
+        (module.get("cuda_config") or module["config"]).CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 
 def _without_device(compile_now: Callable[..., Any]) -> Callable[..., Any]:

@@ -20,7 +20,11 @@ PUBLIC = tomllib.loads(Path(__file__).with_name("public.toml").read_text("utf-8"
 PLACED = [  # what a text alone leaves open
     ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "wsl", "linux-driver-in-wsl"),
     ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "", "no-module-for-this-kernel"),
-    ("CudaSupportError: Error at driver init: CUDA driver library cannot be found", "windows", "windows-without-driver"),
+    (
+        "CudaSupportError: Error at driver init: CUDA driver library cannot be found",
+        "windows",
+        "windows-without-driver",
+    ),
     ("CudaSupportError: Error at driver init: CUDA driver library cannot be found", "", "no-libcuda"),
     ("RuntimeError: No CUDA GPUs are available", "cluster", "cluster-node-without-gpu"),
     ("RuntimeError: No CUDA GPUs are available", "container", "container-without-gpu"),

@@ -2,9 +2,9 @@
 
 The table has two parts. `causes` gives each cause the patterns that show it (`says`), that only go with it (`hints`)
 or that rule it out (`unless`), how often it is met (`often`), where it is at home (`where`: of `PLACES`, or "linux",
-a computer of one's own), whether it is a fault of the program itself (`kind`: "your code"), the tutorial that teaches it
-(`page`), and where people met it (`links`). A cause without a rule in `rules`, because no fact shows it, also has its `title`, `story` and `fix`
-here. `lists` names alternatives that several patterns use. In a pattern
+a computer of one's own), whether the program itself is at fault (`kind`: "your code"), the tutorial that teaches it
+(`page`), and where people met it (`links`). A cause without a rule in `rules`, because no fact shows it, also has its
+`title`, `story` and `fix` here. `lists` names alternatives that several patterns use. In a pattern
 
 * `…` stands for up to `GAP` characters; at an end, for the rest of a word,
 * `{one|another}` for any of the alternatives, where `{|the}` may be missing, and
@@ -26,7 +26,13 @@ from functools import lru_cache
 from typing import Any
 
 # Where a program runs, which decides among causes, and the word that people who paste an error from there often add.
-PLACES = {"windows": "windows", "wsl": "wsl", "cluster": "cluster", "container": "docker container", "notebook": "colab"}
+PLACES = {
+    "windows": "windows",
+    "wsl": "wsl",
+    "cluster": "cluster",
+    "container": "docker container",
+    "notebook": "colab",
+}
 AT_HOME = 2.0  # how much more a cause counts in its own place, and less in another
 TAIL = 50_000  # characters of a long log: what stopped a program stands at its end
 GAP = 300  # characters that "…" may stand for

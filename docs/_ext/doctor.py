@@ -139,7 +139,7 @@ def known() -> dict[str, Any]:
     table = json.loads(Path(doctor.__file__).with_name("causes.json").read_text("utf-8"))
     causes = [
         {"code": code, "title": title_of(code)}
-        | {key: cause[key] for key in ("often", "says", "hints", "unless") if key in cause}
+        | {key: cause[key] for key in ("often", "says", "hints", "unless", "where") if key in cause}
         for code, cause in table["causes"].items()
     ]
     settings = ("tail", "gap", "min_idf", "min_share", "min_own_letters", "min_lead")

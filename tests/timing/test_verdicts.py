@@ -67,6 +67,8 @@ def test_a_measured_roof_never_says_impossible() -> None:
     assert with_verdict(timing(flops=10**12), no_theory, roof).verdict == "above-roof"
     assert with_verdict(timing(bytes=2 * 10**7), replace(no_theory, cache_bytes=10**8), roof).verdict == "in-cache"
     assert with_verdict(timing(bytes=10**7), no_theory, roof).verdict == "ok"
+    assert with_verdict(timing(bytes=2 * 10**7), no_theory, roof).verdict == "in-cache"
+    assert with_verdict(timing(bytes=3 * 10**7), no_theory, roof).verdict == "above-roof"
 
 
 def test_fraction_is_that_of_the_nearer_roof() -> None:

@@ -1,9 +1,9 @@
 """Find the causes of an error message, by the phrases of `causes.json`.
 
 The table has two parts. `causes` gives each cause the patterns that show it (`says`), that only go with it (`hints`)
-or that rule it out (`unless`), how often it is met (`often`), and where people met it (`links`). A cause without a
-rule in `rules`, because no fact shows it, also has its `title`, `story` and `fix` here. `lists` names alternatives that
-several patterns use. In a pattern
+or that rule it out (`unless`), how often it is met (`often`), in which of `PLACES` alone (`where`), and where people
+met it (`links`). A cause without a rule in `rules`, because no fact shows it, also has its `title`, `story` and `fix`
+here. `lists` names alternatives that several patterns use. In a pattern
 
 * `…` stands for up to `GAP` characters; at an end, for the rest of a word,
 * `{one|another}` for any of the alternatives, where `{|the}` may be missing, and
@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+PLACES = ("windows", "wsl", "cluster", "container", "notebook")  # where a program runs: it decides among causes
 TAIL = 50_000  # characters of a long log: what stopped a program stands at its end
 GAP = 300  # characters that "…" may stand for
 WEIGHTS = {"says": 3.0, "hints": 1.0}  # of a phrase that shows a cause, and of one that only goes with it
@@ -139,10 +140,12 @@ def is_within(phrase: str, other: str) -> bool:
     return bare(phrase) != bare(other) and bare(phrase) in bare(other)
 
 
-def causes_of(text: str) -> list[ErrorMatch]:
+def causes_of(text: str, where: str = "") -> list[ErrorMatch]:
     """Return the causes that a text fits, the likeliest first; none, if it has no known phrase or words.
 
     A phrase that several causes share is worth less for each; a cause that is met often stands before a rare one.
+    If it is known where the program runs (one of `PLACES`), the causes that are at home there stand first, and those
+    of other places last.
 
     Examples
     --------
@@ -161,13 +164,19 @@ def causes_of(text: str) -> list[ErrorMatch]:
         if shown and not any(has(text, phrase) for phrase in cause.get("unless", ())):
             score = cause.get("often", 0) + sum(WEIGHTS[kind] / SHARED_BY[phrase] for kind, phrase in seen)
             found.append(ErrorMatch(code, score, tuple(phrase for _, phrase in seen) or tuple(typed)))
-    found.sort(key=lambda each: -each.score)
+    found.sort(key=lambda each: (elsewhere(each.code, where), -each.score))
     if not found:
         return similar(text)
     own = {phrase for phrase in TABLE[found[0].code]["says"] if phrase in there and SHARED_BY[phrase] == 1}
     leads = len(found) == 1 or found[0].score >= MIN_LEAD * found[1].score
     likely = leads and sum(len(bare(phrase)) for phrase in own & {*found[0].words}) >= MIN_OWN_LETTERS
     return [replace(found[0], likely=likely), *found[1:]]
+
+
+def elsewhere(code: str, where: str) -> int:
+    """Return 0 for a cause that is at home in a place, 2 for one of other places, and 1 if that says nothing."""
+    places = TABLE[code].get("where")
+    return 1 if not where or not places else 0 if where in places else 2
 
 
 def similar(text: str) -> list[ErrorMatch]:

@@ -39,6 +39,7 @@ class Report:
 
     facts: Facts
     error: str = ""  # that someone met: on this machine if the facts have it, too, else perhaps on another
+    where: str = ""  # the program ran that met it, one of `errors.PLACES`
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -73,7 +74,9 @@ class Report:
     def error_causes(self) -> list[ErrorMatch]:
         """Causes that the error may have; those that its machine shows come first, those that it rules out last."""
         found = {finding.rule.code for finding in self.findings if self.facts.said}
-        order = sorted(causes_of(self.error), key=lambda each: (each.code not in found, each.code in self.ruled_out))
+        order = sorted(
+            causes_of(self.error, self.where), key=lambda each: (each.code not in found, each.code in self.ruled_out)
+        )
         return [replace(each, likely=each.likely and each.code not in self.ruled_out) for each in order]
 
     def text(self, colour: bool = False, width: int = 100) -> str:
@@ -204,12 +207,14 @@ def _plain(text: str) -> str:
     return clean if text.startswith("$ ") else re.sub(r"\$\s+", "$", " ".join(clean.split()))
 
 
-def examine(facts: Facts | None = None, error: str = "") -> Report:
+def examine(facts: Facts | None = None, error: str = "", where: str = "") -> Report:
     """Report on this machine, or on facts that were kept; and on an error, if there is one.
+
+    Where the program ran that met it may decide among causes: "windows", "wsl", "cluster", "container", "notebook".
 
     Examples
     --------
     >>> examine(Facts.of({"gpus": [{"vendor": "nvidia", "driver": "nouveau"}]})).findings[0].rule.code
     'nouveau'
     """
-    return Report(collect() if facts is None else facts, error)
+    return Report(collect() if facts is None else facts, error, where)

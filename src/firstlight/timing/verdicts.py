@@ -26,7 +26,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from firstlight.timing.ceilings import Ceilings, Roof
+from firstlight.timing.ceilings import Ceilings, Roof, uncached
 from firstlight.timing.result import Timing
 
 MIN_BLOCKS = 9
@@ -66,21 +66,21 @@ def with_verdict(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> 
     if not timing.values:
         return timing
     cache, touched = limits.cache_bytes or 0, min(timing.bytes or 0, timing.footprint or math.inf)
-    from_memory = touched >= CACHES * cache
-    if roof and (from_memory or timing.flops):  # of memory's roof, work in a cache has no fraction
+    fetched = uncached(touched, cache) / timing.median  # bytes a second that memory must have delivered
+    if roof and (touched >= CACHES * cache or timing.flops):  # of memory's roof, work in a cache has no fraction
         timing = replace(timing, of_roof=fraction_of_roof(timing, roof))
-    uncached = max(touched - cache, 0) / timing.median  # a second: what the cache can't have kept since the last call
     flop_limit = limits.flop_rate if timing.tensor_cores else limits.float32_rate or limits.flop_rate
-    too_fast = _exceeds(uncached, limits.byte_rate)
+    too_fast = _exceeds(fetched, limits.byte_rate)
     too_fast |= _exceeds(timing.byte_rate, limits.cache_rate) or _exceeds(timing.flop_rate, flop_limit)
     if too_fast:
         return replace(timing, verdict="impossible")
     if timing.verdict != "ok":
         return timing
-    above = roof and _exceeds(timing.byte_rate, roof.byte_rate)
-    if (above and not from_memory) or _exceeds(timing.byte_rate, limits.byte_rate):
+    most = roof or Roof(math.inf, math.inf)
+    above = _exceeds(timing.byte_rate, most.byte_rate)
+    if (above and not _exceeds(fetched, most.byte_rate)) or _exceeds(timing.byte_rate, limits.byte_rate):
         return replace(timing, verdict="in-cache")
-    if above or (roof and _exceeds(timing.flop_rate, roof.flop_rate)):
+    if above or _exceeds(timing.flop_rate, most.flop_rate):
         return replace(timing, verdict="above-roof")
     return timing
 

@@ -34,7 +34,6 @@ def verdict_of_a_bench(made: ReportedTime) -> str:
         (report(3.1e-3, "GTX 1080 Ti"), "ok", "possible", "unequal-work"),
         (report(10.4e-6, "GTX 1650", MATVEC), "impossible", "impossible", "not-waiting"),
         (report(240e-6, "GTX 1650", MATVEC), "impossible", "impossible", "unequal-work"),
-        (report(264e-6, "GTX 1650", MATVEC), "in-cache", "impossible", "unequal-work"),  # 6 MiB may have stayed
         (report(1e-3, "H200", 8e9, 2e13), "impossible", "impossible-twice", "not-waiting"),
         (report(2e-3, "H200", 8e9, 2e13), "above-roof", "above-float32", "not-waiting"),
         (report(10.4e-6, "H200", MATVEC), "ok", "at-floor", "not-checked"),

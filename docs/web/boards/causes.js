@@ -93,7 +93,9 @@ globalThis.causes = (() => {
       const atHome = ({ where: places }) =>
         !place || !places ? 1 : places.includes(where) ? table.at_home : 1 / table.at_home;
       const known = best(
-        causes.map((cause) => match(text, whole, there, cause)).map((each) => ({ ...each, score: each.score * atHome(each) })),
+        causes
+          .map((cause) => match(text, whole, there, cause))
+          .map((each) => ({ ...each, score: each.score * atHome(each) })),
       );
       if (text.length < 3) return ["", known];
       const leads = known[0]?.score >= table.min_lead * (known[1]?.score ?? 0);

@@ -43,7 +43,8 @@ class TracedCuda:
     of_mlir = False  # whose max and min leave no NaN in memory that meets a number
 
     def __init__(self, executor: Executor, *, shared_may_vary: bool = False) -> None:
-        self._executor, self.translate = executor, as_in_kernels
+        self._executor = executor
+        self.translate: Callable[..., Any] = as_in_kernels  # of who takes a part of ``cuda``
         self._shared_may_vary, self._known_shapes = shared_may_vary, set[int]()
         self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))

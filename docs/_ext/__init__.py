@@ -22,6 +22,7 @@ from _ext import (
     meta,
     navigation,
     outputs,
+    programs,
     prose,
     published,
     records,
@@ -107,5 +108,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("build-finished", your_gpu.write_scripts)
     app.connect("build-finished", doctor.lay)
     app.connect("build-finished", assets.drop_icons)
+    app.connect("build-finished", programs.write)
     app.connect("build-finished", gallery.tell_costs)
     return {"version": "1", "env_version": 16}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html import escape
 from pathlib import Path
 from textwrap import shorten
@@ -11,11 +12,15 @@ from typing import TYPE_CHECKING, Any
 from docutils import nodes
 
 from _ext.course import course_of
+from _ext.navigation import finding
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
 
 LONGEST = 200  # search engines show about as much
+SKY = Path(__file__).parents[1] / "figures/03_real_sky.webp"
+APART = ("404", "search")  # pages that say nothing
 
 
 def first_words(page: nodes.document) -> str:
@@ -30,25 +35,61 @@ def note_first_words(app: Sphinx, page: nodes.document) -> None:
     app.env.metadata[app.env.docname]["first words"] = first_words(page)
 
 
-def describe(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Put the first words of a page into its head.
+def describe(app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
+    """Put the first words of a page into its head, and for those who link to it what they show, if it has an address.
 
     They take the place of what docutils says there: its name, and once more the width of the screen.
     """
-    said = escape(first_words(doctree)) if doctree else ""
-    context["metatags"] = f'<meta name="description" content="{said}">\n' if said else ""
+    said = first_words(doctree) if doctree else ""
+    tags = {'name="description"': said} if said else {}
+    if doctree and page not in APART:
+        context["markdown"] = f"{page.rpartition('/')[2]}.md"
+        if base := app.config.html_baseurl:
+            tags |= {
+                'property="og:title"': app.env.titles[page].astext(),
+                'property="og:description"': said,
+                'property="og:site_name"': app.config.project,
+                'property="og:type"': "article",
+                'property="og:url"': f"{base}{page}.html",
+                'property="og:image"': base + card(app, page),
+                'name="twitter:card"': "summary_large_image",
+            }
+    context["metatags"] = "".join(f'<meta {name} content="{escape(text)}">\n' for name, text in tags.items())
+
+
+def card(app: Sphinx, page: str) -> str:
+    """Return the picture that a link to a page shows: its finding, on white; else the site's, a real sky."""
+    from PIL import Image
+
+    found = re.search(r"image:: /(\S+)", finding(app.env, page.removeprefix("tutorials/")))
+    source = Path(app.srcdir, found[1]) if found else SKY
+    made = Path(app.outdir, "_images", f"card_{source.stem}.jpg")
+    if not made.is_file() or made.stat().st_mtime < source.stat().st_mtime:
+        made.parent.mkdir(exist_ok=True)
+        with Image.open(source) as picture:
+            drawn = picture.convert("RGBA")
+        width = max(drawn.width, round(1.91 * drawn.height))  # or its top and bottom are cut off
+        paper = Image.new("RGB", (width, drawn.height), "white")
+        paper.paste(drawn, ((width - drawn.width) // 2, 0), drawn)
+        paper.thumbnail((1200, 630))
+        paper.save(made, quality=85)
+    return f"_images/{made.name}"
+
+
+def lines_about(env: BuildEnvironment) -> dict[str, str]:
+    """Return a line about each page: that of the course, with its chapter, or its first words."""
+    about = {name: of.get("first words", "") for name, of in env.metadata.items()}
+    for name, tutorial in course_of(env).pages.items():
+        chapter = env.titles.get(f"tutorials/{name.partition('/')[0]}/index")
+        place = f"{chapter.astext()}, {tutorial.name}" if chapter else tutorial.name
+        about[f"tutorials/{name}"] = f"{place}: {tutorial.line}"
+    return about
 
 
 def tell_search(app: Sphinx, page: str, _template: str, _context: object, _doctree: object) -> None:
-    """Give the search a line about each page: that of the course, with its chapter, or its first words."""
-    if page != "search":
-        return
-    about = {name: of.get("first words", "") for name, of in app.env.metadata.items()}
-    for name, tutorial in course_of(app.env).pages.items():
-        chapter = app.env.titles.get(f"tutorials/{name.partition('/')[0]}/index")
-        place = f"{chapter.astext()}, {tutorial.name}" if chapter else tutorial.name
-        about[f"tutorials/{name}"] = f"{place}: {tutorial.line}"
-    text = f"const ABOUT = {json.dumps(about, ensure_ascii=False)};\n"
-    Path(app.outdir, "_static/about.js").write_text(text, encoding="utf-8")
-    app.add_js_file("about.js")
-    app.add_js_file("search.js")
+    """Give the search a line about each page."""
+    if page == "search":
+        text = f"const ABOUT = {json.dumps(lines_about(app.env), ensure_ascii=False)};\n"
+        Path(app.outdir, "_static/about.js").write_text(text, encoding="utf-8")
+        app.add_js_file("about.js")
+        app.add_js_file("search.js")

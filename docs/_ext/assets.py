@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 SCRIPTS = {
     "chart.js": "timings|paste|possible|lanes|wins|gpu",
     "timings.js": "timings",
+    "causes.js": "paste",
     "doctor.js": "paste",
     "possible.js": "possible",
     "lanes.js": "lanes",

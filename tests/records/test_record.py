@@ -29,7 +29,9 @@ def test_round_trip_with_four_digits_of_what_was_measured_and_all_of_sizes() -> 
     exact = timing(values=(0.123456789, 1.23456e-7), n=np.int64(20_000_001), cores=1.23456, of_roof=0.0)
     (row,) = from_json(to_json(record_of(exact))).timings.values()
     assert (row.values, row.n, row.cores, row.of_roof) == ((0.1235, 1.235e-7), 20_000_001, 1.235, 0.0)
-    record = record_of(full_timing(), timing("<script>alert('1')</script> | ×", n=None, device="mps", verdict="noisy"))
+    record = record_of(
+        full_timing(), timing("<script>alert('1')</script> | ×", n=None, device="mps", verdicts=("few", "noisy"))
+    )
     printed = ("[  1.   2. ]\n[ 30.   4. ]", "[1,   2]", "a\r\nb\x1b[0m", "µ × 😀", '"\\u2028')  # to the letter
     record = replace(record, outputs={f"{number:016x}": text for number, text in enumerate(printed)})
     back = from_json(to_json(record))

@@ -25,7 +25,9 @@ def test_a_good_record_has_every_key_that_the_schema_knows() -> None:
     facts, row = SCHEMA["$defs"]["facts"], SCHEMA["$defs"]["row"]["properties"]["metadata"]
     browsers = {"api", "browser", "clock", "clock_tick", "software"}
     assert set(facts["properties"]) - browsers <= set(good["metadata"])
-    assert set(row["properties"]) == set(good["benchmarks"][0]["metadata"])
+    states = {name for name in good["benchmarks"][0]["metadata"] if name.endswith(("_before", "_after"))}
+    assert set(row["properties"]) | states == set(good["benchmarks"][0]["metadata"])
+    assert len(states) == 8
 
 
 BROWSER = {
@@ -66,7 +68,11 @@ def test_a_figure_is_a_drawing_and_nothing_else(inside: str) -> None:
         (("metadata", "lib_torch\n"), "2.13"),
         (("metadata", "code_Os"), "0123456789abcdef"),
         (("extra",), 1),
-        (("benchmarks", 0, "metadata", "verdict"), "impossible"),
+        *(
+            (("benchmarks", 0, "metadata", "verdict"), wrong)
+            for wrong in ("impossible", "ok, few", "few, ", "fewnoisy")
+        ),
+        (("benchmarks", 0, "metadata", "slowed_by_after"), "<b>"),
         (("benchmarks", 0, "metadata", "n"), 10**400),
         (("benchmarks", 0, "metadata", "loops"), 1.5),
         (("benchmarks", 0, "metadata", "cores"), True),

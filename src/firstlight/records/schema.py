@@ -11,7 +11,6 @@ from jsonschema.exceptions import best_match
 
 SCHEMA = json.loads(files("firstlight.records").joinpath("schema.json").read_text("utf-8"))
 VERSION = SCHEMA["$defs"]["facts"]["properties"]["record_schema"]["const"]
-VERDICTS = SCHEMA["$defs"]["row"]["properties"]["metadata"]["properties"]["verdict"]["enum"]
 VALIDATOR = Draft202012Validator(SCHEMA)
 
 

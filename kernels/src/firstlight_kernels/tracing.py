@@ -139,7 +139,8 @@ def trace(
     (4.0, [], [])
     """
     function = python_function(kernel)
-    executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes)
+    rules = compiler_of(kernel).typing
+    executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes, rules)
     try:
         given = inspect.signature(function).bind(*arrays).arguments
     except TypeError as error:

@@ -162,7 +162,8 @@ _SINGLE, _INTEGERS = (Float32, Float32), (Int64, Int64)
 
 def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
     quick = name in ("add", "sub", "mul") and not reflected
-    of_floats, of_integers = (getattr(kind, f"__{name.strip('_')}__", None) for kind in (float, int))
+    of_floats: Any = getattr(float, f"__{name}__", None)
+    of_integers: Any = getattr(int, f"__{name}__", None)
 
     def result(self: Any, other: Any) -> Any:
         if quick:

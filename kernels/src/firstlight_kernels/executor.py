@@ -98,9 +98,7 @@ class Thread:
 class Executor:
     """Runs a grid, one thread after the other, and records what each does."""
 
-    def __init__(
-        self, blocks: Dim3, threads: Dim3, limit: int, shared_bytes: int = 0, rules: Rules = "numba"
-    ) -> None:
+    def __init__(self, blocks: Dim3, threads: Dim3, limit: int, shared_bytes: int = 0, rules: Rules = "numba") -> None:
         self.blocks, self.threads, self.limit, self.rules = blocks, threads, limit, rules
         compute_as(rules)
         self.dynamic_shared = np.zeros(shared_bytes, np.uint8)

@@ -1,4 +1,4 @@
-"""What functions of Python, of ``math``, of NumPy and of ``cuda`` do to NumPy's numbers: one, or one for each thread."""
+"""What functions of Python, ``math``, NumPy and ``cuda`` do to NumPy's numbers: to one, or to one for each thread."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _HALF, _WHOLE = np.dtype(np.float16), np.dtype(np.int64)
 def function_of(value: Any, rules: Rules = "numba") -> Callable[..., Any] | None:
     """Return what a function does in a kernel, or None if it isn't known."""
     if isinstance(value, np.ufunc):
-        return _of_numpy(value)
+        return of_numpy(value)
     if getattr(value, "__module__", None) == "math":
         return _of_math(value, rules)
     known = isinstance(value, BuiltinFunctionType | type) and value in _KNOWN
     return builtins_of(rules)[value.__name__] if known else None
 
 
-def _of_numpy(ufunc: np.ufunc) -> Callable[..., Any]:
+def of_numpy(ufunc: np.ufunc) -> Callable[..., Any]:
     """Return a ufunc of numbers: NumPy has some for ``float16``, and Numba has none."""
     small = (np.dtype(np.int8), np.dtype(np.uint8))
     return lambda *values: ufunc(*(each.astype(np.int16) if each.dtype in small else each for each in values))
@@ -43,15 +43,17 @@ def _of_math(function: Callable[..., Any], rules: Rules) -> Callable[..., Any]:
 
     operate = getattr(np, name, None) or (lambda value, *more: _one_by_one(of_one, value.dtype, value, *more))
 
-    def result(value: Any, *more: Any) -> Any:
-        kind = value.dtype.kind
-        if kind == "b" and rules == "mlir":
+    def as_float(value: Any) -> Any:
+        if value.dtype.kind == "b" and rules == "mlir":
             raise NotCompiledError(f"math.{name} of a boolean is not compiled for a GPU")
-        if kind in "iub":
-            value = value.astype(np.float32 if rules == "mlir" and value.itemsize < 8 else np.float64)
-        found = operate(value, *more)
+        small = rules == "mlir" and value.dtype.itemsize < 8
+        return value.astype(np.float32 if small else np.float64) if value.dtype.kind in "iub" else value
+
+    def result(value: Any, *more: Any) -> Any:
+        value = as_float(value)
+        found = operate(value, *(more if name == "ldexp" else map(as_float, more)))
         if rules == "mlir" and name in ("floor", "ceil", "trunc"):
-            return converted(found, np.dtype(np.int64 if value.itemsize == 8 else np.int32))
+            return converted(found, np.dtype(np.int64 if value.dtype.itemsize == 8 else np.int32))
         return found
 
     return result
@@ -78,7 +80,7 @@ def _round(value: Any, digits: Any = None) -> Any:
 def builtins_of(rules: Rules) -> dict[str, Callable[..., Any]]:
     """Return what Python's own functions do, and those of its module ``operator``."""
     own = operations(rules)
-    return {name: own[name] for name in BINARY} | {
+    found: dict[str, Callable[..., Any]] = {
         "abs": abs,
         "bool": lambda value=np.bool_(False): truth(value),  # noqa: B008
         "complex": lambda real, imag=np.float64(0): real + 1j * imag,  # noqa: B008
@@ -87,9 +89,9 @@ def builtins_of(rules: Rules) -> dict[str, Callable[..., Any]]:
         "int": _int,
         "max": extreme("max"),
         "min": extreme("min"),
-        "pow": own["pow"],
         "round": _round,
     }
+    return found | {name: own[name] for name in BINARY}
 
 
 _KNOWN = {abs, bool, complex, divmod, float, int, max, min, pow, round, *(getattr(operator, name) for name in BINARY)}
@@ -130,17 +132,14 @@ OF_CUDA: dict[str, Callable[..., Any]] = {
     "brev": _of_bits(lambda bits: int(bits[::-1], 2), same=True),
     "clz": _of_bits(lambda bits: len(bits) - len(bits.lstrip("0"))),
     "ffs": _of_bits(lambda bits: (len(bits) - bits.rfind("1")) % (len(bits) + 1)),
-} | {
-    f"fp16.h{name}": _of_half(function)
-    for name, function in {
-        **{name: getattr(np, name) for name in ("ceil", "cos", "exp", "exp2", "floor", "log", "log2", "log10", "rint",
-                                                "sin", "sqrt", "tanh", "trunc")},
-        "abs": np.abs, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
-        "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-        "ge": np.greater_equal, "max": np.fmax, "min": np.fmin, "tanh_approx": np.tanh,
-        "fma": lambda a, b, c: a * b + c,
-        "exp10": lambda a: 10.0**a,
-        "rcp": lambda a: 1 / a,
-        "rsqrt": lambda a: 1 / np.sqrt(a),
-    }.items()
+}
+_OF_HALF: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("ceil", "cos", "exp", "exp2", "floor", "log", "log2", "log10", "rint",
+                                            "sin", "sqrt", "tanh", "trunc")},
+    "abs": np.abs, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "max": np.fmax, "min": np.fmin, "tanh_approx": np.tanh, "fma": OF_CUDA["fma"], "rsqrt": OF_CUDA["rsqrt"],
+    "exp10": lambda a: 10.0**a,
+    "rcp": lambda a: 1 / a,
 }  # fmt: skip
+OF_CUDA |= {f"fp16.h{name}": _of_half(function) for name, function in _OF_HALF.items()}

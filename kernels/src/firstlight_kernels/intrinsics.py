@@ -31,7 +31,7 @@ from firstlight_kernels.compilers import dtype_of, imported, intrinsic_name, is_
 from firstlight_kernels.copies import empty_copy, fill_copy
 from firstlight_kernels.executor import OWN_BLOCK, WARP, WHOEVER, Executor, codes_of
 from firstlight_kernels.findings import Dim3, TraceError
-from firstlight_kernels.functions import OF_CUDA, function_of
+from firstlight_kernels.functions import OF_CUDA, of_numpy
 
 _ALL_LANES = 0xFFFFFFFF
 
@@ -275,12 +275,12 @@ _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
 
 def _ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
     """Return a ufunc for numbers, or for arrays of which the last ones are written."""
-    operate, of_numbers = function_of(ufunc), as_in_kernels(ufunc)
+    operate = of_numpy(ufunc)
 
     def result(*operands: Any) -> Any:
         given, written = list(operands[: ufunc.nin]), list(operands[ufunc.nin :])
         if not any(isinstance(each, TracedArray) for each in operands):
-            return of_numbers(*operands)
+            return through_numpy(operate)(*operands)
         if len(written) < ufunc.nout or not all(isinstance(each, TracedArray) for each in written):
             raise TraceError(f"np.{ufunc.__name__} of an array needs an array for its result, as in np.sin(x, out)")
         outputs = (lambda *each: (operate(*each),)) if ufunc.nout == 1 else operate

@@ -244,9 +244,8 @@ class _Run:
             return self.intrinsic(found)
         if is_jitted(value) or inspect.isfunction(getattr(value, "py_func", None)):
             return self.bind(value.py_func)
-        if inspect.isbuiltin(value) or isinstance(value, type):
-            if own_function := _OF_PYTHON.get(value):
-                return own_function
+        if known := _OF_PYTHON.get(id(value)):
+            return known
         if found_function := function_of(value, self.rules):
             return _without_mask(found_function)
         raise Unsupported(f"{getattr(value, '__name__', repr(value))} in a kernel")
@@ -565,7 +564,7 @@ def _are_tests(*values: Any) -> bool:
 
 
 def _without_mask(function: Callable[..., Any]) -> Callable[..., Any]:
-    def result(mask: Mask, *given: Any) -> Any:
+    def result(_: Mask, *given: Any) -> Any:
         if Array in map(type, given):
             raise Unsupported("a function of a whole array")
         return function(*given)
@@ -589,9 +588,11 @@ _PLAIN: dict[str, Any] = {
     **{name: _without_mask(function) for name, function in OF_CUDA.items()},
 }
 #: What Python's own functions do with masks, or with more than numbers.
-_OF_PYTHON: dict[Any, Any] = {
-    enumerate: lambda mask, items, start=np.int64(0): Together(range(int(start), int(start) + length(items)), items),
-    len: lambda mask, value: np.int64(length(value)),
-    tuple: lambda mask, values: values,
-    zip: lambda mask, *items: Together(*items),
+_OF_PYTHON: dict[int, Any] = {
+    id(enumerate): lambda mask, items, start=np.int64(0): Together(
+        range(int(start), int(start) + length(items)), items
+    ),
+    id(len): lambda mask, value: np.int64(length(value)),
+    id(tuple): lambda mask, values: values,
+    id(zip): lambda mask, *items: Together(*items),
 }

@@ -75,8 +75,9 @@ def binary(name: str, rules: Rules = "numba") -> Callable[[Any, Any], Any]:
 @cache
 def operations(rules: Rules) -> dict[str, Callable[..., Any]]:
     """Return what operators do, by the names of Python's module ``operator``."""
-    of_one = {"neg": partial(negative, rules=rules), "pos": partial(positive, rules=rules), "invert": inverted}
-    return {name: binary(name, rules) for name in BINARY} | of_one | {"abs": abs}
+    found = {name: binary(name, rules) for name in BINARY}
+    found |= {"neg": partial(negative, rules=rules), "pos": partial(positive, rules=rules)}
+    return found | {"invert": inverted, "abs": abs}
 
 
 def power(base: Any, exponent: Any) -> Any:

@@ -4,8 +4,7 @@
 
 globalThis.causes = (() => {
   const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
-  const best = (matches, rank = () => 0) =>
-    matches.filter(({ said }) => said.length).sort((a, b) => rank(a) - rank(b) || b.score - a.score);
+  const best = (matches) => matches.filter(({ said }) => said.length).sort((a, b) => b.score - a.score);
 
   /** All phrases that a pattern stands for. */
   function spellOut(pattern, lists) {
@@ -56,14 +55,14 @@ globalThis.causes = (() => {
     });
     const idf = (term) => Math.log(causes.length / Math.max(1, causes.filter(({ words }) => words.has(term)).length));
 
-    function match(text, there, { weighed, says, unless, often = 0, ...cause }) {
+    function match(text, whole, there, { weighed, says, unless, often = 0, ...cause }) {
       const met = weighed.filter(({ phrase }) => there.has(phrase));
       const isWithin = ({ bare }) => met.some(({ phrase }) => phrase.bare !== bare && phrase.bare.includes(bare));
       const seen = met.filter(({ phrase }) => !isWithin(phrase));
       // Somebody who is still typing, or pasted only a part.
       const typed = text.length > 2 ? says.filter(({ bare }) => bare.includes(text)).slice(0, 1) : [];
       const shown = typed.length > 0 || seen.some(({ phrase }) => says.includes(phrase));
-      const excluded = unless.some((phrase) => there.has(phrase) || has(text, phrase));
+      const excluded = unless.some((phrase) => there.has(phrase) || has(whole, phrase));
       const said = !shown || excluded ? [] : seen.length ? seen.map(({ phrase }) => phrase) : typed;
       const own = seen.filter(({ phrase }) => phrase.sharedBy === 1 && says.includes(phrase));
       return {
@@ -88,11 +87,15 @@ globalThis.causes = (() => {
 
     return function causesOf(pasted, where) {
       const text = normalize(pasted).trim();
-      const there = new Set([...phrases.values()].filter((phrase) => has(text, phrase)));
-      const elsewhere = ({ where: places }) => (!where || !places ? 1 : places.includes(where) ? 0 : 2);
+      const place = table.places[where] ?? "";
+      const whole = place && text ? `${text} ${place} ${text.slice(-table.gap)} ${place}` : text;
+      const there = new Set([...phrases.values()].filter((phrase) => has(whole, phrase)));
+      const atHome = ({ where: places }) =>
+        !place || !places ? 1 : places.includes(where) ? table.at_home : 1 / table.at_home;
       const known = best(
-        causes.map((cause) => match(text, there, cause)),
-        elsewhere,
+        causes
+          .map((cause) => match(text, whole, there, cause))
+          .map((each) => ({ ...each, score: each.score * atHome(each) })),
       );
       if (text.length < 3) return ["", known];
       const leads = known[0]?.score >= table.min_lead * (known[1]?.score ?? 0);

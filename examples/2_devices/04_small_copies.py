@@ -303,11 +303,12 @@ for some in (1, 8, 64, 512, 4096):
 # predicted. All our events fit into the processor's own small and fast memory, its
 # :term:`cache`, and 64 MiB don't. In other words, a CPU has more than one bandwidth.
 #
-# .. dropdown:: And on another computer? A V100, measured by others
+# .. dropdown:: And on another computer? A V100 and an A100, by others
 #
-#    The model is our formula, with the latency of the example:
+#    The model is our formula, with the latency of the example, and for the second card
+#    the rate of its slot:
 #
-#    .. measured-by-others:: latency-v100
+#    .. measured-by-others:: latency-v100 link-a100
 #
 # The small copies that you don't see
 # -----------------------------------

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from compiler import PACKAGE
 from variants import compiled
 
 from firstlight_kernels import trace
@@ -34,6 +35,19 @@ OF_BOOLEANS = ("~a", "a & b", "a | b", "a ^ b", "~a & (b > 0)", "1 if ~(a > 0) e
                "(a > 1) / (b > 1)", "(a > 0) + (b > 0)", "-a", "bool(b)", "max(a, b > 0)")  # fmt: skip
 OF_MATH = ("math.sqrt(a)", "np.sqrt(b)", "math.exp(a)", "math.log(b)", "math.atan2(a, b)", "math.erf(a)",
            "math.isnan(a)", "math.fabs(a) + math.pi")  # fmt: skip
+
+
+def as_numba_has_it(expression: str, first: np.dtype, second: np.dtype) -> str:
+    """Return an expression that Numba types as the tests' compiler types this one of a and b."""
+    whole = {first.kind, second.kind} <= {*"iu"}
+    if PACKAGE == "numba":
+        return expression
+    if expression == "-b" and second.kind == "u" and second.itemsize < 8:
+        return f"np.int64(np.int{8 * second.itemsize}(-b))"  # negated as it is, and widened with a sign
+    if expression in ("a & b", "a ^ b") and whole:
+        kind = f"{'uint' if first.kind == second.kind == 'u' else 'int'}{8 * max(first.itemsize, second.itemsize)}"
+        return f"np.{kind}(a) {expression[2]} np.{kind}(b)"
+    return expression
 
 
 def expected_and_traced(expressions, x, y, kind):

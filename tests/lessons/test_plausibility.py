@@ -7,7 +7,7 @@ import pytest
 from firstlight.lessons.plausibility import Board, Hardware, ReportedTime
 from firstlight.timing.ceilings import Ceilings, Roof
 from firstlight.timing.result import Timing
-from firstlight.timing.verdicts import with_verdict
+from firstlight.timing.verdicts import with_verdicts
 
 ADD = 12 * 99_000_000
 MATVEC = 4 * (100_000 * 100 + 100 + 100_000)
@@ -21,7 +21,7 @@ def report(seconds, card="GTX 1080", bytes=ADD, flops=None):
 def verdict_of_a_bench(made: ReportedTime) -> str:
     timing = Timing("it", "cuda:0", made.seconds, (made.seconds,), bytes=made.bytes, flops=made.flops)
     limits = Ceilings(byte_rate=made.hardware.byte_rate, cache_bytes=made.hardware.cache)
-    return with_verdict(timing, limits, Roof(made.hardware.byte_rate, made.hardware.flop_rate or math.inf)).verdict
+    return with_verdicts(timing, limits, Roof(made.hardware.byte_rate, made.hardware.flop_rate or math.inf)).verdict
 
 
 # -- Verdicts --------------------------------------------------------------------------------------------------------

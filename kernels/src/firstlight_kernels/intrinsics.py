@@ -44,6 +44,7 @@ class TracedCuda:
 
     def __init__(self, executor: Executor, *, shared_may_vary: bool = False) -> None:
         self._executor = executor
+        self.translate: Callable[..., Any] = as_in_kernels  # of who takes a part of ``cuda``
         self._shared_may_vary, self._known_shapes = shared_may_vary, set[int]()
         self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
@@ -66,8 +67,8 @@ class TracedCuda:
 
     def __getattr__(self, name: str) -> Any:
         found = next((getattr(each.cuda, name) for each in imported() if hasattr(each.cuda, name)), None)
-        if dtype_of(found):
-            return as_in_kernels(found)  # cuda.float32
+        if dtype_of(found) or name in ("libdevice", "random", "types"):
+            return self.translate(found, name)  # cuda.float32, cuda.random
         raise TraceError(f"cuda.{name} is not supported by the tracer")
 
     # -- Indices -------------------------------------------------------------------------------------------------------
@@ -417,6 +418,7 @@ def instrument(
             return host
         return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)
 
+    traced_cuda.translate = translate
     copy.__globals__.update(BUILTINS | {name: subset.Refused(why) for name, why in subset.ABSENT.items()})
     fill_copy(copy, function, translate)
     return copy

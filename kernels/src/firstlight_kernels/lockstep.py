@@ -176,7 +176,7 @@ class _Run:
     def looked_up(self, value: Any, chain: tuple[str, ...]) -> Any:
         """Return what a chain of names means to all threads, given what the first one is."""
         for number, name in enumerate(chain[1:], 1):
-            if is_cuda(value) and name != "types":
+            if is_cuda(value) and name not in ("types", "random"):
                 self.rules = "mlir" if "mlir" in value.__name__ else "numba"
                 dtype = dtype_of(getattr(value, name, None))
                 return NumberType(dtype) if dtype is not None else self.intrinsic(".".join(chain[number:]))

@@ -13,11 +13,9 @@ in the other is an integer on a GPU, so that its ``~`` is never "not".
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -41,14 +39,13 @@ from firstlight_kernels.findings import (
 )
 from firstlight_kernels.grids import size_of
 from firstlight_kernels.intrinsics import TracedCuda, instrument
+from firstlight_kernels.launch import bound
 from firstlight_kernels.tables import table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from firstlight_kernels.ptx import Compiled
-
-import_module("firstlight_kernels.launch")  # who traces a kernel launches it, too
 
 __all__ = ["CACHE_LINE", "LOAD", "SECTOR", "STORE", "WARP", "WORD", "Trace", "TraceError", "Traffic", "trace"]
 
@@ -140,29 +137,22 @@ def trace(
     """
     function = python_function(kernel)
     executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes)
-    try:
-        given = inspect.signature(function).bind(*arrays).arguments
-    except TypeError as error:
-        raise TypeError(
-            f"{function.__name__}{inspect.signature(function)} got {len(arrays)} arguments: {error}"
-        ) from None
+    given, names = bound(kernel, arrays), function.__code__.co_varnames
     parts: list[Any] = []
-    rebuilt(lambda value, _: parts.append(value), tuple(given.values()), "")
+    rebuilt(lambda value, _: parts.append(value), given, "")
     mirrors = mirrors_of([value for value in parts if on_a_gpu(value)])
 
     def traced(value: Any, name: str) -> Any:
         data = mirrors[id(value)] if id(value) in mirrors else host_array(value)
         return executor.trace_array(data, name, "global") if data is not None else typed(value)
 
-    given = {name: rebuilt(traced, value, name) for name, value in given.items()}
+    given = tuple(rebuilt(traced, value, name) for value, name in zip(given, names, strict=False))
     mlir = compiler_of(kernel) == MLIR  # which makes the launch's shared memory of it
-    executor.run(
-        instrument(function, TracedCuda(executor, shared_may_vary=mlir), executor.codes), tuple(given.values())
-    )
+    executor.run(instrument(function, TracedCuda(executor, shared_may_vary=mlir), executor.codes), given)
     for value in parts:
         if id(value) in mirrors:
             value.copy_to_device(mirrors[id(value)])
-    return Trace(kernel, tuple(given.values()), executor)
+    return Trace(kernel, given, executor)
 
 
 class Trace:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from firstlight.display import Table
+from firstlight.timing.gpu_state import REASONS
 from firstlight.timing.specs import SPECS, Spec, spec
 
 __all__ = ["Seen", "ask", "read"]
@@ -21,12 +22,8 @@ FIELDS = (
     "pcie.link.gen.max", "pcie.link.width.current", *HELD,
 )  # fmt: skip
 IN_WSL = "/usr/lib/wsl/lib/nvidia-smi"
-# What holds the clock down, by bit.
-REASONS = (
-    "nothing to do", "the clocks set for applications", "the power limit", "a slowdown by the hardware", "another card",
-    "heat", "heat", "the power supply", "the display",
-)  # fmt: skip
-
+# What holds the clock, by its bit in NVML's mask: what slows a card down, and the rest.
+HELD_BY = {0x01: "nothing to do", 0x02: "a setting", 0x10: "another card", 0x100: "the display", **REASONS}
 # What a driver calls a card whose data sheet has it under another name.
 SHEETS = {
     "A100-SXM4-40GB": "A100 40GB",
@@ -87,7 +84,7 @@ class Seen:
     def held(self) -> list[str] | None:
         """What holds the clock down, in words; None if the driver doesn't say."""
         masks = [said for name in HELD if re.fullmatch("0x[0-9a-fA-F]+", said := self.said.get(name, ""))]
-        return [word for bit, word in enumerate(REASONS) if int(masks[0], 16) >> bit & 1] if masks else None
+        return [word for bit, word in HELD_BY.items() if int(masks[0], 16) & bit] if masks else None
 
     def rows(self) -> list[Row]:
         """Return what it says, a line for each: what it is, how it stands, and what that does to our floors."""
@@ -104,7 +101,7 @@ class Seen:
             usual = self.sheet.clock / 1e6 if self.sheet and self.sheet.clock and which == "sm" else most
             if not (now and most and usual):
                 yield what, NOT_TOLD, ""
-            elif held and REASONS[0] in held:
+            elif held and HELD_BY[1] in held:
                 yield what, f"{now:g} of {most:g} MHz", "none that we know: ask while your program runs"
             else:
                 yield what, f"{now:g} of {most:g} MHz", longer(floor, usual / now)

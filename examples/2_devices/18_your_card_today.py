@@ -77,11 +77,14 @@ for seen in read(posted):
 #
 # .. math::
 #
-#     t_\text{arithmetic} &= \frac{\text{operations}}{\text{rate on paper}} \cdot
+#     t_\text{arithmetic} = \frac{\text{operations}}{\text{rate on paper}} \cdot
 #         \frac{\text{clock on paper}}{\text{clock today}} \cdot
-#         \frac{1}{\text{your part}}, \\
-#     t_\text{memory} &= \frac{\text{bytes}}{\text{rate on paper}} \cdot
-#         \frac{1}{\text{your part}}.
+#         \frac{1}{\text{your part}}
+#
+# .. math::
+#
+#     t_\text{memory} = \frac{\text{bytes}}{\text{rate on paper}} \cdot
+#         \frac{1}{\text{your part}}
 #
 # The parts are those that you have of the card's cores and of its memory, if you share
 # the card with others. Otherwise they are 1.
@@ -139,11 +142,13 @@ plt.show()
 #
 # .. holds::
 #
-#    for kind in "tf32", "float16":
-#        products = row(f"precision/GPU, matmul, {kind}")
-#        early, late = products.values[:6], products.values[6:]
-#        max(early) < 1.02 * min(early) and sum(early) * products.loops < 0.04
-#        1.11 < min(late) / min(early) < 1.15 and max(late) < 1.2 * min(early)
+#    values = {kind: row(f"precision/GPU, matmul, {kind}").values for kind in kinds}
+#    early = {kind: values[kind][:6] for kind in kinds}
+#    late = {kind: min(values[kind][6:]) / min(early[kind]) for kind in kinds}
+#    all(max(early[kind]) < 1.02 * min(early[kind]) for kind in kinds)
+#    sum(early["tf32"]) * 19 < 0.04 and sum(early["float16"]) * 34 < 0.04
+#    all(1.11 < late[kind] < 1.15 for kind in kinds)
+#    all(max(values[kind]) < 1.2 * min(early[kind]) for kind in kinds)
 #    plain = row("precision/GPU, matmul, float32").values
 #    max(plain) < 1.01 * min(plain)
 #

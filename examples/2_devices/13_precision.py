@@ -546,11 +546,8 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # average, the one with the shorter chain of roundings is closer to the truth*, whether
 # it's the GPU's or NumPy's.
 #
-# Does at least the *same* GPU give the same bits twice? With most of PyTorch's calls it
-# does. But in ``index_add_`` and ``scatter_add_``, for example, many threads add to one
-# number, in whatever order they arrive. If you need the same bits each time, call
-# ``torch.use_deterministic_algorithms(True)``. PyTorch then takes a fixed order, which
-# may be slower, or raises an error if it has none.
+# Does at least the *same* GPU give the same bits twice? Mostly, and :doc:`another page
+# </tutorials/2_devices/19_same_seed>` says what to set.
 #
 # And which difference is too large? An ``atol`` of ``1e-5`` knows nothing of your
 # numbers. Take some eps of the *terms* that were added, since the sum may be small

@@ -148,9 +148,7 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 #    one > 1.8 * median("bytes-in-flight/1 load, 12% full")
 #
 # So don't count too closely. **Give each thread one element, and you'll usually have
-# many more blocks than the card needs.** If you have only a few for each of its
-# multiprocessors, make them smaller. (PyTorch counts these for you:
-# ``torch.cuda.get_device_properties(0).multi_processor_count``.)
+# many more blocks than the card needs.**
 
 # folded: The kernel that keeps a multiprocessor busy, and its check
 
@@ -195,6 +193,27 @@ else:
 bench.show()
 
 # %%
+# .. _low-occupancy:
+#
+# Too few blocks: Grid size 4 will likely result in GPU under-utilization
+# -----------------------------------------------------------------------
+#
+# Numba warns you if a grid has fewer than 128 blocks:
+#
+# .. code-block:: text
+#
+#    NumbaPerformanceWarning: Grid size 4 will likely result in GPU under-utilization
+#    due to low occupancy.
+#
+# Older versions say ``Grid size (4) < 2 * SM count (164)``. It's true: four blocks keep
+# at most four multiprocessors busy, and the others of your card have nothing to do
+# (``torch.cuda.get_device_properties(0).multi_processor_count`` counts them). So take
+# smaller blocks, 128 threads in place of 1,024. Or give a thread less to do, an element
+# and not a row. Or put several small arrays into one launch. Only if the kernel is
+# small on purpose, or runs once, is the warning harmless. Then
+# ``NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS=0`` in the environment silences it, and
+# ``firstlight_kernels`` does so by itself.
+#
 # A thread has no core
 # --------------------
 #

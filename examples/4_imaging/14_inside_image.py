@@ -222,12 +222,13 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 #    same way, and both are off by 10 or 11 %. And once the beam has blurred everything,
 #    ``found.model``, which isn't smoothed, is off by 1 %.
 #
-# How well is the flux known?
-# ---------------------------
+# What is the error bar of an image?
+# ----------------------------------
 #
-# In the laboratory, you'd repeat the measurement and look at the scatter. We can't ask
-# ALMA for that. But we can pretend that our image is the sky, observe it again with
-# fresh noise, and make an image of *that*, in the same way. We do it four times:
+# How well is the flux known, and each pixel? In the laboratory, you'd repeat the
+# measurement and look at the scatter. We can't ask ALMA for that. But we can pretend
+# that our image is the sky, observe it again with fresh noise, and make an image of
+# *that*, in the same way. We do it four times:
 
 from dataclasses import replace
 

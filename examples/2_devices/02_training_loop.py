@@ -204,10 +204,8 @@ except RuntimeError as error:
 # ------------
 #
 # Here is what two real machines did. One has two cores of an AMD EPYC, and the other
-# one has an H100. (On Colab without a GPU you get two :term:`virtual CPUs <virtual
-# CPU>`, so probably a single core, and have to expect longer times.) We timed a step of
-# our network, which has 31,294 weights, and of one with 9 million. The batches had been
-# moved already:
+# one has an H100. We timed a step of our network, which has 31,294 weights, and of one
+# with 9 million. The batches had been moved already:
 #
 # .. list-table:: What one step of training took
 #    :header-rows: 1
@@ -235,9 +233,7 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3 / "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #
-# The last column is the second divided by the third. Compare it with your guess. (Two
-# cores are an easy opponent. We let the H100 compete with 16 in
-# :doc:`/tutorials/2_devices/17_training_a_cnn`.)
+# The last column is the second divided by the third. Compare it with your guess.
 #
 # With a single picture, the H100 *lost*. Was it busy with the arithmetic? Then its time
 # should grow with the number of pictures. But it took no longer for 256 than for one.

@@ -4,11 +4,11 @@ My code is slow on the GPU. Why?
 
 Your program runs on the GPU, without an error, and it's slow. Perhaps it's even slower
 than on the CPU. Or ``nvidia-smi`` shows a GPU utilization of 20 %, or the first call
-takes half a minute. The card was expensive. What is it waiting for?
+takes ages. The card was expensive. What is it waiting for?
 
 **Write down a guess: in your own program, what part of the time does the GPU
-compute?** By the end of this page you can tell in ten minutes which of nine causes is
-yours, and you know the page that mends it.
+compute?** By the end of this page you can tell which of nine causes is yours, and you
+know the page that mends it.
 
 **Needs:** any computer, and some PyTorch. The program here is made slow on purpose, and
 it's slow without a GPU, too.
@@ -183,7 +183,6 @@ print(f"an epoch is {found['epoch'] / cured['epoch']:.0f} times as fast")
 # %%
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 1
 
 fig, ax = plt.subplots(figsize=(7.2, 2.4), layout="constrained")
 for row, one in enumerate((found, cured)):

@@ -72,7 +72,7 @@ either, so what others measured has their name on it.
 #      - ``DistributedSampler``
 #    * - **loading**
 #      - a loop through the loader alone takes as long as an epoch
-#      - more workers, if there are cores: two GPUs eat twice as fast
+#      - more workers, if there are cores: two GPUs want double the pictures
 #    * - **a slow link**
 #      - ``nvidia-smi topo -m`` says ``SYS`` or ``PHB``, and not ``NV``; or the backend
 #        is ``gloo``

@@ -195,8 +195,8 @@ bench.show()
 # %%
 # .. _low-occupancy:
 #
-# Too few blocks: Grid size 4 will likely result in GPU under-utilization
-# -----------------------------------------------------------------------
+# Too few blocks: under-utilization due to low occupancy
+# ------------------------------------------------------
 #
 # Numba warns you if a grid has fewer than 128 blocks:
 #
@@ -242,9 +242,8 @@ print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 # How many of them *calculate* at the same time is another matter. The threads are in
 # warps of 32, and on most cards a multiprocessor has `four schedulers`__. In each clock
 # cycle, each of them picks a warp that's ready, and starts its next instruction. They
-# are the cook of our kitchen. (For our loop, the oven was full first: the lanes for
-# whole numbers.) What a data sheet calls cores are the places in which an instruction
-# is carried out, and no thread has one of its own.
+# are the cook of our kitchen. What a data sheet calls cores are the places in which an
+# instruction is carried out, and no thread has one of its own.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 #
@@ -377,9 +376,7 @@ for access in (race.first, race.second):
 # %%
 # Could a block wait in a loop until the one before it has written? That would be worse.
 # If blocks that wait hold all the places, the one that they wait for never gets one,
-# and the launch never ends. (Libraries do it, with a trick: each block draws its number
-# from an atomic counter, and waits only for lower numbers. Those have begun already.)
-# What you can do is:
+# and the launch never ends. What you can do is:
 #
 # - *End the kernel.* A second launch in the same stream begins when all blocks of the
 #   first one are done.

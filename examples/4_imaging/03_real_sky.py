@@ -82,9 +82,7 @@ if m87_file:
 #
 # Astronomers call this unknown factor of each antenna its *gain*. ALMA looks at a
 # bright point every few minutes to measure its gains. The EHT can't do that well
-# enough. (Somebody has lined up the stations of this file as well as one can without
-# knowing the source. For most of them little is left, but two are still off by more
-# than 20°, as the report says.)
+# enough.
 #
 # What three telescopes know
 # --------------------------
@@ -403,13 +401,9 @@ plt.show()
 # Programs can also agree and be wrong together, if the data are. The shortest baselines
 # of HD 142527 see more than any of these images, and the report says why: the file's
 # three spectral windows disagree, and the second has 0.81 times the flux of the first,
-# the third 0.68 times. No spectrum of dust is that steep. By itself, the first
-# (``--spw 0``, at 709 GHz) has 7.59 Jy, with a :math:`\chi^2` of 1.24. (In
-# :doc:`/tutorials/4_imaging/02_your_own_data` it's 7.56 Jy, because there the field is
-# wider and the pixels are finer.) In the other two windows, 8,554 of 27,029 rows share
-# time, baseline and window with another row, and in about half of these pairs, only one
-# of the two fits the first window's image. It looks as if rows were mixed up before we
-# got the file.
+# the third 0.68 times. No spectrum of dust is that steep. By itself, the first (``--spw
+# 0``, at 709 GHz) has 7.59 Jy, with a :math:`\chi^2` of 1.24.
+# :doc:`/tutorials/4_imaging/02_your_own_data` goes on from there.
 #
 # __ https://discsim.github.io/frank/
 # __ https://github.com/miguelcarcamov/gpuvmem
@@ -437,11 +431,11 @@ plt.show()
 #     \text{S/N of an antenna} = \frac{\text{peak}}{\text{noise of the image}}
 #     \sqrt{\frac{2}{N} \cdot \frac{t}{T}}.
 #
-# For example, a peak of 500 times the noise, 43 antennas, an hour, and intervals of ten
-# seconds give 500 × √(2/43 × 10/3600) = 5.7. Our command wants 5 for phases and 15 for
-# amplitudes, and takes the shortest interval that has it. IRAM's `guide`__ asks for 3
-# at least for phases. For an extended source take, in place of the peak, the flux that
-# a typical baseline sees.
+# For example, a peak of 500 times the noise, 43 antennas, and an hour in 360 intervals
+# give :math:`500 \sqrt{2 / (43 \cdot 360)} = 5.7`. Our command wants 5 for phases and
+# 15 for amplitudes, and takes the shortest interval that has it. IRAM's `guide`__ asks
+# for 3 at least for phases. For an extended source take, in place of the peak, the flux
+# that a typical baseline sees.
 #
 # __ https://imager.oasu.u-bordeaux.fr/wp-content/uploads/doc/html/node93.html
 #

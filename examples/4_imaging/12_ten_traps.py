@@ -407,9 +407,9 @@ say(limit_of("time", integration=seconds))
 # tell it how wide your channels and integrations are.
 #
 # **7. Averages in cells.** Many programs, MPoL's ``DataAverager`` among them, average
-# all visibilities in a cell of the uv plane. (Its ``NuFFT`` does without.) If the sky
-# is as wide as the field, they change within a cell, so the averages are wrong, and
-# even the *true* sky doesn't fit them (:doc:`/tutorials/4_imaging/06_averaging`):
+# all visibilities in a cell of the uv plane. If the sky is as wide as the field, they
+# change within a cell, so the averages are wrong, and even the *true* sky doesn't fit
+# them (:doc:`/tutorials/4_imaging/06_averaging`):
 
 from firstlight_imaging import FourierCube
 

@@ -37,7 +37,7 @@ from firstlight_kernels.launch import bound
 launching = importlib.import_module("firstlight_kernels.launch")
 
 _MOST_THREADS, _MOST_LINES = 1024, 60_000  # of a launch that is traced
-_SECONDS, _LAUNCHES, _FILES_AT_ONCE = 15, 6, 8  # of a test; of a kernel that are compared; of a process
+_SECONDS, _LAUNCHES, _FILES_AT_ONCE = 6, 3, 4  # of a test; of a kernel that are compared; of a process
 _CC = (9, 0)
 _TOO_BIG = ("lines the kernel still runs", "too long for this table", "too much work to simulate")
 _REFUSALS = ("TraceError", "LaunchError", "Unsupported", "TypeError: ", "ValueError: ")
@@ -130,7 +130,8 @@ class Player:
     def __init__(self):
         self.test, self.out = "", Path(os.environ["FOREIGN_OUT"]).open("a")  # noqa: SIM115 -- for the whole run
         signal.signal(signal.SIGPROF, self.too_long)
-        self.times = collections.Counter()
+        signal.signal(signal.SIGALRM, self.too_long)  # of who only waits
+        self.times, self.compiles = collections.Counter(), {}
 
     def note(self, entry):
         self.out.write(json.dumps(entry) + "\n")
@@ -184,7 +185,9 @@ class Player:
         if results:
             _restored(arrays, next(iter(results.values())))
         if any(noted.get(way, "ran") not in ("ran", "too big") for way in WAYS):
-            noted["compiler"] = _compiles(launch.kernel, arguments)
+            if noted["kernel"] not in self.compiles:
+                self.compiles[noted["kernel"]] = _compiles(launch.kernel, arguments)
+            noted["compiler"] = self.compiles[noted["kernel"]]
         if not results and error:
             raise error
 
@@ -279,10 +282,12 @@ def initialize_from_pytest_config(request):
 def pytest_runtest_protocol(item):
     _PLAYER.test = item.nodeid
     signal.setitimer(signal.ITIMER_PROF, _SECONDS)
+    signal.alarm(20 * _SECONDS)
     try:
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.alarm(0)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from firstlight.devices import Card
 from firstlight.records.record import Record, facts_of, installed, read, to_json
+from firstlight.timing.gpu_state import GpuState
 from firstlight.timing.result import Timing
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +25,10 @@ def medians(page: str, machine: str = H100) -> dict[str, float]:
     return {timing.label: timing.median for timing in recorded(page, machine).timings.values()}
 
 
-CPU = Card("AMD EPYC", "cpu", cores=2, cache_bytes=2**25, libraries=installed())
+CPU = Card(
+    "AMD EPYC", "cpu", cores=2, threads_per_core=1, model="family 26, model 2", cache_bytes=2**25,
+    libraries=installed(),
+)  # fmt: skip
 GPU = Card(
     "NVIDIA H200",
     "cuda",
@@ -71,9 +75,10 @@ def scattered(label: str, median: float = 0.01, **changes: Any) -> Timing:
 
 
 def full_timing() -> Timing:
-    return timing(
-        bytes=3996, flops=333, footprint=1332, tensor_cores=True, cores=1.5, device_seconds=0.0015, of_roof=0.75
-    )
+    before, after = GpuState(1.98e9, 98.5, 34, "nothing"), GpuState(1.395e9, 699.0, 61, "power and heat")
+    known = {"cores": 1.5, "queued": 0.01, "device_seconds": 0.0015, "of_roof": 0.75, "before": before, "after": after}
+    verdicts = ("launch-bound", "throttled", "few", "noisy")
+    return timing(bytes=3996, flops=333, footprint=1332, tensor_cores=True, verdicts=verdicts, **known)
 
 
 def record_of(

@@ -244,6 +244,40 @@ def test_last_cache_counts_each_shared_cache_once_and_no_instructions(tmp_path, 
     assert devices._cpu_card(tmp_path).cache_bytes == 2 * 32 * 2**20
 
 
+def test_a_cpu_says_its_model_and_its_threads_a_core(tmp_path, write):
+    assert devices._cpu_card(tmp_path).threads_per_core is None
+    write("proc/cpuinfo", "cpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n")
+    write("sys/devices/system/cpu/cpu0/topology/thread_siblings", "00000001,00000000,00000001\n")
+    described = devices._cpu_card(tmp_path)
+    assert (described.model, described.threads_per_core, described.slug) == ("family 26, model 2", 2, "cpu-amd-epyc")
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "cores"),
+    [
+        ("0::/\n", {"cpu.max": "max 100000\n"}, 64),
+        ("0::/\n", {"cpu.max": "250000 100000\n"}, 3),
+        ("0::/\n", {"cpu.max": "6400000 50000\n"}, 64),
+        ("0::/job_7/step_0\n", {"job_7/cpu.max": "400000 100000\n", "job_7/step_0/cpu.max": "max 100000\n"}, 4),
+        ("0::/../other\n", {"cpu.max": "200000 100000\n"}, 2),
+        ("4:memory:/x\n3:cpu,cpuacct:/x\n0::/\n", {"cpu,cpuacct/x/cpu.cfs_quota_us": "-1\n"}, 64),
+        (
+            "3:cpu,cpuacct:/x\n2:cpuset:/y\n",
+            {"cpu,cpuacct/x/cpu.cfs_quota_us": "150000\n", "cpu,cpuacct/x/cpu.cfs_period_us": "100000\n"},
+            2,
+        ),
+        ("", {}, 64),
+    ],
+)
+def test_usable_cores_are_no_more_than_a_containers_quota(tmp_path, write, monkeypatch, group, files, cores):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
+    monkeypatch.setattr(os, "process_cpu_count", lambda: 64, raising=False)
+    write("proc/self/cgroup", group)
+    for name, text in files.items():
+        write(f"sys/fs/cgroup/{name}", text)
+    assert devices._cpu_card(tmp_path).cores == cores
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot bind a process to cores")
 def test_cores_are_those_the_process_may_use_and_a_cpu_needs_no_library():
     program = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"

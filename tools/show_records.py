@@ -30,7 +30,7 @@ def main(folder: Path) -> int:
 
 def cells(timing: Timing) -> tuple[str, ...]:
     """Return what is told of a timing."""
-    return quantity(timing.median, "s"), percent(timing.relative_iqr), timing.rate_text or MISSING, timing.verdict
+    return quantity(timing.median, "s"), percent(timing.relative_iqr), timing.rate_text or MISSING, timing.verdict_text
 
 
 def median(record: Record, name: str) -> str:

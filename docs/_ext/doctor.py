@@ -139,14 +139,14 @@ def known() -> dict[str, Any]:
     table = json.loads(Path(doctor.__file__).with_name("causes.json").read_text("utf-8"))
     causes = [
         {"code": code, "title": title_of(code)}
-        | {key: cause[key] for key in ("often", "says", "hints", "unless") if key in cause}
+        | {key: cause[key] for key in ("often", "says", "hints", "unless", "where") if key in cause}
         for code, cause in table["causes"].items()
     ]
-    settings = ("tail", "gap", "min_idf", "min_share", "min_own_letters", "min_lead")
+    settings = ("tail", "gap", "min_idf", "min_share", "min_own_letters", "min_lead", "at_home")
     numbers = {name: getattr(errors, name.upper()) for name in settings}
     patterns = {name: getattr(errors, name.upper()).pattern for name in ("word", "ansi_escape", "decoration")}
     words = {"weights": errors.WEIGHTS, "word_edge": errors.WORD_EDGE, "stop_words": sorted(errors.STOP_WORDS)}
-    return {"causes": causes, "lists": table["lists"], **numbers, **patterns, **words}
+    return {"causes": causes, "lists": table["lists"], "places": errors.PLACES, **numbers, **patterns, **words}
 
 
 def lay(app: Sphinx, error: Exception | None) -> None:

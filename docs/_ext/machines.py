@@ -15,7 +15,8 @@ from firstlight.records.record import Judged, State
 # The title is the name of the device.
 SHOWN = {
     "device_kind": "kind", "device_capability": "capability", "device_multiprocessors": "multiprocessors",
-    "cpu_name": "CPU", "cpu_cores": "CPU cores", "driver": "driver", "browser": "browser", "clock": "clock",
+    "cpu_name": "CPU", "cpu_model": "CPU model", "cpu_cores": "CPU cores",
+    "cpu_threads_per_core": "threads a core", "driver": "driver", "browser": "browser", "clock": "clock",
     "lib_torch": "PyTorch", "lib_numba": "Numba", "lib_numba_cuda": "numba-cuda", "lib_numpy": "NumPy",
 }  # fmt: skip
 

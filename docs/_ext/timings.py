@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,10 +21,11 @@ from _ext.folds import folded
 from _ext.records import project_root, records_of, relative_root
 from _ext.your_gpu import ON_YOUR_GPU, your_gpu
 from firstlight.display import MISSING, percent, quantity
-from firstlight.records.record import Judged, State, code_digest, facts_of
+from firstlight.records.record import Judged, State, code_digest, facts_of, from_row, to_row
 from firstlight.records.runner import ends_with_bench
 from firstlight.timing.bench import Bench
 from firstlight.timing.result import Timing
+from firstlight.timing.verdicts import NEVER_SHOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +47,7 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
     script = Path(block_vars["src_file"])
     example = f"{script.parent.name}/{script.stem}"
     facts = facts_of(example, script.read_text(encoding="utf-8"), card(best_device()), card("cpu"))
-    content = {"facts": facts, "rows": [asdict(timing) for timing in bench.timings]}
+    content = {"facts": facts, "rows": [to_row(str(name), timing) for name, timing in bench.rows.items()]}
     measured = Path(block_vars["target_file"]).with_suffix(f".{bench.id}.timings.json")
     measured.write_text(json.dumps(content, indent=1), encoding="utf-8")
     return f".. timings:: {bench.id}\n    :{what}:\n"
@@ -69,8 +70,7 @@ def this_build(measured: Path) -> Column | None:
     if not measured.is_file():
         return None
     content = json.loads(measured.read_text(encoding="utf-8"))
-    rows = [{**row, "values": tuple(row["values"])} for row in content["rows"]]
-    return Column("This build", machine_name(content["facts"]), tuple(Timing(**row) for row in rows))
+    return Column("This build", machine_name(content["facts"]), tuple(map(from_row, content["rows"])))
 
 
 def machine_name(facts: dict[str, Any]) -> str:
@@ -136,11 +136,12 @@ def flagged(here: Column, fresh: list[Column]) -> Column:
     """Flag each call of this build's CPU that had fewer cores than on record for the same machine."""
     before = [row for col in fresh if col.title == here.note for row in col.timings if row.device == "cpu"]
 
-    def verdict(row: Timing) -> str:
+    def verdicts(row: Timing) -> tuple[str, ...]:
         same = [one.cores or 0 for one in before if (one.label, one.n, one.device) == (row.label, row.n, row.device)]
-        return "cpu-contended" if any(0.8 * cores > (row.cores or 0) for cores in same) else row.verdict
+        fewer = any(0.8 * cores > (row.cores or 0) for cores in same)
+        return tuple(dict.fromkeys([*["cpu-contended"] * fewer, *row.verdicts]))
 
-    return replace(here, timings=tuple(replace(row, verdict=verdict(row)) for row in here.timings))
+    return replace(here, timings=tuple(replace(row, verdicts=verdicts(row)) for row in here.timings))
 
 
 def names_of(columns: list[Column]) -> dict[str, list[Timing | None]]:
@@ -205,11 +206,11 @@ def head_html(col: Column, machines: str) -> str:
 
 def cell_html(timing: Timing | None, col: Column, sized: bool) -> str:
     """Return a number with all that belongs to it; numbers of older code are struck through."""
-    if timing is None or timing.verdict in ("simulated", "impossible"):
+    if timing is None or timing.verdict in NEVER_SHOWN:
         return f"<td>{escape(timing.verdict if timing else MISSING)}</td>"
     median = quantity(timing.median, "s")
     strong = f"<s>{median}</s>" if col.state == "stale" else f"<strong>{median}</strong>"
-    verdict = f' <em class="fl-verdict">{escape(timing.verdict)}</em>' if timing.verdict != "ok" else ""
+    verdict = f' <em class="fl-verdict">{escape(timing.verdict_text)}</em>' if timing.verdicts else ""
     return f'<td>{strong}{verdict}<span class="fl-small">{escape(", ".join(details(timing, sized)))}</span></td>'
 
 
@@ -220,6 +221,8 @@ def details(timing: Timing, sized: bool) -> Iterator[str]:
         yield timing.rate_text + (f" ({percent(timing.of_roof)})" if timing.of_roof else "")
     if timing.device == "cpu" and timing.cores is not None:
         yield f"{timing.cores:.1f} cores"
+    if "throttled" in timing.verdicts:
+        yield str(timing.after)
     if timing.first > 2 * timing.median:
         yield f"first call {quantity(timing.first, 's')}"
     if sized and timing.n:

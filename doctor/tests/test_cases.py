@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 
 from firstlight_doctor import Facts, case, cases, diagnose, examine
+from firstlight_doctor.report import remedies
 from firstlight_doctor.rules import QUESTIONS, RULES, run_checks
 from firstlight_doctor.rules.machine import CONDITIONS
 from firstlight_doctor.rules.steps import COMMANDS
@@ -52,6 +53,18 @@ def test_every_rule_is_shown_and_told() -> None:
             assert seen.evidence
             assert seen.fix
             assert all(step == step.strip() and "\n" not in step for step in seen.fix)
+
+
+def test_a_machine_says_how_to_tell_that_it_is_yours_where_its_remedy_is_not_the_only_one() -> None:
+    for rule in RULES:
+        said = [each.when for _, machines in remedies(rule.code) for each, _ in machines]
+        if len(remedies(rule.code)) > 1:
+            assert all(said), f"{rule.code}: {said}"
+            assert len({*said}) == len(said), f"{rule.code}: {said}"
+            cured = examine(case("healthy-nvidia").facts).cure(rule.code)
+            assert all(any(words in step for step in cured) for words in said)
+        else:
+            assert not any(said), f"{rule.code}: {said}"
 
 
 @pytest.mark.parametrize("told", [*(rule.judge for rule in RULES), *COMMANDS.values()], ids=lambda told: told.__name__)

@@ -16,6 +16,23 @@ from firstlight_doctor.rules import RULES, ruled_out
 
 KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))
 TEXTS = [(code, text) for code, texts in KNOWN["error"].items() for text in texts]
+PUBLIC = tomllib.loads(Path(__file__).with_name("public.toml").read_text("utf-8"))
+PLACED = [  # what a text alone leaves open
+    ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "wsl", "linux-driver-in-wsl"),
+    ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "", "no-module-for-this-kernel"),
+    (
+        "CudaSupportError: Error at driver init: CUDA driver library cannot be found",
+        "windows",
+        "windows-without-driver",
+    ),
+    ("CudaSupportError: Error at driver init: CUDA driver library cannot be found", "", "no-libcuda"),
+    ("RuntimeError: No CUDA GPUs are available", "cluster", "cluster-node-without-gpu"),
+    ("RuntimeError: No CUDA GPUs are available", "container", "container-without-gpu"),
+    ("RuntimeError: No CUDA GPUs are available", "notebook", "notebook-without-gpu"),
+    ("RuntimeError: mat1 and mat2 shapes cannot be multiplied (1x44 and 30x64)", "container", "shapes-differ"),
+    ("", "container", ""),
+]
+INSTALLS = re.compile(r"\b(install|uninstall|reinstall|upgrade)\b", re.IGNORECASE)
 LOG = "step 1: NVIDIA-SMI 580.95.05 works, loss 0.3\n" * 10
 HOSTILE = ["\x1b]0;owned\x07\x1b[2J\u202eevil $(reboot) `id` %n", "\x00\ud800\udfff", "(" * 10_000, "a " * 500_000]
 
@@ -39,6 +56,39 @@ def test_a_message_that_only_looks_like_a_cause_does_not_speak_for_it(code, text
 @pytest.mark.parametrize("thread", KNOWN["thread"], ids=lambda thread: thread["source"])
 def test_what_people_asked_about_gets_the_answer_that_helped_them(thread):
     assert causes_of(thread["text"])[0].code == thread["first"]
+
+
+def is_right(public, where=""):
+    found = causes_of(public["text"], where)
+    return (found[0].code if found else "") in (public["causes"] or [""])
+
+
+@pytest.mark.parametrize("kind", ["your_code", "set_up"])
+def test_public_errors_that_were_looked_at_stay_right(kind):
+    # What a text leaves open, the place decides.
+    wrong = [one["source"] for one in PUBLIC[kind] if one["seen"] and not is_right(one, one.get("where", ""))]
+    assert len(wrong) <= {"your_code": 0, "set_up": 2}[kind], wrong
+
+
+@pytest.mark.parametrize(("kind", "share"), [("your_code", 0.6), ("set_up", 0.7)])
+def test_so_are_most_that_were_only_measured(kind, share):
+    unseen = [one for one in PUBLIC[kind] if not one["seen"]]
+    assert sum(map(is_right, unseen)) >= share * len(unseen)
+
+
+def test_nobody_with_an_error_of_their_own_code_is_told_to_install_something():
+    cure = examine(like("no-gpu")).cure
+    told = {one["source"]: cure(found[0].code) for one in PUBLIC["your_code"] if (found := causes_of(one["text"]))}
+    assert {source: fix for source, fix in told.items() if INSTALLS.search(" ".join(fix))} == {}
+    own = {code: cure(code) for code, cause in TABLE.items() if cause.get("kind") == "your code"}
+    assert {code: fix for code, fix in own.items() if INSTALLS.search(" ".join(fix))} == {}
+
+
+@pytest.mark.parametrize(("text", "where", "code"), PLACED)
+def test_where_a_program_runs_decides_among_causes(text, where, code):
+    assert [found.code for found in causes_of(text, where)[:1]] == [code][: bool(code)]
+    # A long log has its error at the end, where the place is read, too.
+    assert not code or causes_of(LOG * 20 + text, where)[0].code == code
 
 
 def test_what_no_cause_has_is_not_known():
@@ -114,6 +164,8 @@ def test_every_cause_has_words_and_one_rule_or_all_else_that_a_reader_needs():
         assert report.cure(code)
         assert all(has(normalize(f"Error: {phrase.upper()}."), phrase) for phrase in cause["says"])
         assert all(code in [found.code for found in causes_of(f"Error: {phrase}")] for phrase in cause["says"][:5])
+        assert {*cause.get("where", ())} <= {*errors.PLACES, "linux"}
+        assert cause.get("kind", "your code") == "your code"
         assert ("title" in cause) != any(rule.code == code for rule in RULES)
         assert "title" not in cause or (cause["fix"] and cause["story"] and cause["links"])
 

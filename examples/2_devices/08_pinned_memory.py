@@ -290,7 +290,8 @@ plt.show()
 # :doc:`another page </tutorials/2_devices/04_small_copies>`, the H100's computer copied
 # 64 MiB in :timing:`transfers median "within the CPU's memory/cpu/n=67108864"
 # @nvidia-h100-80gb-hbm3`. If it happens to you, leave a core free:
-# ``torch.set_num_threads(15)``.
+# ``torch.set_num_threads(15)``. ``Bench`` looks for it now, and calls such rows
+# ``cpu-contended``: on Linux, the system counts how long threads wait for their turn.
 #
 # .. holds::
 #
@@ -298,6 +299,7 @@ plt.show()
 #    near(median(late(2**18)), 8e-3, 0.05) and near(median(late(2**26)), 8e-3, 0.05)
 #    within = "transfers/within the CPU's memory/cpu/n=262144"
 #    near(median(within, "nvidia-h200"), 8e-3, 0.05)
+#    "cpu-contended" in row(within, "nvidia-h200").verdicts
 #
 # So what is left of the guide's warning? The batch of 16 kB, which a single core
 # copies. There the line took half as long again as the plain copy. About the large

@@ -649,8 +649,13 @@ plt.show()
 # (:doc:`/tutorials/2_devices/08_pinned_memory` met the same). How easy it would be to
 # publish that the GPU was :timing:`wins-matrix-vector speedup
 # "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3` as fast! Don't believe a
-# gain that its neighbours don't have. (The table in the fold does believe it, so its
-# H100 wins from 160 rows on.)
+# gain that its neighbours don't have. ``Bench`` now marks a row that takes longer than
+# a larger one, with the word ``non-monotonic``. (The table in the fold does believe it,
+# so its H100 wins from 160 rows on.)
+#
+# .. holds::
+#
+#    "non-monotonic" in row("wins-matrix-vector/CPU/cpu/n=1000").verdicts
 
 
 # folded: How to find the size from which a GPU is faster

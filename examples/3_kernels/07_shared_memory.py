@@ -561,9 +561,7 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 #    @cuda.jit(max_registers=128)
 #
-# ``square(16, 8, 128)`` in the fold above does. (On a GPU, that is. Where there is
-# none, Numba's simulator forgets the limit, so ``ptx.compile`` doesn't see it either,
-# and reports the kernel without: 146 registers.) Then it took :timing:`shared-memory
+# ``square(16, 8, 128)`` in the fold above does. Then it took :timing:`shared-memory
 # median "8 x 8 each, 128 registers" @nvidia-h100-80gb-hbm3`, and that's
 # :timing:`shared-memory share "8 x 8 each, 128 registers"/"torch"
 # @nvidia-h100-80gb-hbm3` of the library. What doesn't fit into 128 registers is

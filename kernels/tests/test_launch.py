@@ -9,13 +9,54 @@ from compiler import PACKAGE, cuda, float32
 from new_python import environment, printed_by
 
 from firstlight_kernels import LaunchError, threads, trace
+from firstlight_kernels.compilers import compiler_of
 from firstlight_kernels.grids import size_of
 from firstlight_kernels.launch import launch
 
 
 def one_by_one(kernel, blocks, block, *arguments, backwards=False):
     grid = size_of("blocks", blocks), size_of("threads", block)
-    threads.run(kernel.py_func, *grid, arguments, backwards=backwards)
+    threads.run(kernel.py_func, *grid, arguments, rules=compiler_of(kernel).typing, backwards=backwards)
+
+
+FACTOR, WEIGHTS = 3, np.array([1.0, 2.0])
+
+
+@cuda.jit(device=True)
+def weighted(x):
+    return x * FACTOR + WEIGHTS[1]
+
+
+@pytest.mark.parametrize(("name", "new"), [("FACTOR", 4), ("FACTOR", 3.0), ("WEIGHTS", np.array([1.0, 5.0]))])
+def test_a_constant_that_changes_after_the_first_launch_is_told(monkeypatch, name, new):
+    @cuda.jit
+    def kernel(out):
+        out[cuda.grid(1)] = weighted(1.0)
+
+    out = np.zeros(2)
+    kernel[1, 2](out)
+    monkeypatch.setitem(globals(), name, new)
+    if np.array_equal(new, 3):
+        kernel[1, 2](out)
+    else:
+        with pytest.raises(LaunchError, match=f"{name} has changed"):
+            kernel[1, 2](out)
+    assert out.tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("run", [trace, lambda *given: launch(*given[:3], given[3:])])
+def test_extensions_are_refused_and_a_signature_converts(run):
+    extended = cuda.jit(extensions=[object()])(weighted.py_func)
+    with pytest.raises(TypeError, match="extensions="):
+        run(extended, 1, 1, np.zeros(1))
+
+    @cuda.jit("void(float64[:], int32)")
+    def kernel(out, n):
+        out[0] = n
+
+    out = np.zeros(1)
+    run(kernel, 1, 1, out, 3.7)
+    assert out[0] == 3
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])

@@ -7,7 +7,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 from compiler import PACKAGE, cuda  # noqa: F401 -- in a text
-from test_arithmetic import ANY_NUMBERS, KINDS, WHOLE_NUMBERS, edges
+from test_arithmetic import ANY_NUMBERS, KINDS, WHOLE_NUMBERS, as_numba_has_it, edges
 from variants import compiled
 
 from firstlight_kernels import lockstep, promotion
@@ -79,21 +79,25 @@ def test_types_are_those_of_the_compiler(rules, of_compiler) -> None:
     assert different == []
 
 
+def stores(expressions):
+    return [f"    out[i, {column}] = {one}" for column, one in enumerate(expressions)]
+
+
 def computed(expressions, x, y, kind):
     """Work out expressions of each two numbers, by Numba's compiled code and in lockstep."""
     lines = ["def kernel(x, y, out):", "    i = cuda.grid(1)", "    a, b = x[i // y.size], y[i % y.size]"]
-    lines += [f"    out[i, {column}] = {one}" for column, one in enumerate(expressions)]
-    kernel = compiled("\n".join(lines), globals())
-    lines[0], lines[1] = "def kernel(x, y, out, i):", ""
+    kernel = compiled("\n".join([*lines, *stores(expressions)]), globals())
+    lines[:2] = ["def kernel(x, y, out, i):"]
+    lines += stores(as_numba_has_it(one, x.dtype, y.dtype) for one in expressions)
     of_numba = pytest.importorskip("numba").njit(error_model="numpy")(compiled("\n".join(lines), globals()))
     expected, out = (np.zeros((x.size * y.size, len(expressions)), kind) for _ in range(2))
     for i in range(len(out)):
         of_numba(x, y, expected, i)
-    lockstep.run(kernel, Dim3(1, 1, 1), Dim3(len(out), 1, 1), (x, y, out))
+    rules = "numba" if PACKAGE == "numba" else "mlir"
+    lockstep.run(kernel, Dim3(1, 1, 1), Dim3(len(out), 1, 1), (x, y, out), rules=rules)
     return expected, out
 
 
-@pytest.mark.skipif(PACKAGE != "numba", reason="numba-cuda-mlir types some in another way")
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -109,7 +113,6 @@ def test_any_numbers_are_computed_as_numba_does(first, second) -> None:
     np.testing.assert_array_equal(out, expected)
 
 
-@pytest.mark.skipif(PACKAGE != "numba", reason="numba-cuda-mlir types some in another way")
 @pytest.mark.parametrize(("first", "second"), [(np.uint8, np.int8), (np.uint8, np.uint32), (np.uint64, np.int64)])
 def test_integers_wrap_and_divide_as_numba_does(first, second) -> None:
     expected, out = computed(WHOLE_NUMBERS, edges(first), edges(second), np.int64)

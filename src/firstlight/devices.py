@@ -7,9 +7,10 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,6 +37,8 @@ class Card:
     architecture: str | None = None  # what AMD has in its place, such as "gfx942"
     multiprocessors: int | None = None
     cores: int | None = None  # those that this process may use
+    threads_per_core: int | None = None  # of the CPU, as far as a virtual machine tells
+    model: str | None = None  # of the CPU, since a name may be that of a family
     clock_hz: int | None = None  # the highest, not the present one
     memory_bytes: int | None = None
     memory_clock_hz: int | None = None
@@ -71,7 +74,9 @@ class Card:
             "capability": self.capability and "{}.{}".format(*self.capability),
             "architecture": self.architecture,
             "multiprocessors": self.multiprocessors,
+            "model": self.model,
             "cores": self.cores,
+            "threads a core": self.threads_per_core,
             "clock": _in_units(self.clock_hz, 1000, "Hz kHz MHz GHz"),
             "memory": _in_units(self.memory_bytes, 1024, "B KiB MiB GiB TiB"),
             "memory clock": _in_units(self.memory_clock_hz, 1000, "Hz kHz MHz GHz"),
@@ -221,11 +226,14 @@ def _mps_card() -> Card:
 
 def _mac_card() -> Card:
     caches = ("hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize")
-    text = _output("sysctl", "machdep.cpu.brand_string", "hw.memsize", *caches)
+    counts = ("hw.logicalcpu", "hw.physicalcpu")
+    text = _output("sysctl", "machdep.cpu.brand_string", "hw.memsize", *counts, *caches)
+    logical, physical = (_amount(_value(text, key)) for key in counts)
     return Card(
         name=_value(text, "machdep.cpu.brand_string") or platform.machine(),
         kind="cpu",
         cores=_usable_cores(),
+        threads_per_core=logical // physical if logical and physical else None,
         memory_bytes=_amount(_value(text, "hw.memsize")),
         cache_bytes=next((size for key in caches if (size := _amount(_value(text, key)))), None),
         libraries=_libraries(),
@@ -236,10 +244,15 @@ def _cpu_card(root: Path = Path("/")) -> Card:
     """Describe a CPU by the files that Linux keeps; elsewhere there are none, and little is known."""
     cpuinfo = _read(root / "proc/cpuinfo")
     maker = ARM_MAKERS.get(_value(cpuinfo, "CPU implementer"), "")
+    numbers = {"family": "cpu family", "model": "model", "part": "CPU part"}
+    model = [f"{word} {number}" for word, key in numbers.items() if (number := _value(cpuinfo, key))]
+    siblings = _read(root / "sys/devices/system/cpu/cpu0/topology/thread_siblings")  # a mask, as "0001,00000001"
     return Card(
         name=_value(cpuinfo, "model name") or f"{maker} {platform.processor() or platform.machine()}".strip(),
         kind="cpu",
-        cores=_usable_cores(),
+        cores=_usable_cores(root),
+        threads_per_core=int(siblings.replace(",", "") or "0", 16).bit_count() or None,
+        model=", ".join(model) or None,
         clock_hz=_amount(_read(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"), 1000),
         memory_bytes=_amount(_value(_read(root / "proc/meminfo"), "MemTotal"), 1024),
         cache_bytes=_linux_cache(root),
@@ -266,10 +279,27 @@ def _nvidia_driver(root: Path = Path("/")) -> str | None:
     return found[1] if found else None
 
 
-def _usable_cores() -> int | None:
+def _usable_cores(root: Path = Path("/")) -> int | None:
+    """Return how many cores this process may use: those it may run on, or what a container or a batch job grants it."""
     if sys.version_info >= (3, 13):
-        return os.process_cpu_count()
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        cores = os.process_cpu_count()
+    else:
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min([cores, *map(ceil, _quotas(root))]) if cores else None
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    """Yield the cores that this process's control groups grant it, and those above them."""
+    for controllers, path in re.findall(r"^\d+:(.*?):(.*)", _read(root / "proc/self/cgroup"), re.MULTILINE):
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        top = root / "sys/fs/cgroup" / controllers
+        group = top / path.strip("/")
+        for folder in (group, *(parent for parent in group.parents if parent.is_relative_to(top))):
+            files = ["cpu.cfs_quota_us", "cpu.cfs_period_us"] if controllers else ["cpu.max"]
+            quota, period = (*" ".join(_read(folder / file) for file in files).split(), "", "")[:2]
+            if (granted := _amount(quota)) and (every := _amount(period)):
+                yield granted / every
 
 
 def _libraries(**runtimes: str | None) -> dict[str, str]:

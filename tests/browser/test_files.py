@@ -65,6 +65,7 @@ def test_the_home_page_shows_a_real_sky_as_recorded_and_no_page_shows_a_directiv
         ("possible.js", "tutorials/2_devices/03_is_it_possible.html"),
         ("wins.js", "tutorials/2_devices/11_when_the_gpu_wins.html"),
         ("lanes.js", "tutorials/3_kernels/05_coalescing.html"),
+        ("causes.js", "doctor.html"),
         ("doctor.js", "doctor.html"),
     ],
 )

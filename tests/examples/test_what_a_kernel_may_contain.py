@@ -51,7 +51,8 @@ def test_the_start_is_refused_by_the_compiler(page) -> None:
 def test_the_record_is_what_the_compiler_says(page) -> None:
     said = {number: text for number, text in enumerate(page["answers"].values()) if text}
     random = page["LINES"].index("out[i] = np.random.random()")  # is told in two ways, by what else Numba has compiled
-    assert said.pop(random)
+    circle = "this is nothing for a GPU: Numba's compiler goes round in a circle on it"
+    assert said.pop(random) in (page["SAID"][random], circle)
     assert said == {number: text for number, text in page["SAID"].items() if number != random}
     assert page["own_words"](page["reverse_n"], "float32[::1], float32[::1], int64").startswith(page["TEXT"][:200])
 
@@ -84,7 +85,7 @@ def test_the_table_of_errors_has_what_the_compiler_says(line, says) -> None:
 def test_what_a_kernel_may_contain_compiles(line) -> None:
     made = {"cuda": cuda}
     exec(f"@cuda.jit\ndef short(x, out):\n    i = cuda.grid(1)\n    {line}", made)
-    ptx.compile(made["short"], "float32[::1], float32[::1]")
+    assert ptx.compile(made["short"], "float32[::1], float32[::1]").mix["ret"] == 1
 
 
 def test_a_thread_has_255_registers_at_most_and_all_of_a_block_fit(page) -> None:

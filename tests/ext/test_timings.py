@@ -185,7 +185,7 @@ def test_a_call_with_fewer_cores_than_on_record_for_the_same_machine_is_flagged(
 
 
 def test_missing_simulated_and_impossible_have_no_number() -> None:
-    rows = (timing("kernel", verdict="simulated", values=()), timing("fast", 3e-9, verdict="impossible"))
+    rows = (timing("kernel", verdicts=("simulated",), values=()), timing("fast", 3e-9, verdicts=("impossible",)))
     html = table_html([Column("This build", "", rows)], "x", "1_x/01_sums", "", "machines.html")
     assert "<td>simulated</td>" in html
     assert "<td>impossible</td>" in html

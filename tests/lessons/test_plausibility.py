@@ -7,7 +7,7 @@ import pytest
 from firstlight.lessons.plausibility import Board, Hardware, ReportedTime
 from firstlight.timing.ceilings import Ceilings, Roof
 from firstlight.timing.result import Timing
-from firstlight.timing.verdicts import with_verdict
+from firstlight.timing.verdicts import with_verdicts
 
 ADD = 12 * 99_000_000
 MATVEC = 4 * (100_000 * 100 + 100 + 100_000)
@@ -21,7 +21,7 @@ def report(seconds, card="GTX 1080", bytes=ADD, flops=None):
 def verdict_of_a_bench(made: ReportedTime) -> str:
     timing = Timing("it", "cuda:0", made.seconds, (made.seconds,), bytes=made.bytes, flops=made.flops)
     limits = Ceilings(byte_rate=made.hardware.byte_rate, cache_bytes=made.hardware.cache)
-    return with_verdict(timing, limits, Roof(made.hardware.byte_rate, made.hardware.flop_rate or math.inf)).verdict
+    return with_verdicts(timing, limits, Roof(made.hardware.byte_rate, made.hardware.flop_rate or math.inf)).verdict
 
 
 # -- Verdicts --------------------------------------------------------------------------------------------------------
@@ -38,6 +38,8 @@ def verdict_of_a_bench(made: ReportedTime) -> str:
         (report(2e-3, "H200", 8e9, 2e13), "above-roof", "above-float32", "not-waiting"),
         (report(10.4e-6, "H200", MATVEC), "ok", "at-floor", "not-checked"),
         (report(2e-6, "H200", MATVEC), "in-cache", "in-cache", "not-waiting"),
+        (report(12e-6, "H200", 1e8), "in-cache", "in-cache", "unequal-work"),  # of 100 MB, 60 MiB may lie in a cache
+        (report(190e6 / 31e12, "H200", 190e6), "impossible", "impossible", "not-waiting"),  # and of 190 MB no more
         (report(30e-3), "ok", "possible", "fresh-memory"),
         (report(0.5), "ok", "possible", "first-call"),
         (report(report(1.0).floor / 1.09), "ok", "at-floor", "not-checked"),  # the tolerance is that of a Bench
@@ -58,6 +60,8 @@ def test_a_measured_rate_never_says_impossible() -> None:
     assert ReportedTime("it", 1e-6, here, 1e6).verdict == "in-cache"
     assert ReportedTime("it", 1e-6, here, 1e6, 1e9).verdict == "above-roof"
     assert ReportedTime("it", 9e-3, here, 240e6).verdict == "at-floor"
+    assert ReportedTime("it", 1e-3, here, 60e6).verdict == "in-cache"  # some 26 MB come from memory
+    assert ReportedTime("it", 6e-4, here, 60e6).verdict == "above-roof"
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])

@@ -29,7 +29,9 @@ def test_round_trip_with_four_digits_of_what_was_measured_and_all_of_sizes() -> 
     exact = timing(values=(0.123456789, 1.23456e-7), n=np.int64(20_000_001), cores=1.23456, of_roof=0.0)
     (row,) = from_json(to_json(record_of(exact))).timings.values()
     assert (row.values, row.n, row.cores, row.of_roof) == ((0.1235, 1.235e-7), 20_000_001, 1.235, 0.0)
-    record = record_of(full_timing(), timing("<script>alert('1')</script> | ×", n=None, device="mps", verdict="noisy"))
+    record = record_of(
+        full_timing(), timing("<script>alert('1')</script> | ×", n=None, device="mps", verdicts=("few", "noisy"))
+    )
     printed = ("[  1.   2. ]\n[ 30.   4. ]", "[1,   2]", "a\r\nb\x1b[0m", "µ × 😀", '"\\u2028')  # to the letter
     record = replace(record, outputs={f"{number:016x}": text for number, text in enumerate(printed)})
     back = from_json(to_json(record))
@@ -276,6 +278,21 @@ def test_what_is_no_record_is_invalid_and_the_others_are_still_judged(project, c
     assert status == 1
     assert found["another/1_setup/01_sums"].startswith("invalid ")
     assert found[NAME] == "fresh"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+def test_what_a_strangers_zip_may_bring_is_named_and_not_followed(project, capsys) -> None:
+    (project / "records/run_me.py").write_text("print('not a record')")
+    folder = project / "records/another/1_setup"
+    folder.mkdir(parents=True)
+    (folder / "01_sums.json").symlink_to(project / "records" / f"{NAME}.json")
+    (folder / "02_endless.json").symlink_to("/dev/zero")
+    os.mkfifo(folder / "03_waits.json")
+    status, found = states(project, capsys)
+    assert status == 1
+    assert [name for name, said in found.items() if said.startswith("invalid")] == [
+        "another/1_setup/01_sums", "another/1_setup/02_endless", "another/1_setup/03_waits", "run_me.py",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_simulated_and_impossible_rows_are_left_out_by_name(project, monkeypatch
     verdicts = {"add": "impossible", "b, c": "simulated", "d": "noisy"}
 
     def time(self: Bench, label: str, *_: object, **__: object) -> None:
-        row = Timing(label, "cpu", 0.5, (0.1,), n=3, verdict=verdicts[label])
+        row = Timing(label, "cpu", 0.5, (0.1,), n=3, verdicts=(verdicts[label],))
         self.rows[RowName(self.id, label, "cpu", 3)] = row
 
     monkeypatch.setattr(Bench, "time", time)

@@ -1,7 +1,9 @@
 """A device with a queue whose times are exact: its clock moves only when something happens."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from firstlight.timing.gpu_state import GpuState
 
 
 @dataclass
@@ -14,13 +16,21 @@ class FakeDevice:
     host_cost: float = 1e-6
     now: float = 0.0
     busy_until: float = 0.0
+    waited: dict[str, tuple[int, int]] = field(default_factory=dict)  # by thread, as Linux tells it
+    cores: float = 1.0
 
     def tick(self) -> float:
         self.now += self.tick_cost
         return self.now
 
     def cpu_seconds(self) -> float:
-        return self.now  # one core, always busy
+        return self.cores * self.now
+
+    def queues(self) -> dict[str, tuple[int, int]]:
+        return dict(self.waited)
+
+    def state(self) -> GpuState | None:
+        """Tell nothing, unless a test puts another in its place."""
 
     def seconds_of(self, *_: object) -> None:
         """Tell nothing: it has no events."""

@@ -142,8 +142,8 @@ def test_a_terminal_shows_text_and_a_page_a_table(monkeypatch, capsys) -> None:
 
 def test_impossible_and_simulated_numbers_are_never_printed() -> None:
     bench = bench_of(
-        row("fast", 3e-6, verdict="impossible", bytes=10**9, device="cuda:0"),
-        row("kernel", values=(), verdict="simulated", device="cuda:0"),
+        row("fast", 3e-6, verdicts=("impossible",), bytes=10**9, device="cuda:0"),
+        row("kernel", values=(), verdicts=("simulated",), device="cuda:0"),
         row("honest", 0.02),
     )
     fast, kernel, honest = bench.table().rows

@@ -3,8 +3,14 @@ import itertools
 import math
 import os
 import random
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
 from unittest import mock
 
 import numpy as np
@@ -16,6 +22,7 @@ from hypothesis import strategies as st
 from new_python import printed_by
 
 from firstlight.timing import measurement
+from firstlight.timing.gpu_state import GpuState
 from firstlight.timing.measurement import Device, measure
 from firstlight.timing.result import Timing
 
@@ -48,6 +55,81 @@ def test_clock_that_ramps_up_is_waited_for() -> None:
 def test_a_card_that_reaches_its_power_limit_is_timed_behind_it() -> None:
     t = timed(FakeDevice(), lambda call: 328e-6 if call < 120 else 371e-6)  # 40 ms at the higher clock
     assert t.median == min(t.values) == pytest.approx(371e-6, rel=0.01)
+    assert t.verdict == "ok"  # nobody told why
+
+
+def test_a_throttled_run_says_so_and_what_the_gpu_did_before_and_after() -> None:
+    device, calls, asked_for = FakeDevice("cuda:0"), 0, []
+
+    def cost(call: int) -> float:
+        nonlocal calls
+        calls = call
+        return 328e-6 if call < 120 else 371e-6
+
+    def state() -> GpuState:
+        asked_for.append(device.busy_until - device.now)
+        slow = calls >= 120 and device.busy_until > device.now  # an idle card is not slowed down
+        return GpuState(1.4e9, 699.0, 60, "power") if slow else GpuState(1.98e9, 120.0, 34, "nothing")
+
+    device.state = state
+    t = timed(device, cost)
+    assert (t.verdicts, t.median) == (("throttled",), pytest.approx(371e-6, rel=0.01))
+    assert (t.before.slowed_by, t.after.slowed_by, t.after.clock_hz) == ("nothing", "power", 1.4e9)
+    assert asked_for[0] <= 0 < asked_for[1]
+    device.state = lambda: GpuState(1.98e9, 120.0, 34, "nothing")
+    assert timed(device, 371e-6).verdict == "ok"
+
+
+def test_a_slow_head_does_not_count() -> None:
+    t = timed(FakeDevice(), lambda call: 600e-6 if call < 50 else 371e-6)
+    assert max(t.values) == pytest.approx(371e-6, rel=0.01)
+    assert t.verdict == "ok"
+
+
+def test_a_busy_neighbour_is_seen() -> None:
+    device = FakeDevice(cores=15.1)
+
+    def beside_a_neighbour(_: int) -> float:
+        waited, times = device.waited.get("7", (0, 0))
+        device.waited["7"] = waited + 7_900_000, times + 1  # of sixteen threads, this one waits its turn
+        return 8e-3
+
+    device.waited["1"] = 4_000_000_000, 10  # long ago
+    t = timed(device, beside_a_neighbour, budget=10)
+    assert t.verdicts == ("cpu-contended",)
+    assert t.queued == pytest.approx(1, abs=0.05)
+
+
+def test_threads_that_are_only_woken_up_often_wait_for_nobody() -> None:
+    device = FakeDevice(cores=15.1)
+
+    def wakes_many(_: int) -> float:
+        for thread in map(str, range(16)):
+            waited, times = device.waited.get(thread, (0, 0))
+            device.waited[thread] = waited + 20_000, times + 1
+        return 100e-6
+
+    t = timed(device, wakes_many)
+    assert (t.verdict, t.queued) == ("ok", 0)
+
+
+def test_a_call_that_sleeps_is_waiting_and_more_cores_than_there_are_are_unknown() -> None:
+    assert timed(FakeDevice(cores=0.01, waited={"1": (5000, 1)}), 6e-3).verdict == "waiting"
+    assert timed(FakeDevice(cores=1e4), 6e-3).cores is None
+
+
+def test_a_busy_machine_is_seen_by_this_system() -> None:
+    if not Device("cpu").queues():
+        pytest.skip("no /proc/self/task/*/schedstat")
+    code = "import time; end = time.time() + 20; [0 for _ in iter(lambda: time.time() < end, False)]"
+    neighbours = [subprocess.Popen([sys.executable, "-c", code]) for _ in os.sched_getaffinity(0)]
+    try:
+        time.sleep(0.3)
+        assert "cpu-contended" in measure(np.sqrt, np.ones(1_000_000)).verdicts
+    finally:
+        for neighbour in neighbours:
+            neighbour.kill()
+            neighbour.wait()
 
 
 def test_slow_call_gets_few_blocks_and_says_so() -> None:
@@ -90,12 +172,69 @@ def generated() -> Iterator[int]:
     yield 1
 
 
+class Counts:
+    def __iter__(self) -> "Counts":
+        return self
+
+    def __next__(self) -> int:
+        return 1
+
+
+def started() -> threading.Thread:
+    thread = threading.Thread(target=abs, args=(-1,))
+    thread.start()
+    return thread
+
+
+def applied() -> object:
+    with ThreadPool(1) as pool:
+        return pool.apply_async(abs, (-1,))
+
+
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("fn", [generated, awaited, Future, torch.futures.Future, lambda: map(abs, [1])])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        generated,
+        awaited,
+        Future,
+        torch.futures.Future,
+        lambda: map(abs, [1]),
+        lambda: itertools.accumulate([1, 2]),
+        lambda: zip([1], [2], strict=True),
+        Counts,
+        lambda: [Future(), Future()],
+        started,
+        applied,
+        lambda: type("Array", (), {"block_until_ready": 0})(),  # JAX
+        lambda: type("Collection", (), {"__dask_graph__": 0})(),
+    ],
+)
 def test_work_that_was_not_done_is_refused_by_name(fn) -> None:
     with pytest.raises(TypeError, match=r"my row|not done"):
         measure(fn, label="my row")
     gc.collect()  # a coroutine that nobody awaited would warn
+
+
+def test_threads_that_each_call_leaves_running_are_refused_and_a_pool_is_not() -> None:
+    end = threading.Event()
+
+    def leaves_a_thread() -> None:
+        threading.Thread(target=end.wait).start()
+
+    try:
+        with pytest.raises(RuntimeError, match="still run"):
+            measure(leaves_a_thread, budget=0.1)
+    finally:
+        end.set()
+    with ThreadPoolExecutor(1) as pool:
+        assert measure(lambda: pool.submit(abs, -1).result(), budget=0.05).values
+
+
+def test_an_open_file_and_results_that_are_done_are_timed(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for fn in (lambda: (tmp_path / "file").open().close(), lambda: [np.ones(3)], lambda: (), dict, lambda: {1, 2}):
+        assert measure(fn, budget=0.01).values
 
 
 @pytest.mark.parametrize("step", [0.0, -1e-3])

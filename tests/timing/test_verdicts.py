@@ -5,8 +5,9 @@ from samples import GPU as H200
 
 from firstlight.devices import Card
 from firstlight.timing.ceilings import Ceilings, Roof, ceilings
+from firstlight.timing.gpu_state import GpuState
 from firstlight.timing.result import Timing
-from firstlight.timing.verdicts import fraction_of_roof, verdict_of, with_verdict
+from firstlight.timing.verdicts import fraction_of_roof, verdicts_of, with_verdicts, with_verdicts_of_series
 
 LIMITS = Ceilings(byte_rate=1e12, flop_rate=1e15, cache_bytes=10**7)
 
@@ -27,12 +28,12 @@ def test_what_the_driver_does_not_tell_is_no_ceiling() -> None:
 
 
 @pytest.mark.parametrize("amount", [{"bytes": 10**9}, {"bytes": 10**6}, {"flops": 10**12}])
-@pytest.mark.parametrize("verdict", ["ok", "cpu-contended"])
-def test_a_call_that_does_nothing_is_impossible_on_a_cpu_too(amount: dict, verdict: str) -> None:
+@pytest.mark.parametrize("verdicts", [(), ("cpu-contended",)])
+def test_a_call_that_does_nothing_is_impossible_on_a_cpu_too(amount: dict, verdicts: tuple[str, ...]) -> None:
     limits = ceilings(Card(name="some CPU", kind="cpu", cores=8, cache_bytes=2**25))
-    at_once = Timing(label="x", device="cpu", first=1.0, values=(2e-8,) * 9, verdict=verdict, **amount)
-    assert with_verdict(at_once, limits).verdict == "impossible"
-    assert with_verdict(replace(at_once, values=(1.0,) * 9), limits).verdict == verdict
+    at_once = Timing(label="x", device="cpu", first=1.0, values=(2e-8,) * 9, verdicts=verdicts, **amount)
+    assert with_verdicts(at_once, limits).verdict == "impossible"
+    assert with_verdicts(replace(at_once, values=(1.0,) * 9), limits).verdicts == verdicts
 
 
 def timing(**changes) -> Timing:
@@ -45,28 +46,31 @@ def timing(**changes) -> Timing:
         ({"bytes": 9 * 10**8}, "ok"),
         ({"bytes": 109 * 10**7}, "ok"),  # clocks may run a little above what the driver says
         ({"bytes": 12 * 10**8}, "impossible"),
-        ({"bytes": 12 * 10**8, "verdict": "noisy"}, "impossible"),
-        ({"bytes": 9 * 10**8, "verdict": "noisy"}, "noisy"),
+        ({"bytes": 12 * 10**8, "verdicts": ("noisy",)}, "impossible"),
+        ({"bytes": 9 * 10**8, "verdicts": ("noisy",)}, "noisy"),
         ({"bytes": 9 * 10**6, "values": (1e-6,) * 9}, "in-cache"),
+        ({"bytes": 9 * 10**6, "values": (1e-6,) * 9, "verdicts": ("noisy",)}, "noisy, in-cache"),
         ({"bytes": 4 * 10**7, "values": (1e-6,) * 9}, "impossible"),  # three of four caches must come from memory
         ({"bytes": 4 * 10**7, "values": (3e-5,) * 9}, "in-cache"),  # and may take no longer than this
         ({"flops": 12 * 10**11}, "impossible"),
         ({"flops": 12 * 10**11, "bytes": 10}, "impossible"),
-        ({"values": (), "verdict": "simulated", "bytes": 10**15}, "simulated"),
+        ({"values": (), "verdicts": ("simulated",), "bytes": 10**15}, "simulated"),
         ({}, "ok"),
     ],
 )
 def test_verdicts_by_theory(changes: dict, verdict: str) -> None:
-    assert with_verdict(timing(**changes), LIMITS).verdict == verdict
+    assert with_verdicts(timing(**changes), LIMITS).verdict_text == verdict
 
 
 def test_a_measured_roof_never_says_impossible() -> None:
     roof = Roof(byte_rate=1e10, flop_rate=1e10)
     no_theory = Ceilings(cache_bytes=10**7)
-    assert with_verdict(timing(bytes=10**12), no_theory, roof).verdict == "above-roof"
-    assert with_verdict(timing(flops=10**12), no_theory, roof).verdict == "above-roof"
-    assert with_verdict(timing(bytes=2 * 10**7), replace(no_theory, cache_bytes=10**8), roof).verdict == "in-cache"
-    assert with_verdict(timing(bytes=10**7), no_theory, roof).verdict == "ok"
+    assert with_verdicts(timing(bytes=10**12), no_theory, roof).verdict == "above-roof"
+    assert with_verdicts(timing(flops=10**12), no_theory, roof).verdict == "above-roof"
+    assert with_verdicts(timing(bytes=2 * 10**7), replace(no_theory, cache_bytes=10**8), roof).verdict == "in-cache"
+    assert with_verdicts(timing(bytes=10**7), no_theory, roof).verdict == "ok"
+    assert with_verdicts(timing(bytes=2 * 10**7), no_theory, roof).verdict == "in-cache"
+    assert with_verdicts(timing(bytes=3 * 10**7), no_theory, roof).verdict == "above-roof"
 
 
 def test_fraction_is_that_of_the_nearer_roof() -> None:
@@ -76,15 +80,62 @@ def test_fraction_is_that_of_the_nearer_roof() -> None:
     assert fraction_of_roof(timing(), roof) is None
 
 
-def test_verdicts_of_the_engine() -> None:
-    assert verdict_of(timing()) == "ok"
-    assert verdict_of(timing(device_seconds=0.5e-3)) == "launch-bound"
-    assert verdict_of(timing(device_seconds=0.95e-3)) == "ok"
-    assert verdict_of(timing(device="cpu", cores=0.5)) == "cpu-contended"
-    assert verdict_of(timing(device="cpu", cores=2.0)) == "ok"
-    assert verdict_of(timing(cores=0.01)) == "ok"  # the host of a GPU may well sleep
-    assert verdict_of(timing(values=(1.0,) * 8)) == "few"
-    assert verdict_of(timing(values=(1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5))) == "noisy"
+@pytest.mark.parametrize(
+    ("changes", "verdicts"),
+    [
+        ({}, "ok"),
+        ({"device_seconds": 0.95e-3}, "ok"),
+        ({"device_seconds": 0.5e-3}, "launch-bound"),
+        ({"device_seconds": 0.5e-3, "values": (1e-3, 1e-3, 2e-3)}, "launch-bound, few, noisy"),
+        ({"device_seconds": 0.5e-3, "queued": 0.5}, "launch-bound, cpu-contended"),
+        ({"queued": 0.5}, "ok"),  # the GPU is busy all the same
+        ({"cores": 0.01}, "ok"),  # the host of a GPU may well sleep
+        ({"values": (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 1.5e-3, 1.5e-3, 1.5e-3, 1.5e-3)}, "noisy"),
+        ({"after": GpuState(1.4e9, 700.0, 60, "power")}, "throttled"),
+        ({"after": GpuState(1.98e9, 500.0, 60, "nothing")}, "ok"),
+        ({"after": GpuState(1.98e9)}, "ok"),  # its driver doesn't tell
+        ({"before": GpuState(0.3e9, 70.0, 30, "heat"), "after": GpuState(1.98e9, slowed_by="nothing")}, "ok"),
+        ({"device": "cpu", "cores": 2.0}, "ok"),
+        ({"device": "cpu", "cores": 2.0, "queued": 0.05}, "ok"),
+        ({"device": "cpu", "cores": 15.1, "queued": 0.9}, "cpu-contended"),
+        ({"device": "cpu", "cores": 0.5, "queued": 0.5}, "cpu-contended"),
+        ({"device": "cpu", "cores": 0.1, "queued": 0.0}, "waiting"),
+        ({"device": "cpu", "cores": 0.1}, "cpu-contended"),  # the system doesn't tell which
+    ],
+)
+def test_verdicts_of_the_engine(changes: dict, verdicts: str) -> None:
+    assert replace(timing(), verdicts=verdicts_of(timing(**changes))).verdict_text == verdicts
+
+
+def in_series(*rows: dict) -> list[str]:
+    return [row.verdict_text for row in with_verdicts_of_series([timing(device="cpu", **row) for row in rows])]
+
+
+def test_a_row_that_takes_longer_than_a_larger_one_is_flagged() -> None:
+    large, small = {"n": 9, "bytes": 9000, "values": (1e-3,) * 9}, {"n": 3, "bytes": 3000, "values": (2e-3,) * 9}
+    assert in_series(large, small) == ["ok", "non-monotonic"]
+    assert in_series(large, {**small, "values": (1.2e-3,) * 9}) == ["ok", "ok"]
+    assert in_series(large, {**small, "label": "another way"}) == ["ok", "ok"]
+    assert in_series(large, {**small, "bytes": 9000}) == ["ok", "ok"]  # in smaller pieces, not less of it
+    assert in_series({**large, "flops": 10}, {**small, "flops": 20}) == ["ok", "ok"]
+    assert in_series({**large, "bytes": None}, small) == ["ok", "ok"]
+    assert in_series({**large, "verdicts": ("impossible",)}, small) == ["impossible", "ok"]
+    assert in_series({**large, "values": (), "verdicts": ("simulated",)}, small) == ["simulated", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "cores", "verdict"),
+    [
+        ((7.971e-3, 7.968e-3, 7.942e-3), 15.1, "cpu-contended"),  # as on an H200's machine, of 256 kB, 4 and 64 MB
+        ((3.99e-3, 4.01e-3, 4.02e-3), 15.1, "cpu-contended"),
+        ((7.971e-3, 7.968e-3, 7.942e-3), 1.0, "ok"),
+        ((0.1e-3, 0.5e-3, 7.94e-3), 15.1, "ok"),  # one may happen to take 8 ms
+        ((6.02e-3, 6.01e-3, 6.02e-3), 15.1, "ok"),
+    ],
+)
+def test_a_neighbour_is_seen_by_the_ticks_of_the_scheduler(seconds: tuple, cores: float, verdict: str) -> None:
+    rows = [{"n": n, "cores": cores, "values": (t,) * 9} for n, t in zip((2**18, 2**22, 2**26), seconds, strict=True)]
+    assert in_series(*rows) == [verdict] * 3
 
 
 @pytest.mark.parametrize(
@@ -105,4 +156,4 @@ def test_verdicts_of_the_engine() -> None:
     ],
 )
 def test_verdicts_on_an_h200(changes: dict, verdict: str) -> None:
-    assert with_verdict(timing(**changes), ceilings(H200)).verdict == verdict
+    assert with_verdicts(timing(**changes), ceilings(H200)).verdict == verdict

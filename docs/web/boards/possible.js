@@ -19,11 +19,11 @@
 
   function kindOf({ memory, arithmetic, ratio, bytes, seconds, card }, rules) {
     const tooFast = (least) => least > rules.tolerance * seconds;
-    const cached = bytes < rules.caches * card.cache;
+    const cached = !tooFast(Math.max(bytes - card.cache, 0) / card.byte_rate);
     const computes = arithmetic > memory && tooFast(arithmetic);
     if (!tooFast(Math.max(memory, arithmetic))) return ratio < rules.atFloor ? "at-floor" : "possible";
     if (card.measured) return computes || !cached ? "above-roof" : "in-cache";
-    if (tooFast(memory) && !cached) return computes ? "impossible-twice" : "impossible";
+    if (!cached) return computes ? "impossible-twice" : "impossible";
     return computes ? "above-float32" : "in-cache";
   }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from firstlight_doctor import __version__
+from firstlight_doctor.errors import PLACES
 
 if TYPE_CHECKING:
     from firstlight_doctor.schema import Facts
@@ -59,6 +60,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-doctor") -> 
     parser.add_argument(
         "--error", default="", metavar="TEXT", help="an error to explain; - reads it, @FILE takes a file"
     )
+    parser.add_argument("--where", default="", choices=PLACES, help="where the program with this error runs")
     arguments = parser.parse_args(argv)
     if sys.flags.optimize > 1:  # all that the doctor has to say stands in its docstrings
         parser.error("python -OO takes the doctor's texts away: run it without -OO and PYTHONOPTIMIZE")
@@ -97,7 +99,7 @@ def doctor(arguments: argparse.Namespace, prog: str) -> int:
     facts = kept_facts(arguments.facts) if arguments.facts else collected(arguments.root)
     if arguments.facts and error:  # then they belong together; here, the error may be another machine's
         facts = replace(facts, said=error)
-    report = examine(facts, error or facts.said)
+    report = examine(facts, error or facts.said, arguments.where)
     if arguments.json:
         print(json.dumps(report.content(), indent=1))
     else:
@@ -119,6 +121,7 @@ def doctor_in(arguments: argparse.Namespace) -> int:
 
     ours = str(Path(__file__).parents[1])  # a folder of packages, or the archive
     options = ["--json"] * arguments.json + ["--root", str(arguments.root), f"--error={arguments.error}"]
+    options += ["--where", arguments.where] if arguments.where else []
     return subprocess.call([arguments.python, "-c", IN_ANOTHER_PYTHON, sys.argv[0], ours, *options])
 
 

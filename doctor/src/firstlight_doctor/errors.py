@@ -1,9 +1,10 @@
 """Find the causes of an error message, by the phrases of `causes.json`.
 
 The table has two parts. `causes` gives each cause the patterns that show it (`says`), that only go with it (`hints`)
-or that rule it out (`unless`), how often it is met (`often`), and where people met it (`links`). A cause without a
-rule in `rules`, because no fact shows it, also has its `title`, `story` and `fix` here. `lists` names alternatives that
-several patterns use. In a pattern
+or that rule it out (`unless`), how often it is met (`often`), where it is at home (`where`: of `PLACES`, or "linux",
+a computer of one's own), whether the program itself is at fault (`kind`: "your code"), the tutorial that teaches it
+(`page`), and where people met it (`links`). A cause without a rule in `rules`, because no fact shows it, also has its
+`title`, `story` and `fix` here. `lists` names alternatives that several patterns use. In a pattern
 
 * `…` stands for up to `GAP` characters; at an end, for the rest of a word,
 * `{one|another}` for any of the alternatives, where `{|the}` may be missing, and
@@ -24,6 +25,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+# Where a program runs, which decides among causes, and the word that people who paste an error from there often add.
+PLACES = {
+    "windows": "windows",
+    "wsl": "wsl",
+    "cluster": "cluster",
+    "container": "docker container",
+    "notebook": "colab",
+}
+AT_HOME = 2.0  # how much more a cause counts in its own place, and less in another
 TAIL = 50_000  # characters of a long log: what stopped a program stands at its end
 GAP = 300  # characters that "…" may stand for
 WEIGHTS = {"says": 3.0, "hints": 1.0}  # of a phrase that shows a cause, and of one that only goes with it
@@ -139,10 +149,12 @@ def is_within(phrase: str, other: str) -> bool:
     return bare(phrase) != bare(other) and bare(phrase) in bare(other)
 
 
-def causes_of(text: str) -> list[ErrorMatch]:
+def causes_of(text: str, where: str = "") -> list[ErrorMatch]:
     """Return the causes that a text fits, the likeliest first; none, if it has no known phrase or words.
 
     A phrase that several causes share is worth less for each; a cause that is met often stands before a rare one.
+    If it is known where the program runs (one of `PLACES`), the causes that are at home there count for more, and
+    those of other places for less.
 
     Examples
     --------
@@ -150,16 +162,19 @@ def causes_of(text: str) -> list[ErrorMatch]:
     ['cpu-wheel']
     """
     text, found = normalize(text).strip(), []
-    begun = (phrases for beginning, phrases in by_beginning().items() if beginning in text)
-    there = {phrase for phrases in begun for phrase in phrases if has(text, phrase)}
+    whole = f"{text} {PLACES[where]} {text[-GAP:]} {PLACES[where]}" if where and text else text
+    begun = (phrases for beginning, phrases in by_beginning().items() if beginning in whole)
+    there = {phrase for phrases in begun for phrase in phrases if has(whole, phrase)}
     for code, cause in TABLE.items():
         seen = [(kind, phrase) for kind in WEIGHTS for phrase in cause.get(kind, ()) if phrase in there]
         seen = [(kind, phrase) for kind, phrase in seen if not any(is_within(phrase, other) for _, other in seen)]
         # Somebody who is still typing, or pasted only a part.
         typed = [phrase for phrase in cause["says"] if len(text) > 2 and text in bare(phrase)][:1]
         shown = typed or any(kind == "says" for kind, _ in seen)
-        if shown and not any(has(text, phrase) for phrase in cause.get("unless", ())):
+        if shown and not any(has(whole, phrase) for phrase in cause.get("unless", ())):
             score = cause.get("often", 0) + sum(WEIGHTS[kind] / SHARED_BY[phrase] for kind, phrase in seen)
+            if where and "where" in cause:
+                score *= AT_HOME if where in cause["where"] else 1 / AT_HOME
             found.append(ErrorMatch(code, score, tuple(phrase for _, phrase in seen) or tuple(typed)))
     found.sort(key=lambda each: -each.score)
     if not found:

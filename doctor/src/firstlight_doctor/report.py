@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import textwrap
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
-from firstlight_doctor.cases import case, cases
+from firstlight_doctor.cases import Case, case, cases
 from firstlight_doctor.errors import TABLE, ErrorMatch, causes_of
 from firstlight_doctor.facts import collect
 from firstlight_doctor.rules import QUESTIONS, RULES, Check, Finding, diagnose, ruled_out, run_checks
@@ -39,6 +39,7 @@ class Report:
 
     facts: Facts
     error: str = ""  # that someone met: on this machine if the facts have it, too, else perhaps on another
+    where: str = ""  # the program ran that met it, one of `errors.PLACES`
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -73,7 +74,9 @@ class Report:
     def error_causes(self) -> list[ErrorMatch]:
         """Causes that the error may have; those that its machine shows come first, those that it rules out last."""
         found = {finding.rule.code for finding in self.findings if self.facts.said}
-        order = sorted(causes_of(self.error), key=lambda each: (each.code not in found, each.code in self.ruled_out))
+        order = sorted(
+            causes_of(self.error, self.where), key=lambda each: (each.code not in found, each.code in self.ruled_out)
+        )
         return [replace(each, likely=each.likely and each.code not in self.ruled_out) for each in order]
 
     def text(self, colour: bool = False, width: int = 100) -> str:
@@ -111,17 +114,21 @@ class Report:
                     f"The facts speak against it. {_plain(self.ruled_out[each.code])}.", width, "  ", "  "
                 )
             lines += _wrapped(f"How to tell: {_sign(each.code)}", width, "  ", "  ")
-            lines += ["  What to do:", *(line for step in self.cure(each.code) for line in _step(step, width)), ""]
+            lines += ["  What to do:", *(line for step in self.cure(each.code) for line in _step(step, width))]
+            page = TABLE[each.code].get("page")
+            lines += [f"  First Light teaches it in tutorials/{page}"] * bool(page) + [""]
         return [*lines, "Here is what this machine says:", ""]
 
     def cure(self, code: str) -> tuple[str, ...]:
-        """Return what to do about a cause: here, if this machine has it; else as on a machine that had it."""
+        """Return what to do about a cause: here, if this machine has it; else as on machines that had it."""
         here = [finding.fix for finding in self.findings if finding.rule.code == code]
         if here or "fix" in TABLE[code]:
             return here[0] if here else tuple(TABLE[code]["fix"])
-        title, found = _example(code)
-        title = re.sub("^(A|An|The|Two|One) ", lambda first: first[0].lower(), title)
-        return (f"For example, on {title}:", *found.fix) if found else ()
+        had = remedies(code)
+        if len(had) > 1:
+            return tuple(step for fix, machines in had for step in (_when(machines), *fix))
+        title = re.sub("^(A|An|The|Two|One) ", lambda first: first[0].lower(), had[0][1][0][0].title)
+        return (f"For example, on {title}:", *had[0][0])
 
     def content(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
@@ -149,18 +156,29 @@ class Report:
         }
 
 
-def _example(code: str) -> tuple[str, Finding | None]:
-    """Return the title of a kept machine that has a cause, and what the doctor makes of it there."""
-    kept = sorted((one for one in map(case, cases()) if one.cause == code), key=lambda one: one.name != code)
-    found = (finding for one in kept[:1] for finding in diagnose(one.facts) if finding.rule.code == code)
-    return kept[0].title if kept else "", next(found, None)
+@lru_cache(None)
+def remedies(code: str) -> list[tuple[tuple[str, ...], list[tuple[Case, Finding]]]]:
+    """Return what the doctor prescribes for a cause, each remedy with the kept machines that get it."""
+    found: dict[tuple[str, ...], list[tuple[Case, Finding]]] = {}
+    for each in sorted((one for one in map(case, cases()) if one.cause == code), key=lambda one: one.name != code):
+        finding = next(found for found in diagnose(each.facts) if found.rule.code == code)
+        found.setdefault(finding.fix, []).append((each, finding))
+    return list(found.items())
+
+
+def _when(machines: list[tuple[Case, Finding]]) -> str:
+    """Return the words by which a reader knows that one of some machines is like theirs."""
+    return f"If {', or '.join(each.when for each, _ in machines)}:"
 
 
 def _sign(code: str) -> str:
     """Return how to tell whether it is this cause: its story, and what the doctor saw on a machine that had it."""
     story = TABLE[code].get("story") or next(rule.story for rule in RULES if rule.code == code)
-    _, found = _example(code)
-    seen = f" On such a machine the doctor sees: {'; '.join(found.evidence)}." if found else ""
+    seen = "".join(
+        f" On such a machine the doctor sees: {'; '.join(found.evidence)}."
+        for _, machines in remedies(code)[:1]
+        for _, found in machines[:1]
+    )
     return _plain(story.split("\n\n")[0] + seen)
 
 
@@ -204,12 +222,14 @@ def _plain(text: str) -> str:
     return clean if text.startswith("$ ") else re.sub(r"\$\s+", "$", " ".join(clean.split()))
 
 
-def examine(facts: Facts | None = None, error: str = "") -> Report:
+def examine(facts: Facts | None = None, error: str = "", where: str = "") -> Report:
     """Report on this machine, or on facts that were kept; and on an error, if there is one.
+
+    Where the program ran that met it may decide among causes: "windows", "wsl", "cluster", "container", "notebook".
 
     Examples
     --------
     >>> examine(Facts.of({"gpus": [{"vendor": "nvidia", "driver": "nouveau"}]})).findings[0].rule.code
     'nouveau'
     """
-    return Report(collect() if facts is None else facts, error)
+    return Report(collect() if facts is None else facts, error, where)

@@ -6,6 +6,7 @@ import builtins
 import dis
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from itertools import pairwise
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -45,6 +46,7 @@ def fill_copy(copy: FunctionType, function: FunctionType, translate: Callable[[A
             cell.cell_contents = translated(name, old.cell_contents)
 
 
+@cache
 def looked_up_names(code: CodeType) -> dict[str, set[str]]:
     """Return the names that a function looks up outside of it, each with the attributes that it takes of its value."""
     found: dict[str, set[str]] = {}

@@ -10,17 +10,20 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from firstlight_kernels import lockstep
 from firstlight_kernels import threads as one_by_one
 from firstlight_kernels.arithmetic import convert
-from firstlight_kernels.compilers import Compiler, dtype_of, imported, python_function
+from firstlight_kernels.compilers import Compiler, compiler_of, dtype_of, imported, is_jitted, python_function
+from firstlight_kernels.copies import looked_up_names
 from firstlight_kernels.driver import cuda_device_count
 from firstlight_kernels.findings import LaunchError, MissedBarrierError
 from firstlight_kernels.grids import blocks_for, size_of
@@ -71,11 +74,12 @@ def launch(
     [0.0, 2.0, 4.0, 6.0]
     """
     function, given = python_function(kernel), bound(kernel, arguments)
-    grid = size_of("blocks", blocks), size_of("threads", threads)
+    how = size_of("blocks", blocks), size_of("threads", threads), given, shared_bytes, compiler_of(kernel).typing
+    _check_constants(kernel, set())
     try:
-        lockstep.run(function, *grid, given, shared_bytes)
+        lockstep.run(function, *how)
     except (lockstep.Unsupported, MissedBarrierError):  # the second is none for who only returned early
-        one_by_one.run(function, *grid, given, shared_bytes)
+        one_by_one.run(function, *how)
 
 
 def bound(kernel: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
@@ -88,10 +92,34 @@ def bound(kernel: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
             f"{function.__name__}{inspect.signature(function)} got {len(arguments)} arguments: {error}"
         ) from None
     call.apply_defaults()
+    if getattr(kernel, "extensions", None):
+        raise TypeError(
+            f"extensions= of {function.__name__} may change its arguments, and only a GPU's launch asks them"
+        )
     types = [dtype_of(each) for each in vars(kernel).get("_wanted", ())]
     if len(types) != len(call.args):
         return call.args
     return tuple(convert(value, to) if to else value for value, to in zip(call.args, types, strict=True))
+
+
+def _check_constants(kernel: Any, seen: set[object]) -> None:
+    """Raise a LaunchError if a number or an array from outside of a kernel, or of what it calls, has changed."""
+    seen.add(kernel)
+    function, first = kernel.py_func, vars(kernel).setdefault("_constants", {})
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    for name in looked_up_names(function.__code__):
+        with suppress(KeyError, ValueError):  # a builtin, or a cell without a value
+            value = cells[name].cell_contents if name in cells else function.__globals__[name]
+            if is_jitted(value) and value not in seen:
+                _check_constants(value, seen)
+            if not isinstance(value, int | float | complex | np.generic | np.ndarray):
+                continue
+            now = value.tobytes() if isinstance(value, np.ndarray) else value
+            if first.setdefault(name, now) != now and now == now:
+                raise LaunchError(
+                    f"{name} has changed since {function.__name__} was first launched. The compiler made a constant of "
+                    "it, which stays what it was for arguments of the same types: make it an argument"
+                )
 
 
 # -- In the compilers' place -------------------------------------------------------------------------------------------

@@ -13,11 +13,9 @@ in the other is an integer on a GPU, so that its ``~`` is never "not".
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from importlib import import_module
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +24,7 @@ import numpy as np
 from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebuilt
 from firstlight_kernels.arithmetic import typed
 from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo, signature_of
-from firstlight_kernels.compilers import MLIR, compiler_of, python_function
+from firstlight_kernels.compilers import compiler_of, python_function
 from firstlight_kernels.executor import WARP, Executor
 from firstlight_kernels.findings import (
     BankConflict,
@@ -41,14 +39,13 @@ from firstlight_kernels.findings import (
 )
 from firstlight_kernels.grids import size_of
 from firstlight_kernels.intrinsics import TracedCuda, instrument
+from firstlight_kernels.launch import bound
 from firstlight_kernels.tables import table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from firstlight_kernels.ptx import Compiled
-
-import_module("firstlight_kernels.launch")  # who traces a kernel launches it, too
 
 __all__ = ["CACHE_LINE", "LOAD", "SECTOR", "STORE", "WARP", "WORD", "Trace", "TraceError", "Traffic", "trace"]
 
@@ -139,30 +136,24 @@ def trace(
     (4.0, [], [])
     """
     function = python_function(kernel)
-    executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes)
-    try:
-        given = inspect.signature(function).bind(*arrays).arguments
-    except TypeError as error:
-        raise TypeError(
-            f"{function.__name__}{inspect.signature(function)} got {len(arrays)} arguments: {error}"
-        ) from None
+    rules = compiler_of(kernel).typing
+    executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes, rules)
+    given, names = bound(kernel, arrays), function.__code__.co_varnames
     parts: list[Any] = []
-    rebuilt(lambda value, _: parts.append(value), tuple(given.values()), "")
+    rebuilt(lambda value, _: parts.append(value), given, "")
     mirrors = mirrors_of([value for value in parts if on_a_gpu(value)])
 
     def traced(value: Any, name: str) -> Any:
         data = mirrors[id(value)] if id(value) in mirrors else host_array(value)
         return executor.trace_array(data, name, "global") if data is not None else typed(value)
 
-    given = {name: rebuilt(traced, value, name) for name, value in given.items()}
-    mlir = compiler_of(kernel) == MLIR  # which makes the launch's shared memory of it
-    executor.run(
-        instrument(function, TracedCuda(executor, shared_may_vary=mlir), executor.codes), tuple(given.values())
-    )
+    given = tuple(rebuilt(traced, value, name) for value, name in zip(given, names, strict=False))
+    traced_cuda = TracedCuda(executor, shared_may_vary=rules == "mlir")  # which makes the launch's shared memory of it
+    executor.run(instrument(function, traced_cuda, executor.codes), given)
     for value in parts:
         if id(value) in mirrors:
             value.copy_to_device(mirrors[id(value)])
-    return Trace(kernel, tuple(given.values()), executor)
+    return Trace(kernel, given, executor)
 
 
 class Trace:

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass
 from firstlight.devices import card
 from firstlight.display import Table, Widget, quantity
 from firstlight.lessons.svg import board
-from firstlight.timing.ceilings import ceilings
+from firstlight.timing.ceilings import ceilings, uncached
 from firstlight.timing.roofs import measured_roof
 from firstlight.timing.specs import SPECS, spec_of, spec_value
-from firstlight.timing.verdicts import CACHES, TOLERANCE
+from firstlight.timing.verdicts import TOLERANCE
 
 __all__ = ["MISTAKES", "Board", "Hardware", "Mistake", "ReportedTime", "format_ratio"]
 
@@ -197,13 +197,14 @@ class ReportedTime:
     @property
     def verdict(self) -> str:
         """Whether the time can be true; ``impossible`` only where a maker or a driver states the rates."""
-        most, cached = TOLERANCE * self.seconds, self.bytes < CACHES * self.hardware.cache
+        most, cache = TOLERANCE * self.seconds, self.hardware.cache
+        cached = uncached(self.bytes, cache) / self.hardware.byte_rate <= most
         computes = self.arithmetic_floor > max(self.memory_floor, most)
         if self.floor <= most:
             return "at-floor" if self.ratio < _AT_FLOOR else "possible"
         if self.hardware.measured:
             return "above-roof" if computes or not cached else "in-cache"
-        if self.memory_floor > most and not cached:
+        if not cached:
             return "impossible-twice" if computes else "impossible"
         return "above-float32" if computes else "in-cache"
 
@@ -291,7 +292,6 @@ class Board(Widget):
             "sentences": _SENTENCES,
             "tolerance": TOLERANCE,
             "atFloor": _AT_FLOOR,
-            "caches": CACHES,
             "hardware": hardware,
             "reports": [{**asdict(report), "hardware": report.hardware.name} for report in self.reports],
         }

@@ -6,9 +6,10 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,15 +17,20 @@ from firstlight.devices import Card, card
 from firstlight.display import Table
 from firstlight.records.package_parts import part_digests
 from firstlight.records.runner import SAVING, block_keys, digest, lines_that_run, split
-from firstlight.records.schema import VERDICTS, VERSION, problem
+from firstlight.records.schema import VERSION, problem
 from firstlight.records.slices import bench_digests
+from firstlight.timing.ceilings import Ceilings, ceilings
+from firstlight.timing.gpu_state import GpuState
 from firstlight.timing.result import RowName, Timing
+from firstlight.timing.verdicts import NEVER_SHOWN, verdicts_of, with_verdicts, with_verdicts_of_series
 
 HELPER_API = 1  # raised when firstlight.timing changes what a timing means
 DEVICE = ("multiprocessors", "memory_bytes", "cache_bytes", "clock_hz", "memory_clock_hz", "bus_bits")
 # What a row keeps of a timing; the second with four digits.
-COUNTED = ("label", "device", "loops", "n", "bytes", "flops", "footprint", "tensor_cores", "verdict")
-MEASURED = ("cores", "device_seconds", "of_roof")
+COUNTED = ("label", "device", "loops", "n", "bytes", "flops", "footprint", "tensor_cores")
+MEASURED = ("cores", "device_seconds", "queued", "of_roof")
+STATE = tuple(GpuState.__dataclass_fields__)  # before and after: "clock_hz_before" and so on
+UNTOLD = ("in-cache", "above-roof", "coarse")  # what a record's rows can't tell any more: they are kept
 MAX_BYTES = 250_000
 TIMED = ("imaging", "kernels")  # what pages time of the package: when it changes, a record has drifted
 MAX_AGE = timedelta(days=365)
@@ -120,7 +126,9 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
         **{f"device_{name}": getattr(best, name) for name in DEVICE},
         "driver": best.driver,
         "cpu_name": cpu.name,
+        "cpu_model": cpu.model,
         "cpu_cores": cpu.cores,
+        "cpu_threads_per_core": cpu.threads_per_core,
         "compiler": compiler_in(source),
         **{f"lib_{name.replace('-', '_')}": version for name, version in best.libraries.items()},
         **{f"code_{name}": found for name, found in part_digests(source).items() if name in TIMED},
@@ -159,20 +167,54 @@ def code_digest(source: str) -> str:
 
 def to_json(record: Record) -> str:
     """Write a record as text; what has no time that could be true is left out."""
-    benchmarks = []
-    for name, timing in record.timings.items():
-        measured = {key: getattr(timing, key) for key in MEASURED}
-        facts = {"name": name} | {key: getattr(timing, key) for key in COUNTED}
-        facts |= {key: value and _rounded(value) for key, value in measured.items()}
-        metadata = {key: value for key, value in facts.items() if value is not None}
-        run = {"warmups": [[1, _rounded(timing.first)]], "values": [_rounded(value) for value in timing.values]}
-        if timing.verdict in VERDICTS:
-            benchmarks.append({"metadata": metadata, "runs": [run]})
+    shown = {name: timing for name, timing in record.timings.items() if timing.verdict not in NEVER_SHOWN}
+    benchmarks = [to_row(name, timing) for name, timing in shown.items()]
     content = {"version": "1.0", "metadata": record.facts, "benchmarks": benchmarks, "outputs": record.outputs}
     content |= {"figures": record.figures} if record.figures else {}
     text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True, default=lambda number: number.item())
     # The values of a row on one line: a file to read, and a difference to review. Printed text has no line breaks here.
     return re.sub(r"\[\n[\d.,e+\s-]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
+
+
+def to_row(name: str, timing: Timing) -> dict[str, Any]:
+    """Return a timing as a record keeps it."""
+    measured = {key: getattr(timing, key) for key in MEASURED}
+    for when, state in (("before", timing.before), ("after", timing.after)):
+        measured |= {f"{key}_{when}": getattr(state, key, None) for key in STATE}
+    facts = {"name": name, "verdict": timing.verdict_text} | {key: getattr(timing, key) for key in COUNTED}
+    facts |= {key: _rounded(value) if isinstance(value, float) else value for key, value in measured.items()}
+    metadata = {key: value for key, value in facts.items() if value is not None}
+    run = {"warmups": [[1, _rounded(timing.first)]], "values": [_rounded(value) for value in timing.values]}
+    return {"metadata": metadata, "runs": [run]}
+
+
+def from_row(row: dict[str, Any]) -> Timing:
+    """Return a timing as a record kept it."""
+    meta, (run,) = row["metadata"], row["runs"]
+    states = {when: {key: meta.get(f"{key}_{when}") for key in STATE} for when in ("before", "after")}
+    told: dict[str, Any] = {when: GpuState(**state) for when, state in states.items() if set(state.values()) != {None}}
+    facts = {key: meta.get(key) for key in (*COUNTED, *MEASURED)}
+    verdicts = () if meta["verdict"] == "ok" else tuple(meta["verdict"].split(", "))
+    times = {"first": run["warmups"][0][1], "values": tuple(run["values"])}
+    return Timing(**facts, **times, **told, verdicts=verdicts)
+
+
+def _judged_again(timings: dict[str, Timing], facts: dict[str, Any]) -> dict[str, Timing]:
+    """Return a record's rows with the verdicts of today's rules, and those of then that can't be told any more."""
+    device: dict[str, Any] = {key: facts.get(f"device_{key}") for key in DEVICE}
+    major, minor = map(int, str(facts.get("device_capability", "0.0")).split("."))
+    limits = {
+        "cpu": ceilings(Card(facts.get("cpu_name", ""), "cpu", cores=facts.get("cpu_cores"))),
+        "cuda": ceilings(Card(facts["device_name"], facts["device_kind"], (major, minor), **device)),
+    }
+    benches: dict[str, dict[str, Timing]] = {}
+    for name, row in timings.items():
+        told = (*verdicts_of(row), *(verdict for verdict in row.verdicts if verdict in UNTOLD))
+        allowed = replace(row, verdicts=told, tensor_cores=True)  # an older record doesn't tell
+        judged = with_verdicts(allowed, limits.get(row.device.split(":")[0], Ceilings()))
+        benches.setdefault(RowName.parse(name).bench, {})[name] = replace(judged, tensor_cores=row.tensor_cores)
+    rows = (zip(of_one, with_verdicts_of_series([*of_one.values()]), strict=True) for of_one in benches.values())
+    return dict(chain.from_iterable(rows))
 
 
 def _rounded(value: float) -> float:
@@ -190,11 +232,8 @@ def from_json(text: str, path: Path | None = None) -> Record:
     long = len(text.encode()) > MAX_BYTES
     if wrong := f"more than {MAX_BYTES:,} bytes, so not a record" if long else problem(content):
         raise InvalidRecord(wrong, path)
-    timings = {}
-    for benchmark in content["benchmarks"]:
-        meta, (run,) = benchmark["metadata"], benchmark["runs"]
-        facts = {key: meta.get(key) for key in (*COUNTED, *MEASURED)}
-        timings[meta["name"]] = Timing(first=run["warmups"][0][1], values=tuple(run["values"]), **facts)
+    timings = {row["metadata"]["name"]: from_row(row) for row in content["benchmarks"]}
+    timings = _judged_again(timings, content["metadata"])
     return Record(content["metadata"], timings, content["outputs"], path, content.get("figures", {}))
 
 
@@ -233,6 +272,8 @@ def read(path: Path) -> Record:
     >>> read(next(Path("records").rglob("02_first_speedup.json"))).example
     '1_setup/02_first_speedup'
     """
+    if path.is_symlink() or (path.exists() and not path.is_file()):  # which could lead anywhere, or never end
+        raise InvalidRecord("a link or a device, and not an ordinary file", path)
     try:
         return from_json(path.read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
@@ -342,7 +383,8 @@ def _minor(version: str) -> str:
 
 def check(root: Path, strict: bool = False) -> int:
     """Print the state of every record under a project's folder; 1 if one is an error, or stale where that counts."""
-    if not (paths := sorted((root / "records").rglob("*.json"))):
+    # Whatever lies there: somebody's zip was perhaps unpacked into it.
+    if not (paths := sorted(path for path in (root / "records").rglob("*") if path.is_symlink() or not path.is_dir())):
         raise ValueError(f"there are no records in {str(root / 'records')!r}: give the folder above it as --root")
     rows = []
     for path in paths:
@@ -351,7 +393,7 @@ def check(root: Path, strict: bool = False) -> int:
             state, why = str(judged.state), "; ".join(judged.why)
         except InvalidRecord as error:
             state, why = "invalid", error.reason
-        rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, why))
+        rows.append((path.relative_to(root / "records").as_posix().removesuffix(".json"), state, why))
     print(Table(f"{len(rows)} records", ("record", "state", "why"), tuple(rows)).text())
     states = {state for _, state, _ in rows}
     return int(bool(states & {"invalid", "orphan", "partial", "stale" if strict else ""}))

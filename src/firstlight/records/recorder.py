@@ -13,9 +13,9 @@ from firstlight.devices import card
 from firstlight.display import Table
 from firstlight.records.record import LEFT_OUT, Record, bench_names, facts_of, write
 from firstlight.records.runner import ExampleError, run
-from firstlight.records.schema import VERDICTS
 from firstlight.timing.bench import Bench
 from firstlight.timing.result import RowName
+from firstlight.timing.verdicts import NEVER_SHOWN
 
 
 def record_example(script: Path) -> Record:
@@ -49,7 +49,7 @@ def record_example(script: Path) -> Record:
     rows = {name: timing for bench in benches for name, timing in bench.rows.items()}
     source = script.read_text(encoding="utf-8")
     facts = facts_of(example_of(script), source, card(), card("cpu"))
-    left_out = [name for name, timing in rows.items() if timing.verdict not in VERDICTS]
+    left_out = [name for name, timing in rows.items() if timing.verdict in NEVER_SHOWN]
     not_timed = bench_names(source) - {name.bench for name in rows}
     left_out += [RowName(bench, "not run here") for bench in sorted(not_timed)]
     if left_out:

@@ -13,7 +13,7 @@ from firstlight.timing.ceilings import Roof, ceilings
 from firstlight.timing.measurement import device_of, measure
 from firstlight.timing.result import RowName, Timing
 from firstlight.timing.roofs import measured_roof
-from firstlight.timing.verdicts import with_verdict
+from firstlight.timing.verdicts import NEVER_SHOWN, with_verdicts, with_verdicts_of_series
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -72,8 +72,9 @@ class Bench(Widget):
     ) -> Timing:
         """Time ``fn(*args)`` as one row, and judge its rates; a call that raises or is interrupted makes no row.
 
-        The other parameters are those of :func:`~firstlight.timing.measurement.measure`. A cell of a notebook may be
-        run again, and then times its rows anew; otherwise two rows of one name are a mistake.
+        The other parameters are those of :func:`~firstlight.timing.measurement.measure`. Rows of one label that say
+        their bytes or operations are compared with each other, too. A cell of a notebook may be run again, and then
+        times its rows anew; otherwise two rows of one name are a mistake.
         """
         device = str(device) if device is not None else device_of(args)
         name, shell = RowName(self.id, label, device, n), ipython_shell()
@@ -85,7 +86,8 @@ class Bench(Widget):
         work: dict[str, Any] = {"bytes": bytes, "flops": flops, "footprint": footprint, "tensor_cores": tensor_cores}
         timing = measure(fn, *args, label=label, n=n, device=device, budget=budget, **work)
         self._spent[name], self._cells[name] = min(sum(timing.values) * timing.loops, budget), cell
-        self.rows[name] = with_verdict(timing, ceilings(_card_of(device)), _roof_for(timing))
+        self.rows[name] = with_verdicts(timing, ceilings(_card_of(device)), _roof_for(timing))
+        self.rows = dict(zip(self.rows, with_verdicts_of_series(self.timings), strict=True))
         return self.rows[name]
 
     def __getitem__(self, label: str) -> Timing:
@@ -144,7 +146,7 @@ def _roof_for(timing: Timing) -> Roof | None:
 def _row(timing: Timing) -> tuple[str, ...]:
     """Return the cells of one timing, in the order of ``HEAD``."""
     name = (timing.label, f"{timing.n:,}" if timing.n else MISSING, timing.device)
-    if timing.verdict in ("simulated", "impossible"):
+    if timing.verdict in NEVER_SHOWN:
         return (*name, *[MISSING] * (len(HEAD) - 4), timing.verdict)  # such a number is flagged, never printed
     on_cpu = timing.device == "cpu" and timing.cores is not None
     return (
@@ -155,7 +157,7 @@ def _row(timing: Timing) -> tuple[str, ...]:
         timing.rate_text or MISSING,
         percent(timing.of_roof),
         f"{timing.cores:.1f}" if on_cpu else MISSING,
-        timing.verdict,
+        timing.verdict_text,
     )
 
 

@@ -81,6 +81,17 @@ def ceilings(of: Card) -> Ceilings:
     )
 
 
+def uncached(moved: float, cache: float) -> float:
+    """Return how many of the bytes that a call moves come from memory at least: what a cache can't have kept.
+
+    Examples
+    --------
+    >>> uncached(190e6, cache=50e6), uncached(40e6, cache=50e6)
+    (140000000.0, 0)
+    """
+    return max(moved - cache, 0)
+
+
 @dataclass(frozen=True)
 class Roof:
     """The best rates that plain calls reached on this device. A program may exceed them; few do.

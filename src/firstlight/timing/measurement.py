@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
+from io import IOBase
 from itertools import repeat
-from types import AsyncGeneratorType, CoroutineType, GeneratorType
+from pathlib import Path
+from types import CoroutineType
 from typing import Any
 
+from firstlight.timing.gpu_state import GpuState, gpu_state
 from firstlight.timing.result import Timing
-from firstlight.timing.verdicts import MIN_BLOCKS, verdict_of
+from firstlight.timing.verdicts import MIN_BLOCKS, verdicts_of
 
 MIN_BLOCK_SECONDS = 5e-3
 MIN_BLOCK_WAITS = 50  # a block lasts this many waits, so that the wait adds at most 2 % to a call
@@ -25,6 +30,16 @@ STEADY = 0.05  # a first block that is this much off the others belongs to the w
 MIN_VALUES = 3  # fewer have no quartiles
 GRACE_SECONDS = 0.75  # beyond the budget, for MIN_VALUES
 QUIET_IQR = 0.02  # below this, MIN_BLOCKS are enough
+LONG_WAIT_NS = 500_000  # a thread that is only woken up waits for some microseconds, one behind a busy program for ms
+
+# By an attribute of what a call may return before its work is done: Futures, Dask, Polars, JAX, threads and processes,
+# subprocess, torch.distributed, pools of multiprocessing.
+CURES = {"__await__": "lambda: asyncio.run(...)", "add_done_callback": "lambda: submit(...).result()"} | {
+    "__dask_graph__": "lambda: (...).compute()", "collect_async": "lambda: (...).collect()",
+    "block_until_ready": "lambda: (...).block_until_ready()", "is_alive": "one that joins it",
+    "communicate": "lambda: (...).wait()", "is_completed": "lambda: (...).wait()",
+    "successful": "lambda: apply_async(...).get()",
+}  # fmt: skip
 
 
 class Device:
@@ -49,6 +64,19 @@ class Device:
             cuda = sys.modules.get(compiler)
             if cuda is not None and cuda.is_available():
                 cuda.synchronize()
+
+    def state(self) -> GpuState | None:
+        """Return the clock, power and temperature, and what slows the GPU down; None where nobody tells."""
+        return gpu_state(self.name)
+
+    def queues(self) -> dict[str, tuple[int, int]]:
+        """Return how long each thread was ready to run and waited for a CPU, in ns, and how often it ran (Linux)."""
+        found = {}
+        for file in Path("/proc/self/task").glob("*/schedstat"):
+            with suppress(OSError):  # the thread has ended
+                _, waited, times = map(int, file.read_text().split())
+                found[file.parent.name] = waited, times
+        return found
 
     def seconds_of(self, call: Callable[[], object], call_seconds: float) -> float | None:
         """Return seconds that the device itself needs for a call, by events, with no gaps between them (CUDA only).
@@ -96,7 +124,8 @@ def measure(
     Parameters
     ----------
     fn, args
-        The function and its arguments. Hand over the function, not its result.
+        The function and its arguments. Hand over the function, not its result. For keyword arguments, hand over a
+        lambda: ``lambda: np.add(a, b, out=out)``.
     label
         What to call this row.
     n
@@ -115,7 +144,7 @@ def measure(
     Returns
     -------
     Timing
-        With verdict ``ok``, ``noisy``, ``few``, ``launch-bound``, ``cpu-contended`` or ``simulated``.
+        With all verdicts that need no knowledge of what the hardware can do.
 
     Examples
     --------
@@ -128,7 +157,7 @@ def measure(
     work: dict[str, Any] = {"n": n, "bytes": bytes, "flops": flops, "footprint": footprint}
     _check_request(fn, label, work, budget)
     name = str(device) if device is not None else device_of(args)
-    row = Timing(label, name, first=math.nan, values=(), **work, tensor_cores=tensor_cores, verdict="simulated")
+    row = Timing(label, name, first=math.nan, values=(), **work, tensor_cores=tensor_cores, verdicts=("simulated",))
     try:
         return _timed(partial(fn, *args) if args else fn, row, Device(name), budget)
     except Exception as error:
@@ -140,6 +169,7 @@ def measure(
 def _timed(call: Callable[[], object], row: Timing, on: Device, budget: float) -> Timing:
     """Return a row, which says what is known of a call, with the times of the call on a device."""
     on.settle()
+    threads, before = threading.active_count(), on.state()
     with _simulated_launches() as simulated:
         start = on.tick()
         result = call()
@@ -148,10 +178,35 @@ def _timed(call: Callable[[], object], row: Timing, on: Device, budget: float) -
     _check_result(result)
     if simulated:
         return row
+    _check_threads(call, threads)
+    queues, start = on.queues(), on.tick()
     loops, values, cores = _steady_blocks(call, on, budget)
-    timing = replace(row, first=first, values=tuple(values), loops=loops, cores=cores)
-    timing = replace(timing, device_seconds=on.seconds_of(call, timing.median))
-    return replace(timing, verdict=verdict_of(timing))
+    queued = _queued(queues, on.queues(), on.tick() - start)
+    after = before and _state_at_work(call, on, loops)
+    timing = replace(row, first=first, values=tuple(values), loops=loops, cores=cores, queued=queued)
+    timing = replace(timing, device_seconds=on.seconds_of(call, timing.median), before=before, after=after)
+    return replace(timing, verdicts=verdicts_of(timing))
+
+
+def _queued(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]], wall: float) -> float | None:
+    """Return the seconds a second that threads waited for a CPU, for longer than it takes to wake one up."""
+    if not after:
+        return None
+    long = 0
+    for thread, (waited, times) in after.items():
+        waited_before, times_before = before.get(thread, (0, 0))
+        if waited - waited_before > LONG_WAIT_NS * (times - times_before):
+            long += waited - waited_before
+    return long / (1e9 * wall)
+
+
+def _state_at_work(call: Callable[[], object], on: Device, loops: int) -> GpuState | None:
+    """Return the GPU's state while calls are in its queue: as soon as it is idle, nothing slows it down."""
+    for _ in repeat(None, loops):
+        call()
+    state = on.state()
+    on.settle()
+    return state
 
 
 def _check_request(fn: object, label: str, work: dict[str, Any], budget: float) -> None:
@@ -172,18 +227,27 @@ def _check_result(result: object) -> None:
     """Refuse what a call returns without having done its work."""
     if isinstance(result, CoroutineType):
         result.close()  # else Python warns that nobody awaited it
-    if isinstance(result, (GeneratorType, AsyncGeneratorType, map, filter)):
-        cure = "time a function that goes through it, such as lambda: list(...)"
-    elif hasattr(result, "__await__"):
-        cure = "time a function that runs it, such as lambda: asyncio.run(...)"
-    elif hasattr(result, "add_done_callback"):
-        cure = "time a function that waits for it, such as lambda: submit(...).result()"
-    else:
-        return
-    raise TypeError(f"the call returned a {type(result).__name__}, and its work is not done yet: {cure}")
+    if isinstance(result, (list, tuple, set)) and result:
+        _check_result(next(iter(result)))  # of many futures, too
+    cure = next((cure for name, cure in CURES.items() if hasattr(type(result), name)), "")
+    if isinstance(result, (Iterator, AsyncIterator)) and not isinstance(result, IOBase):
+        cure = "lambda: list(...)"
+    if cure:
+        raise TypeError(
+            f"the call returned a {type(result).__name__}, and its work is not done yet: time a function that waits "
+            f"until it is, such as {cure}"
+        )
 
 
-def _steady_blocks(call: Callable[[], object], on: Device, budget: float) -> tuple[int, list[float], float]:
+def _check_threads(call: Callable[[], object], before: int) -> None:
+    """Refuse a call that leaves threads behind each time; those of a pool are left once."""
+    if (left := threading.active_count() - before) > 0:
+        call()
+        if threading.active_count() - before > left:
+            raise RuntimeError("the call returned, and threads that it started still run: time one that joins them")
+
+
+def _steady_blocks(call: Callable[[], object], on: Device, budget: float) -> tuple[int, list[float], float | None]:
     """Grow a block until it is long, then collect blocks without the warm-up: loops, seconds a call, cores."""
     cpu_seconds: list[float] = []
 
@@ -211,8 +275,9 @@ def _steady_blocks(call: Callable[[], object], on: Device, budget: float) -> tup
         values.append(block(loops))
         while len(values) > 1 and _is_warm_up(values[0], values[1:]):
             del values[0], cpu_seconds[0]
-    wall = sum(values)
-    return loops, values, sum(cpu_seconds) / wall if wall else 0.0
+    cores = sum(cpu_seconds) / sum(values)
+    # Some systems count processor time in coarse ticks, and then more cores than there are.
+    return loops, values, cores if cores < (os.cpu_count() or math.inf) + 0.5 else None
 
 
 def _is_warm_up(first: float, others: list[float]) -> bool:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Self
 
 from firstlight.display import quantity
+from firstlight.timing.gpu_state import GpuState
 
 _NAME = re.compile(r"([^/]*)/(.*?)(?:/([^/]*))?(?:/n=(\d+(?:\.\d+)?(?:e\+\d+)?))?", re.DOTALL)
 
@@ -71,8 +72,21 @@ class Timing:
     loops: int = 1
     cores: float | None = None
     device_seconds: float | None = None
+    queued: float | None = None
     of_roof: float | None = None
-    verdict: str = "ok"
+    before: GpuState | None = None
+    after: GpuState | None = None
+    verdicts: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The verdict that weighs most; "ok" if there is none."""
+        return self.verdicts[0] if self.verdicts else "ok"
+
+    @property
+    def verdict_text(self) -> str:
+        """All verdicts, with commas between them; "ok" if there is none."""
+        return ", ".join(self.verdicts) or "ok"
 
     @cached_property
     def median(self) -> float:
@@ -102,6 +116,18 @@ class Timing:
     def flop_rate(self) -> float | None:
         """Floating-point operations a second."""
         return self.flops / self.median if self.flops and self.values else None
+
+    def speedup_over(self, slower: Timing) -> tuple[float, float]:
+        """Return between which two numbers lies how many times as fast this is: from quartile to opposite quartile.
+
+        Examples
+        --------
+        >>> one, other = (Timing("add", "cpu", 1.0, values) for values in ((1.0, 1.0, 1.1), (2.0, 2.1, 2.1)))
+        >>> "{:.2f} to {:.2f} times".format(*one.speedup_over(other))
+        '1.95 to 2.10 times'
+        """
+        (low, high), (slower_low, slower_high) = self.quartiles, slower.quartiles
+        return slower_low / high, slower_high / low
 
     @property
     def rate_text(self) -> str:

@@ -27,6 +27,7 @@ class Case:
 
     name: str
     title: str
+    when: str  # how to tell that this machine is like yours, where others with its cause have another remedy
     real: bool  # facts of a real machine; otherwise put together from what its source tells
     source: str
     cause: str | None  # the code of the finding that has to lead
@@ -52,6 +53,7 @@ def case(name: str) -> Case:
     return Case(
         name=name,
         title=content["title"],
+        when=content.get("if", ""),
         real=content["kind"] == "real",
         source=content["source"],
         cause=content["cause"],

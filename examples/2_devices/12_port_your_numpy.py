@@ -531,8 +531,8 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # If you compare it with the *truth*, the wrong result looks just as good. You'd have
 # published it. Only the comparison with NumPy shows what happened. In the larger night,
 # 61 % of the 1,024 stars moved by more than a tenth of their error, 13 % by more than
-# three tenths, and one by seven tenths. (We counted them on a CPU.) They moved up and
-# down, so no mean over all stars tells you. With the right median, none of them moved.
+# three tenths, and one by seven tenths. They moved up and down, so no mean over all
+# stars tells you. With the right median, none of them moved.
 #
 # What did it bring?
 # ------------------

@@ -5,7 +5,7 @@ from pages import judged
 
 from firstlight.timing.today import Seen, read
 
-PAGE = "2_devices/18_your_card_today.py"
+PAGE = "2_devices/21_your_card_today.py"
 
 
 def floor(memory=8, cores=7, add=max, clock_of_memory=False, ratio=lambda highest, clock: highest / clock, untold=None):

@@ -271,7 +271,7 @@ small = a100._replace(slice="1g.10gb")
 # its ``highest`` clock. If a card has no slices, ``slice`` is empty. If a clock isn't
 # told, it's ``"[N/A]"``, and then the floor is that of the highest clock, because a
 # floor must be true in any case. Put your function where the dots are, and run
-# ``firstlight try 18_your_card_today.py``.
+# ``firstlight try 21_your_card_today.py``.
 
 
 def least(moved, operations, card): ...

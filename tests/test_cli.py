@@ -131,7 +131,7 @@ def test_without_pytorch_numpy_is_timed_recorded_and_checked(tmp_path):
         "from firstlight import Bench, best_device\n"
         "bench, a = Bench('sums', budget=0.1), np.ones(1001)\n"
         "bench.time('add', np.add, a, a, n=1001, bytes=3 * a.nbytes)\n"
-        "check = 'You said {}.'.format\n"
+        "check = 'Right, {}.'.format\n"
         "print(check(7))\n"
     )
     program = f"""
@@ -148,7 +148,7 @@ def test_without_pytorch_numpy_is_timed_recorded_and_checked(tmp_path):
     """
     said = printed_by(program, {**os.environ, "MPLBACKEND": "agg"}).splitlines()
     assert "cpu" in said
-    assert said.count("You said 7.") == 2
+    assert said.count("Right, 7.") == 2
     assert said[-1] == "True"
     (timing,) = read(tmp_path / "mine.json").timings.values()
     assert timing.byte_rate > 0
@@ -183,3 +183,15 @@ def test_a_closed_stream_changes_no_status(tmp_path, words, status, closed):
     assert (whole.returncode, done.returncode) == (status, status)
     assert done.stdout == (b"" if " >" in f" {closed}" else whole.stdout)
     assert done.stderr == (b"" if "2>" in closed else whole.stderr)
+
+
+def test_today_reads_a_saved_output_of_several_cards(tmp_path, capsys):
+    saved = tmp_path / "card.txt"
+    saved.write_text(
+        "name, clocks.current.sm, clocks.max.sm\n" + "Tesla T4, 795 MHz, 1590 MHz\n" * 2, encoding="utf-16"
+    )
+    assert main(["today", str(saved)]) == 0
+    assert capsys.readouterr().out.count("arithmetic: 2 times") == 2
+    saved.write_text("No devices were found")
+    assert main(["today", str(saved)]) == 1
+    assert "No devices" in capsys.readouterr().err

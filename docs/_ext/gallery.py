@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
-from sphinx.errors import SphinxError
 from sphinx.util.logging import getLogger
 
 from _ext.records import project_root
@@ -27,7 +26,7 @@ def one_at_a_time(app: Sphinx) -> None:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise SphinxError(
+        raise SystemExit(  # what Sphinx makes of an error asks for a report on it
             "another build is at work in this clone, and both would write into docs/tutorials: "
             "wait until it has ended, or build in another clone"
         ) from None

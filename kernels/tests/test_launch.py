@@ -9,13 +9,14 @@ from compiler import PACKAGE, cuda, float32
 from new_python import environment, printed_by
 
 from firstlight_kernels import LaunchError, threads, trace
+from firstlight_kernels.compilers import compiler_of
 from firstlight_kernels.grids import size_of
 from firstlight_kernels.launch import launch
 
 
 def one_by_one(kernel, blocks, block, *arguments, backwards=False):
     grid = size_of("blocks", blocks), size_of("threads", block)
-    threads.run(kernel.py_func, *grid, arguments, backwards=backwards)
+    threads.run(kernel.py_func, *grid, arguments, rules=compiler_of(kernel).typing, backwards=backwards)
 
 
 FACTOR, WEIGHTS = 3, np.array([1.0, 2.0])
@@ -117,6 +118,21 @@ def test_an_index_below_0_names_its_thread_and_does_not_wrap(run):
 
     with pytest.raises(IndexError, match=r"thread 0 of block 0: load of x\[-1\].*line \d+"):
         run(before, 2, 4, [np.ones(8), np.zeros(8)])
+
+
+@pytest.mark.parametrize(
+    "run", [launch, lambda k, b, t, a: one_by_one(k, b, t, *a), lambda k, b, t, a: trace(k, b, t, *a).problems]
+)
+def test_a_negative_number_of_the_source_counts_from_the_end(run):
+    @cuda.jit
+    def last(x, out):
+        i = cuda.threadIdx.x
+        row = x[-2]
+        out[-1, i] = x[i, -1] + row[-3] - 2.0**-1
+
+    x, out = np.arange(12.0).reshape(3, 4), np.zeros((2, 3))
+    assert not run(last, 1, 3, [x, out])
+    np.testing.assert_array_equal(out, [[0] * 3, x[:, -1] + x[-2, -3] - 0.5])
 
 
 def test_who_waits_at_different_barriers_is_named_and_who_has_returned_is_not_missed():

@@ -55,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.add_argument("words", nargs="*", help=f"see {wheel} --help")
         command.set_defaults(run=beside, command=name)
     add(devices)
+    saved = "a file with what nvidia-smi printed elsewhere (default: ask it here)"
+    add(today).add_argument("file", nargs="?", type=Path, help=saved)
     command = add(record)
     command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
     command.add_argument("--out", type=Path, default=Path("records"), help="the folder of records (default: records)")
@@ -122,6 +124,15 @@ def devices(_: argparse.Namespace) -> int:
     return 0
 
 
+def today(arguments: argparse.Namespace) -> int:
+    """Say at what clock, in what slice and in what slot an NVIDIA card is, and which floors of the site that raises."""
+    from firstlight.timing.today import ask, read
+
+    cards = read(arguments.file.read_bytes() if arguments.file else ask())
+    print("\n\n".join(card.table().text() for card in cards))
+    return 0
+
+
 def record(arguments: argparse.Namespace) -> int:
     """Run examples and record what they measure and print on this machine."""
     from firstlight.records import recorder as recording
@@ -135,11 +146,10 @@ def record(arguments: argparse.Namespace) -> int:
 
 
 def try_(arguments: argparse.Namespace) -> int:
-    """Check your answer to the exercise of a page, without running the rest of it."""
+    """Check your answer to the exercise of a page, without running the rest of it; status 1 unless it is right."""
     from firstlight.records.exercise import try_exercise
 
-    try_exercise(arguments.script)
-    return 0
+    return int(not try_exercise(arguments.script))
 
 
 def records(arguments: argparse.Namespace) -> int:

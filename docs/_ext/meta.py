@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html import escape
 from pathlib import Path
@@ -11,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 
-from _ext.course import course_of
 from _ext.navigation import finding
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
 
 LONGEST = 200  # search engines show about as much
 SKY = Path(__file__).parents[1] / "figures/03_real_sky.webp"
-APART = ("404", "search")  # pages that say nothing
 
 
 def first_words(page: nodes.document) -> str:
@@ -40,9 +36,11 @@ def describe(app: Sphinx, page: str, _template: str, context: dict[str, Any], do
 
     They take the place of what docutils says there: its name, and once more the width of the screen.
     """
-    said = first_words(doctree) if doctree else ""
+    if not doctree:
+        return
+    said = first_words(doctree)
     tags = {'name="description"': said} if said else {}
-    if doctree and page not in APART:
+    if "nosearch" not in app.env.metadata[page]:
         context["markdown"] = f"{page.rpartition('/')[2]}.md"
         if base := app.config.html_baseurl:
             tags |= {
@@ -74,22 +72,3 @@ def card(app: Sphinx, page: str) -> str:
         paper.thumbnail((1200, 630))
         paper.save(made, quality=85)
     return f"_images/{made.name}"
-
-
-def lines_about(env: BuildEnvironment) -> dict[str, str]:
-    """Return a line about each page: that of the course, with its chapter, or its first words."""
-    about = {name: of.get("first words", "") for name, of in env.metadata.items()}
-    for name, tutorial in course_of(env).pages.items():
-        chapter = env.titles.get(f"tutorials/{name.partition('/')[0]}/index")
-        place = f"{chapter.astext()}, {tutorial.name}" if chapter else tutorial.name
-        about[f"tutorials/{name}"] = f"{place}: {tutorial.line}"
-    return about
-
-
-def tell_search(app: Sphinx, page: str, _template: str, _context: object, _doctree: object) -> None:
-    """Give the search a line about each page."""
-    if page == "search":
-        text = f"const ABOUT = {json.dumps(lines_about(app.env), ensure_ascii=False)};\n"
-        Path(app.outdir, "_static/about.js").write_text(text, encoding="utf-8")
-        app.add_js_file("about.js")
-        app.add_js_file("search.js")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
-from _ext.meta import APART, lines_about
+from _ext.search import documents
 
 if TYPE_CHECKING:
     from bs4 import Tag
@@ -92,26 +92,28 @@ def write(app: Sphinx, error: Exception | None) -> None:
     if error or app.builder.name != "html":
         return
     out, base = Path(app.outdir), app.config.html_baseurl
-    about = {page: line for page, line in sorted(lines_about(app.env).items()) if page not in APART}
-    parts: dict[str, list[str]] = {}
-    for page, line in about.items():
-        html, made = out / f"{page}.html", out / f"{page}.md"
+    lists: dict[str, list[str]] = {}
+    whole: dict[str, list[str]] = {}
+    places = ""
+    for found in documents(app):
+        if "#" in found.url:
+            continue  # an entry of the glossary
+        page, html = found.url.removesuffix(".html"), out / found.url
+        made = html.with_suffix(".md")
         if not made.is_file() or made.stat().st_mtime < html.stat().st_mtime:
             made.write_text(markdown(html.read_text(encoding="utf-8"), page, base), encoding="utf-8")
-        chapter = page.split("/")[1] if page.count("/") > 1 else ""
-        title = app.env.titles[page].astext()
-        parts.setdefault(chapter, []).append(f"- [{title}]({base}{page}.md)" + f": {line}" * bool(line))
-        if chapter:
-            parts.setdefault(f"{chapter}.txt", []).append(made.read_text(encoding="utf-8"))
-    for name in [name for name in parts if name.endswith(".txt")]:
-        (out / f"llms-{name}").write_text("\n\n".join(parts.pop(name)), encoding="utf-8")
-    text = f"# {app.config.project}\n\n> {about['index']}\n"
-    for chapter, lines in parts.items():
-        whole = f"[Its pages in one file]({base}llms-{chapter}.txt)\n\n" if chapter else ""
-        title = app.env.titles[f"tutorials/{chapter}/index"].astext() if chapter else "Pages"
-        text += f"\n## {title}\n\n{whole}" + "\n".join(lines) + "\n"
+        *above, _ = page.split("/")
+        lists.setdefault("/".join(above), []).append(f"- [{found.title}]({base}{page}.md): {found.line}\n")
+        places += f"<url><loc>{escape(base + found.url)}</loc></url>\n"
+        if above[1:]:
+            whole.setdefault(above[1], []).append(made.read_text(encoding="utf-8"))
+    text = f"# {app.config.project}\n"
+    for folder, lines in sorted(lists.items()):
+        text += f"\n## {folder or 'Pages'}\n\n{''.join(lines)}"
+    text += "\n## Whole chapters\n\n" + "".join(f"- [{chapter}]({base}llms-{chapter}.txt)\n" for chapter in whole)
+    for chapter, texts in whole.items():
+        (out / f"llms-{chapter}.txt").write_text("\n\n".join(texts), encoding="utf-8")
     (out / "llms.txt").write_text(text, encoding="utf-8")
     if base:
-        places = "".join(f"<url><loc>{escape(f'{base}{page}.html')}</loc></url>\n" for page in about)
         space = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
         (out / "sitemap.xml").write_text(f"<urlset {space}>\n{places}</urlset>\n", encoding="utf-8")

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,13 @@ class _Run:
         self.bound: dict[int, Any] = {}  # device functions and arrays from outside, by their ids
         self.arrays: dict[object, Array] = {}  # shared and local ones, by where they are made
         self.dynamic = np.full((lanes.count, shared_bytes), 0xFF, np.uint8)  # NaN, if it holds floats
+        self.helpers: dict[str, Any] = {f"{name}__": value for name, value in {
+            **operations(rules),
+            "where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "choose": self.choose,
+            "both": self.both, "either": self.either, "leave": self.barriers.leave, "load": memory.load,
+            "store": memory.store, "attribute": self.attribute, "method": self.method, "elements": self.elements,
+            "contains": self.contains, "Turns": self.loop, "slice": slice, "negated": negated,
+        }.items()}  # fmt: skip
 
     def start(self, function: FunctionType, arguments: tuple[Any, ...]) -> None:
         names = function.__code__.co_varnames
@@ -129,30 +136,25 @@ class _Run:
             known: Callable[..., Any] = self.bound[id(function)]
             return known
         masked = masked_code(function, is_kernel=is_kernel)
-        names: dict[str, Any] = {}
+        names = self.helpers | masked.constants
         copy = FunctionType(masked.code, names, function.__name__, function.__defaults__)
         self.bound[id(function)] = copy if is_kernel else self.as_device_function(copy)
         self.codes.add(masked.code)
         self.uses |= masked.uses
-        variables = inspect.getclosurevars(function) if function.__closure__ else None
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         for name, (chain, line) in masked.outside.items():
             try:
-                scope = variables.nonlocals if variables and chain[0] in variables.nonlocals else function.__globals__
-                root = scope[chain[0]] if chain[0] in scope else getattr(builtins, chain[0])
+                if chain[0] in cells:
+                    root = cells[chain[0]].cell_contents
+                else:
+                    scope = function.__globals__
+                    root = scope[chain[0]] if chain[0] in scope else getattr(builtins, chain[0])
                 names[name] = self.looked_up(root, chain)
             except Unsupported as error:
                 raise Unsupported(error.reason, error.line or line) from None
-            except AttributeError as error:
+            except (AttributeError, ValueError) as error:
                 raise Unsupported(f"{'.'.join(chain)} is not known: {error}", line) from None
-        names |= {name: self.value(value, name) for name, value in masked.constants.items()}
         copy.__defaults__ = tuple(self.value(value, "a default") for value in function.__defaults__ or ())
-        names |= {f"{name}__": value for name, value in {
-            **operations(self.rules),
-            "where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "choose": self.choose,
-            "both": self.both, "either": self.either, "leave": self.barriers.leave, "load": self.memory.load,
-            "store": self.memory.store, "attribute": self.attribute, "method": self.method, "elements": self.elements,
-            "contains": self.contains, "Turns": self.loop, "slice": slice, "negated": negated,
-        }.items()}  # fmt: skip
         bound: Callable[..., Any] = self.bound[id(function)]
         return bound
 
@@ -175,7 +177,9 @@ class _Run:
             if is_cuda(value) and name not in ("types", "random"):
                 dtype = dtype_of(getattr(value, name, None))
                 return NumberType(dtype) if dtype is not None else self.intrinsic(".".join(chain[number:]))
-            if isinstance(value, np.ndarray | np.generic | tuple) or intrinsic_name(value):
+            if not isinstance(value, ModuleType) and (
+                isinstance(value, np.ndarray | np.generic | tuple) or intrinsic_name(value)
+            ):
                 value = self.value(value, chain[number - 1])
                 for rest in chain[number:]:
                     value = self.attribute(self.lanes.all, value, rest)
@@ -231,6 +235,10 @@ class _Run:
             return np.bool_(value)
         if isinstance(value, int | float | complex | np.number):
             return scalar(value)
+        if known := _OF_PYTHON.get(id(value)):
+            return known
+        if function := function_of(value, self.rules):
+            return _without_mask(function)
         if (data := host_array(value)) is not None:
             return self.array(data, name, space)
         if isinstance(value, tuple):
@@ -244,10 +252,6 @@ class _Run:
             return self.intrinsic(found)
         if is_jitted(value) or inspect.isfunction(getattr(value, "py_func", None)):
             return self.bind(value.py_func)
-        if known := _OF_PYTHON.get(id(value)):
-            return known
-        if found_function := function_of(value, self.rules):
-            return _without_mask(found_function)
         raise Unsupported(f"{getattr(value, '__name__', repr(value))} in a kernel")
 
     def array(self, data: np.ndarray, name: str, space: str) -> Array:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from firstlight_kernels.arithmetic import scalar
 from firstlight_kernels.findings import SourceLine
 
 _OPERATORS: dict[type, str] = {
@@ -350,7 +351,7 @@ class _Translator:
         key = type(value), repr(value)
         if key not in self.constants:
             self.constants[key] = name = f"k{len(self.constants)}__"
-            self.result.constants[name] = value
+            self.result.constants[name] = scalar(value)
         return self.constants[key]
 
     def chain(self, node: ast.expr) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from firstlight_kernels.arguments import host_array
 from firstlight_kernels.arithmetic import scalar
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
-from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, SourceLine
+from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, line_of
 from firstlight_kernels.functions import OF_CUDA, function_of
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, LOADS, MATCHES, SHUFFLES, STORES, VOTES
 from firstlight_kernels.lanes import (
@@ -91,7 +91,7 @@ class _Run:
         memory.start(lanes)
         self.barriers = Barriers(lanes)
         self.turns, self.calls, self.call = 0, count(1), 0
-        self.codes: set[CodeType] = set()
+        self.codes: set[int] = set()
         self.uses: set[str] = set()
         self.bound: dict[int, Any] = {}  # device functions and arrays from outside, by their ids
         self.arrays: dict[object, Array] = {}  # shared and local ones, by where they are made
@@ -111,22 +111,12 @@ class _Run:
         try:
             kernel(self.lanes.all, *given)
         except (LaunchError, Unsupported) as error:
-            line = self.line_of(error)
+            line = line_of(error, self.codes)
             if isinstance(error, Unsupported):
                 raise error if error.line else Unsupported(error.reason, line) from None
             raise type(error)(f"{error}; {line}") from None
         except Exception as error:
-            raise Unsupported(f"{type(error).__name__}: {error}", self.line_of(error)) from error
-
-    def line_of(self, error: Exception) -> SourceLine | None:
-        """Return the line of the kernel, or of a device function, in which an error was raised."""
-        found, trail = None, error.__traceback__
-        while trail:
-            code = trail.tb_frame.f_code
-            if code in self.codes:
-                found = SourceLine(code.co_filename, trail.tb_lineno, code.co_name)
-            trail = trail.tb_next
-        return found
+            raise Unsupported(f"{type(error).__name__}: {error}", line_of(error, self.codes)) from error
 
     # -- Names ---------------------------------------------------------------------------------------------------------
 
@@ -139,7 +129,7 @@ class _Run:
         names = self.helpers | masked.constants
         copy = FunctionType(masked.code, names, function.__name__, function.__defaults__)
         self.bound[id(function)] = copy if is_kernel else self.as_device_function(copy)
-        self.codes.add(masked.code)
+        self.codes.add(id(masked.code))
         self.uses |= masked.uses
         cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         for name, (chain, line) in masked.outside.items():

@@ -30,15 +30,9 @@ _OPERATORS: dict[type, str] = {
     ast.BitXor: "xor", ast.UAdd: "pos", ast.USub: "neg", ast.Invert: "invert", ast.Not: "negated",
 }  # fmt: skip
 _COMPARISONS: dict[type, str] = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Is: "is",
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is",
     ast.IsNot: "is not",
-}
+}  # fmt: skip
 #: What is the same whether threads that take no part compute it, too.
 _HARMLESS = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop,
              ast.expr_context)  # fmt: skip

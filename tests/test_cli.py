@@ -131,7 +131,7 @@ def test_without_pytorch_numpy_is_timed_recorded_and_checked(tmp_path):
         "from firstlight import Bench, best_device\n"
         "bench, a = Bench('sums', budget=0.1), np.ones(1001)\n"
         "bench.time('add', np.add, a, a, n=1001, bytes=3 * a.nbytes)\n"
-        "check = 'You said {}.'.format\n"
+        "check = 'Right, {}.'.format\n"
         "print(check(7))\n"
     )
     program = f"""
@@ -148,7 +148,7 @@ def test_without_pytorch_numpy_is_timed_recorded_and_checked(tmp_path):
     """
     said = printed_by(program, {**os.environ, "MPLBACKEND": "agg"}).splitlines()
     assert "cpu" in said
-    assert said.count("You said 7.") == 2
+    assert said.count("Right, 7.") == 2
     assert said[-1] == "True"
     (timing,) = read(tmp_path / "mine.json").timings.values()
     assert timing.byte_rate > 0

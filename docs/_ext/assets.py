@@ -51,11 +51,11 @@ def needed(filename: str, html: str) -> bool:
 
 
 def choose(app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Leave out what the page does not need."""
+    """Leave out what the page does not need, and scripts that stand in a page, which layout.html's policy forbids."""
     del app, page
     html = context.get("body", "")
     for kind in ("css_files", "script_files"):
-        context[kind] = [file for file in context[kind] if needed(str(file.filename), html)]
+        context[kind] = [file for file in context[kind] if file.filename and needed(str(file.filename), html)]
 
 
 def drop_icons(app: Sphinx, error: Exception | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from html import escape
+from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
@@ -47,5 +48,7 @@ def tell_search(app: Sphinx, page: str, _template: str, _context: object, _doctr
         chapter = app.env.titles.get(f"tutorials/{name.partition('/')[0]}/index")
         place = f"{chapter.astext()}, {tutorial.name}" if chapter else tutorial.name
         about[f"tutorials/{name}"] = f"{place}: {tutorial.line}"
-    app.add_js_file(None, body=f"const ABOUT = {json.dumps(about, ensure_ascii=False)};".replace("</", "<\\/"))
+    text = f"const ABOUT = {json.dumps(about, ensure_ascii=False)};\n"
+    Path(app.outdir, "_static/about.js").write_text(text, encoding="utf-8")
+    app.add_js_file("about.js")
     app.add_js_file("search.js")

@@ -1,6 +1,8 @@
 """The command `firstlight image`: what it writes, says, and refuses."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -304,6 +306,25 @@ def test_a_field_in_the_wrong_unit_is_noticed(arrays, tmp_path, capsys):
     np.savez(tmp_path / "my.npz", **arrays | far)
     assert main([str(tmp_path / "my.npz"), "--out", str(tmp_path / "out"), "--field", "40"]) == 1
     assert "40mas?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("file", "name"), [("sim.cycle6.3.noisy.npz", "sim.cycle6.3.noisy"), ("a.v2.txt.gz", "a.v2")])
+def test_products_have_the_whole_name_of_the_data(npz, tmp_path, monkeypatch, file, name):
+    asked = []
+    monkeypatch.setattr("firstlight_imaging.products.whole_set", lambda folder, name, **_: asked.append(name))
+    with pytest.raises(TypeError):  # None is no context
+        main([str(npz.rename(tmp_path / file))])
+    assert asked == [name]
+
+
+def test_an_image_is_made_though_nobody_listens(arrays, tmp_path):
+    np.savez(tmp_path / "my.npz", **arrays)
+    code = "import sys; from firstlight_imaging.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = [str(tmp_path / "my.npz"), "--out", str(tmp_path), "--field", "2"]
+    run = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    run.stdout.close()
+    assert run.communicate()[1] == b""
+    assert (tmp_path / "my.image.fits").exists()
 
 
 def test_a_missing_file_is_named(tmp_path, capsys):

@@ -6,7 +6,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from compiler import cuda  # noqa: F401 -- in a text
+from compiler import PACKAGE, cuda  # noqa: F401 -- in a text
 from test_arithmetic import ANY_NUMBERS, KINDS, WHOLE_NUMBERS, as_numba_has_it, edges
 from variants import compiled
 
@@ -93,7 +93,8 @@ def computed(expressions, x, y, kind):
     expected, out = (np.zeros((x.size * y.size, len(expressions)), kind) for _ in range(2))
     for i in range(len(out)):
         of_numba(x, y, expected, i)
-    lockstep.run(kernel, Dim3(1, 1, 1), Dim3(len(out), 1, 1), (x, y, out))
+    rules = "numba" if PACKAGE == "numba" else "mlir"
+    lockstep.run(kernel, Dim3(1, 1, 1), Dim3(len(out), 1, 1), (x, y, out), rules=rules)
     return expected, out
 
 

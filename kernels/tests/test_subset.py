@@ -110,16 +110,42 @@ def test_the_compiler_agrees(body) -> None:
         assert body in COMPILERS_TAKE or only_here
 
 
+@pytest.mark.filterwarnings("ignore")  # Numba finds fault with this module of its own
+def test_random_numbers_are_those_of_the_compiler_that_has_some() -> None:
+    module = import_module(f"{PACKAGE}.cuda.random")
+
+    @cuda.jit
+    def draws(states, out):
+        i = cuda.grid(1)
+        out[i] = cuda.random.xoroshiro128p_uniform_float64(states, i)
+
+    states = np.zeros(4, [("s0", np.uint64), ("s1", np.uint64)])
+    states["s0"], states["s1"] = [[1], [2]]
+    if not OF_NUMBA:
+        with pytest.raises(TraceError, match="random"):
+            trace(draws, 1, 4, states, np.zeros(4))
+        return
+    expected = [module.xoroshiro128p_uniform_float64(states.copy(), i) for i in range(4)]
+    for run in (trace, lambda *given: launch(*given[:3], given[3:])):
+        out = np.zeros(4)
+        run(draws, 1, 4, states.copy(), out)
+        assert out.tolist() == expected
+
+
 def declared(x):
     """Only a compiler knows it."""
+
+
+def done_otherwise(x):
+    return x
 
 
 def test_what_has_no_body_is_refused_before_it_gives_none() -> None:
     extern = cuda.declare_device("of_a_library", "float32(float32)")
     libdevice = import_module(f"{PACKAGE}.cuda.libdevice" if OF_NUMBA else f"{PACKAGE}.numba_cuda.libdevice")
-    import_module(f"{PACKAGE}.cuda.extending" if OF_NUMBA else f"{PACKAGE}.numba_cuda.extending").overload(declared)(
-        lambda x: lambda x: x + 1
-    )
+    overload = import_module(f"{PACKAGE}.cuda.extending" if OF_NUMBA else f"{PACKAGE}.numba_cuda.extending").overload
+    for function in (declared, done_otherwise):
+        overload(function)(lambda x: lambda x: x + 1)
 
     @cuda.jit
     def of_a_library(x):
@@ -130,10 +156,19 @@ def test_what_has_no_body_is_refused_before_it_gives_none() -> None:
         x[0] = declared(x[1])
 
     @cuda.jit
+    def with_a_body(x):
+        x[0] = done_otherwise(x[1])
+
+    @cuda.jit
     def of_the_compiler(x):
         x[0] = libdevice.sinf(x[1])
 
-    for kernel, name in ((of_a_library, "of_a_library"), (overloaded, "declared"), (of_the_compiler, "sinf")):
+    for kernel, name in (
+        (of_a_library, "of_a_library"),
+        (overloaded, "declared"),
+        (with_a_body, "done_otherwise"),
+        (of_the_compiler, "sinf"),
+    ):
         x = np.ones(3, np.float32)
         with pytest.raises(TraceError, match=rf"{name} .*only a GPU"):
             trace(kernel, 1, 1, x)

@@ -50,6 +50,7 @@ def test_what_looks_wrong_and_is_right(case) -> None:
     assert t.problems == []
 
 
+@pytest.mark.skipif(random.__name__[:10] == "numba_cuda", reason="numba-cuda-mlir has no random numbers")
 @pytest.mark.filterwarnings("ignore")  # Numba's, about its own functions
 def test_threads_that_share_a_state_of_the_generator_race() -> None:
     states = np.ones(4, random.xoroshiro128p_dtype)

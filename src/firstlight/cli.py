@@ -135,11 +135,10 @@ def record(arguments: argparse.Namespace) -> int:
 
 
 def try_(arguments: argparse.Namespace) -> int:
-    """Check your answer to the exercise of a page, without running the rest of it."""
+    """Check your answer to the exercise of a page, without running the rest of it; status 1 unless it is right."""
     from firstlight.records.exercise import try_exercise
 
-    try_exercise(arguments.script)
-    return 0
+    return int(not try_exercise(arguments.script))
 
 
 def records(arguments: argparse.Namespace) -> int:

@@ -23,7 +23,7 @@ PREFERENCES = {
     "datareporting.policy.dataSubmissionEnabled": False,
     "app.update.enabled": False,
 }
-PRESS = """<script>
+PRESS = """
 addEventListener("load", () => {
   document.querySelector(".fl-gpu button").click();
   const told = setInterval(() => {
@@ -34,7 +34,7 @@ addEventListener("load", () => {
     fetch("/told", { method: "POST", body: JSON.stringify({ said, board }) });
   }, 200);
 });
-</script>"""
+"""
 pytestmark = pytest.mark.skipif(not (FIREFOX and SOFTWARE.exists()), reason="no Firefox with Mesa's Vulkan here")
 
 
@@ -47,11 +47,13 @@ def told_by_firefox(page: str, over: str, profile: Path) -> dict[str, str]:
             """Print nothing."""
 
         def do_GET(self) -> None:
-            if self.path != f"/{page}":
+            press = self.path == "/press.js"  # in a file: the page's policy lets no script in its text run
+            if not press and self.path != f"/{page}":
                 return super().do_GET()
-            body = (SITE / page).read_bytes() + (PRESS % over).encode()
+            script = '<script src="/press.js"></script>'
+            body = (PRESS % over).encode() if press else (SITE / page).read_bytes() + script.encode()
             self.send_response(200)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Type", "text/javascript" if press else "text/html; charset=utf-8")
             self.end_headers()
             self.wfile.write(body)
             return None

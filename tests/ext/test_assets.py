@@ -1,5 +1,7 @@
 """What pages bring along: styles and scripts as they need them, and no icons that nobody sees."""
 
+import re
+
 import pytest
 
 from _ext.downloads import ROOT
@@ -27,6 +29,13 @@ def test_the_theme_s_styles_lose_their_icons_and_nothing_else(site) -> None:
     assert "--fa:" not in css.replace("var(--fa:", "")
     assert ".bs-tooltip-auto" in css
     assert css.count("{") == css.count("}")
+
+
+def test_no_script_stands_in_a_page_and_each_forbids_them(site) -> None:
+    for page in ("a_plain", "b_tabs", "search", "genindex"):
+        html = site.read(f"html/{page}.html")
+        assert html.index("Content-Security-Policy") < html.index("<script")
+        assert not re.search(r"<script(?![^>]* src=)", html)
 
 
 def test_a_page_for_lost_readers_begins_its_links_at_the_root(make_site) -> None:

@@ -64,9 +64,9 @@ def answered(tmp_path, capsys):
 
 
 def test_only_what_the_check_depends_on_is_run_and_only_our_own_answer_is_judged(answered):
-    assert answered("...") == (0, "Not yet.\n", "")
+    assert answered("...") == (1, "Not yet.\n", "")
     assert answered("return x[0] + x[1]") == (0, "Right.\n", "")
-    assert answered("return sum(x, 1)") == (0, "Not yet.\n", "")
+    assert answered("return sum(x, 1)") == (1, "Not yet.\n", "")
 
 
 def test_a_measurement_on_the_page_is_not_made_for_an_answer(answered):

@@ -328,6 +328,21 @@ def test_what_is_no_record_is_invalid_and_the_others_are_still_judged(project, c
     assert found[NAME] == "fresh"
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+def test_what_a_strangers_zip_may_bring_is_named_and_not_followed(project, capsys) -> None:
+    (project / "records/run_me.py").write_text("print('not a record')")
+    folder = project / "records/another/1_setup"
+    folder.mkdir(parents=True)
+    (folder / "01_sums.json").symlink_to(project / "records" / f"{NAME}.json")
+    (folder / "02_endless.json").symlink_to("/dev/zero")
+    os.mkfifo(folder / "03_waits.json")
+    status, found = states(project, capsys)
+    assert status == 1
+    assert [name for name, said in found.items() if said.startswith("invalid")] == [
+        "another/1_setup/01_sums", "another/1_setup/02_endless", "another/1_setup/03_waits", "run_me.py",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "name", ["another/1_setup/01_sums", "nvidia-h200/1_setup/02_other", "nvidia-h200/2_other/01_sums", "mine"]
 )

@@ -3,6 +3,7 @@
 "use strict";
 
 document.addEventListener("DOMContentLoaded", () => {
+  document.querySelector(".bd-search-container input").select();
   const asked = new URLSearchParams(location.search).get("q")?.toLowerCase().trim() ?? "";
   const words = asked
     .split(/[\W_]+/)

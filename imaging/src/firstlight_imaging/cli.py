@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
         status = image(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has enough of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()
         return 1
     except (ImportError, OSError, ValueError) as mistake:
         print(f"{prog}: {mistake}", file=sys.stderr)
@@ -103,21 +103,34 @@ def image(arguments: argparse.Namespace) -> int:
         return _assess(arguments)
     if not -2 <= arguments.robust <= 2:
         raise ValueError(f"--robust must be from -2 (sharp) to 2 (sensitive); got {arguments.robust:g}")
-    with suppress(ValueError):  # not the main thread
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a killed job leaves nothing behind either
-    name = arguments.data[0].name.partition(".")[0] or "image"
+    for stop in ("SIGTERM", "SIGHUP"):  # a killed job, and a closed terminal, leave nothing behind either
+        with suppress(ValueError, AttributeError):  # not the main thread; Windows
+            if signal.getsignal(number := getattr(signal, stop)) is signal.SIG_DFL:  # nohup is obeyed
+                signal.signal(number, signal.default_int_handler)
+    name = re.sub(r"(\.(txt|dat)(\.gz|\.bz2)|\.\w+)$", "", arguments.data[0].name, flags=re.IGNORECASE) or "image"
     with products.whole_set(arguments.out, name, overwrite=arguments.overwrite) as folder:
         vis, notes = _read(arguments)
-        print("\n".join(notes), flush=True)
+        _say("\n".join(notes))
         if arguments.closures:
             closures = selfcal.closure_image(vis, field=arguments.field, device=_device())
             made = products.write_closure_image(closures, vis, folder, name, "\n".join([*notes, ""]))
         else:
             made = _image_and_write(vis, notes, arguments, folder, name)
-        print(f"{made.report}\n")
-    for path in made.paths:
-        print(arguments.out / path.name)
+    print(f"{made.report}\n", *(arguments.out / path.name for path in made.paths), sep="\n")  # which are there now
     return 0
+
+
+def _say(text: object) -> None:
+    """Print what there is to say before an image is made, which is made even if nobody listens any more."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        _close_output()
+
+
+def _close_output() -> None:
+    """Let nothing more be printed into a pipe that is closed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _device() -> str:
@@ -158,7 +171,7 @@ def _image_and_write(
         calibrated = selfcal.self_calibrate(vis, mode=arguments.self_calibrate, every=arguments.every, **how)
         vis, parameters, notes = calibrated.vis, calibrated.parameters, [*notes, str(calibrated)]
         gains = products.write_gains(calibrated, folder, name)
-        print(calibrated, flush=True)
+        _say(calibrated)
     found = automatic.image(vis, parameters=parameters, **how)
     limits = [limit for limit in fourier.check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
     remarks = [*map(str, limits), *products.point_remark(found, vis)]
@@ -173,6 +186,8 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
 
     import numpy as np
 
+    from firstlight_imaging.units import as_hertz
+
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
     windows = arguments.spw and _windows(arguments.spw)
     asked = {"field": of, "unit": arguments.unit, "column": arguments.column, "windows": windows}
@@ -181,7 +196,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
     if arguments.channels:
         notes.append(f"of {len(vis.frequency)} channels, {arguments.channels} (counted from 0)")
-        vis = data.select_channels(vis, _channels(arguments.channels))
+        vis = data.select_channels(vis, _channels(arguments.channels, len(vis.frequency)))
     if arguments.shortest or arguments.longest:
         before = vis.data.size
         vis = data.select_baselines(vis, shortest=arguments.shortest or 0.0, longest=arguments.longest or np.inf)
@@ -193,7 +208,8 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     if np.isnan(vis.frequency).any():
         if not arguments.frequency:
             raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
-        vis = replace(vis, frequency=np.full(len(vis.frequency), arguments.frequency))
+        asked_for = as_hertz(np.array([arguments.frequency]), name="--frequency")
+        vis = replace(vis, frequency=np.full(len(vis.frequency), asked_for))
     vis, said = data.trusted(vis)
     return vis, [*notes, *said]
 
@@ -209,12 +225,15 @@ def _quantity(text: str, unit: str) -> float:
         raise argparse.ArgumentTypeError(f"a number is needed, perhaps with a unit like {unit}; got {text!r}") from None
 
 
-def _channels(text: str) -> slice:
+def _channels(text: str, held: int) -> slice:
     """Return channels from a number or from FROM:TO, without TO itself, as Python counts."""
     if not re.fullmatch(r"\d+(:\d+)?", text):
         raise ValueError(f"--channels is a number from 0, or FROM:TO, such as 4 or 3:6; got {text!r}")
     first, _, end = text.partition(":")
-    return slice(int(first), int(end or int(first) + 1))
+    chosen = slice(int(first), int(end or int(first) + 1))
+    if chosen.stop > held:
+        raise ValueError(f"there are channels 0 to {held - 1}; --channels {text} reaches beyond them")
+    return chosen
 
 
 def _windows(text: str) -> list[int]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from firstlight_imaging._types import Complex, Real
+from firstlight_imaging._types import Real
 from firstlight_imaging.streaming import chunks
 from firstlight_imaging.units import ARCSEC
 
@@ -26,11 +26,6 @@ MIN_GRID_FRACTION = 0.01  # data that reach less of the grid are in another unit
 _BLOCK = 1 << 15  # visibilities at once, so that what is computed of them stays in the cache
 
 Cube = TypeVar("Cube", torch.Tensor, npt.NDArray[Any])
-
-
-def phase_factor(u: Real, v: Real, east: float, north: float) -> Complex:
-    """Return the factor on a visibility when its source moves by arcsec; u and v in cycles per arcsec."""
-    return np.asarray(np.exp(-2j * math.pi * (u * east + v * north)))
 
 
 class GridCoords:

@@ -1,6 +1,10 @@
 """Constants of nature and of observing."""
 
 import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 #: One second of arc, in radians.
 ARCSEC = math.pi / 180 / 3600
@@ -9,7 +13,26 @@ LIGHT_SPEED = 299_792_458.0
 #: An hour of sidereal time, in seconds of our clocks.
 SIDEREAL_HOUR = 86164.0905 / 24
 
+_RADIO = 1e7, 2e12  # Hz: what is observed from the ground
+_MOST_GHZ = 1000.0  # GHz; a larger number is more likely one of MHz
 _SMALL_FIELDS = ((1e-3, 1e6, "µas"), (0.1, 1e3, "mas"))  # narrower than so many arcsec
+
+
+def as_hertz(frequency: NDArray[Any], *, name: str = "frequencies") -> NDArray[Any]:
+    """Return frequencies in Hz, of numbers of Hz or GHz; raise an error for what no radio telescope observes.
+
+    Examples
+    --------
+    >>> as_hertz(np.array([230.0])), as_hertz(np.array([1.4e9]))
+    (array([2.3e+11]), array([1.4e+09]))
+    """
+    for factor, most in ((1.0, _RADIO[1]), (1e9, _MOST_GHZ * 1e9)):
+        if (_RADIO[0] <= factor * frequency.min()) & (factor * frequency.max() <= most):
+            return np.asarray(factor * frequency)
+    guesses = {"MHz": 1e6 * frequency, "kHz": 1e3 * frequency, "a wavelength in metres": LIGHT_SPEED / frequency}
+    fitting = (unit for unit, hertz in guesses.items() if _RADIO[0] <= hertz.min() and hertz.max() <= _RADIO[1])
+    guess = next((f" (is it {unit}?)" for unit in fitting), "")
+    raise ValueError(f"{name} must be in Hz, from {_RADIO[0]:g} to {_RADIO[1]:g}; got {frequency.flat[0]:g}{guess}")
 
 
 def angular_unit(width: float) -> tuple[float, str]:

@@ -293,6 +293,21 @@ def test_a_terminal_shows_what_is_going_on(monkeypatch, stream):
     assert stages == [said.isatty()] * 3
 
 
+def test_absorption_is_told():
+    """A source that is negative, and one that is so on one side: positive pixels can show neither."""
+    clean, noisy = seen([Point(0.1, east=0.3)], signal=100, n_times=4)
+    with pytest.raises(ValueError, match=r"no source is seen.*absorption"):
+        image(replace(noisy, data=noisy.data - 2 * clean.data), field=4.0)
+    hole = observe([Point(0.09, east=-1.0)], uv_track(alma_antennas()[:24], n_times=4, hour_angles=(-2, 2)))
+    found = image(replace(noisy, data=noisy.data - hole.data), field=4.0, draws=0)
+    assert any("absorption" in choice for choice in found.choices)
+
+
+def test_one_draw_is_refused():
+    with pytest.raises(ValueError, match="at least 2"):
+        image(seen([Point(0.1)], signal=50, n_times=4)[1], draws=1)
+
+
 def test_noise_alone_is_no_source():
     noise = with_noise(observe([Point(0.0)], uv_track(n_times=4)), 0.1, seed=3)
     with pytest.raises(ValueError, match="no source is seen"):

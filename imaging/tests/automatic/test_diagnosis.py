@@ -58,6 +58,14 @@ def test_weights_are_blamed_where_residuals_look_like_noise(factor, verdict):
     assert "check_weights" in found.text
 
 
+def test_weights_are_blamed_also_where_nobody_knows_the_antennas():
+    noisy = with_noise(CLEAN, 0.05, seed=1)
+    blind = replace(noisy, weight=1e4 * noisy.weight, antennas=0 * noisy.antennas)
+    found = told(blind, 400.0, is_noise=False)
+    assert (found.kind, found.verdict) == ("weights", "limited by calibration")
+    assert told(blind, 4e3, is_noise=False).kind != "weights"
+
+
 def test_what_no_gains_explain_is_located():
     """A second source, which the model does not have: other baselines see it with other amplitudes and phases."""
     more = observe([Point(0.1, east=0.8, north=1.1)], uv_track(alma_antennas()[:20], n_times=8), 230e9)

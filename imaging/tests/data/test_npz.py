@@ -116,6 +116,7 @@ def put(key: str, value: complex, channel: int = 1) -> dict[str, Any]:
 
 
 TWICE = {key: np.hstack([part, (-part if key in ("uu", "vv") else part.conj())]) for key, part in arrays().items()}
+AGAIN = {key: np.hstack([part, part]) for key, part in arrays().items()}
 BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"uu": None, "data": None}, "uu, data_re, data_im"),
     ({"data": arrays()["data"].real}, "data .*float64"),
@@ -128,6 +129,15 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"flag": np.ones((2, 9), bool), "weight": np.zeros((2, 9))}, "flagged"),
     ({"frequencies": [1.0, -1.0]}, "frequencies"),
     (TWICE, "Hermitian"),
+    ({key: np.delete(part, [2, 7, 11], axis=1) for key, part in TWICE.items()}, "Hermitian"),  # some were flagged
+    (AGAIN, "twice"),
+    (AGAIN | {"data": AGAIN["data"] * np.repeat([1, 1 + 1e-7], 9)}, "twice"),
+    ({"frequencies": [1400.0, 1401.0]}, "MHz"),
+    ({"frequencies": [0.0013, 0.0014]}, "wavelength"),
+    ({"frequencies": [230e12, 231e12]}, "frequencies"),
+    ({"antennas": np.full((9, 2), -5)}, "antennas"),
+    ({"start": [1.0, 2.0]}, "start must be 1 number"),
+    ({"phase_centre": [1.0, 2.0, 3.0]}, "phase_centre must be 2 numbers"),
 ]
 
 
@@ -137,6 +147,21 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path, changed: dict[str, Any], 
     with pytest.raises(ValueError, match=message) as caught:
         read_npz(path)
     assert str(caught.value).startswith(str(path))
+
+
+def test_a_name_may_be_bytes_and_frequencies_may_be_in_ghz(tmp_path):
+    vis = read_npz(saved(tmp_path / "a.npz", {"target": np.array(b"M87"), "frequencies": [230.0, 231.0]}))
+    assert vis.target == "M87"
+    assert vis.frequency == pytest.approx([230e9, 231e9])
+
+
+def test_what_is_far_larger_than_its_file_is_not_loaded(tmp_path):
+    path = tmp_path / "bomb.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("uu.npy", "w") as member:
+        for _ in range(1100):
+            member.write(bytes(2**20))
+    with pytest.raises(ValueError, match="unpack to"):
+        read_npz(path)
 
 
 def test_what_is_no_whole_npz_file_is_refused(tmp_path):

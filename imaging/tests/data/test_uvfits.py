@@ -266,6 +266,9 @@ TWO = {"SOURCE": [1, 2, 1]}
     ("cube", "how", "message"),
     [
         (GOOD, {"uv": (None, 1e-6)}, "UU"),
+        (GOOD, {"header": {"BUNIT": "K"}}, "BUNIT"),
+        (GOOD, {"header": {"PTYPE1": "UU---NCP"}}, "NCP"),
+        (np.tile(GOOD, (4, 1, 1, 1, 1)) * [1, 1, 1], {}, "twice"),
         (GOOD, {"uv": ([np.nan, 0, 0], 1e-6)}, "UU .* 1 rows"),
         (GOOD, {"uv": (1e5, 0)}, "light-seconds"),
         (GOOD, {"axes": "STOKES COMPLEX"}, "FREQ"),

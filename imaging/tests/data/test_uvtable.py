@@ -46,6 +46,35 @@ def test_baselines_come_in_the_unit_of_the_head(tmp_path, head, factor, option):
         assert vis.frequency == pytest.approx(LIGHT_SPEED / 0.0013)
 
 
+AMP, PHASE = np.abs(OF_CASA), np.angle(OF_CASA)
+
+
+@pytest.mark.parametrize(
+    ("head", "columns"),
+    [
+        ("u [lambda] v [lambda] Re(V) [mJy] Im(V) [mJy] weight [1/mJy^2]", COLUMNS * [1, 1, 1e3, 1e3, 1e-6]),
+        ("u [lambda] v [lambda] Re(V) [mJy] Im(V) [mJy] weight", COLUMNS * [1, 1, 1e3, 1e3, 1e-6]),
+        ("Columns: v[lambda], u[lambda], Im[Jy], Re[Jy], wgt", COLUMNS[:, [1, 0, 3, 2, 4]]),
+        ("u v Re Im sigma", np.column_stack([COLUMNS[:, :4], COLUMNS[:, 4] ** -0.5])),
+        ("u v Amp(V) [Jy] Phase [deg] weight", np.column_stack([U, V, AMP, np.degrees(PHASE), COLUMNS[:, 4]])),
+        ("u v amp phase[rad] weight", np.column_stack([U, V, AMP, PHASE, COLUMNS[:, 4]])),
+        ("u and v in lambda", COLUMNS),  # a sentence, and no five names
+    ],
+)
+def test_columns_are_what_the_head_names(tmp_path, head, columns):
+    vis = read_uvtable(table(tmp_path / "a.txt", head, columns))
+    assert vis.uu[0] == pytest.approx(U)
+    assert vis.data[0] == pytest.approx(OF_CASA.conj())
+    assert vis.weight[0] == pytest.approx(COLUMNS[:, 4])
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
+def test_editors_of_windows_may_have_written_it(tmp_path, encoding):
+    path = table(tmp_path / "a.txt", "Müller, u [lambda]")
+    path.write_bytes(path.read_text("utf-8").replace("# ", "  // ").encode(encoding))
+    assert read_uvtable(path).data[0] == pytest.approx(OF_CASA.conj())
+
+
 def test_a_table_may_be_packed_and_a_weight_of_zero_is_a_flag(tmp_path):
     table(tmp_path / "a.txt", columns=COLUMNS - [0, 0, 0, 0, 1])
     (tmp_path / "a.txt.bz2").write_bytes(bz2.compress((tmp_path / "a.txt").read_bytes()))
@@ -75,6 +104,9 @@ def test_npz_files_of_frank_have_its_names_and_casas_sign(tmp_path):
         ("# u[m]\n100 200 1 0 1\n", "frequencies"),
         ("100 200 1 0 1\n", "unit="),
         ("# u [Mlambda]\n1e5 2e5 1 0 1\n", "unit="),
+        ("# u [lambda] v [klambda] Re Im w\n1e5 2e5 1 0 1\n", "unit="),
+        ("# u v Re Im chi\n1e5 2e5 1 0 1\n", "chi"),
+        ("# u v Re [K] Im [K] w\n1e5 2e5 1 0 1\n", "K"),
         ("1e5 2e5 1 0 1\n1e5 3e5 1 0 2.5e-0", "last line"),
     ],
 )

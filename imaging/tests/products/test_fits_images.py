@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.directions import from_j2000
 from firstlight_imaging.fourier.beams import Beam
 from firstlight_imaging.products.fits_images import read_mask, read_model, write_image
 from firstlight_imaging.units import ARCSEC
@@ -163,6 +164,18 @@ def test_a_mask_needs_a_place_and_a_whole_file(tmp_path):
         read_mask(tmp_path / "part.fits", (83.82, -24.3))
     with pytest.raises(FileNotFoundError, match="absent"):
         read_mask(tmp_path / "absent.fits", (83.82, -24.3))
+
+
+@pytest.mark.parametrize("back", [False, True], ids=["as AIPS", "as CASA"])
+def test_a_mask_in_fk5_lies_where_the_data_do(tmp_path, back):
+    """AIPS writes so the coordinates of its data; CASA's data in J2000 are 20 mas beside them in ICRS."""
+    inside, coords, centre = np.zeros((64, 64)), GridCoords(1e-3, 64), (83.82, -24.3)
+    inside[40, 20] = 1
+    ra, dec = from_j2000(*centre, back=True) if back else centre
+    write_image(tmp_path / "a.fits", inside[None], coords, unit="Jy/pixel", frequencies=[1e9], ra=ra, dec=dec)
+    fits.setval(tmp_path / "a.fits", "RADESYS", value="FK5")
+    fits.setval(tmp_path / "a.fits", "EQUINOX", value=2000.0)
+    assert (read_mask(tmp_path / "a.fits", centre)(*coords.sky_coordinates()) == (inside > 0)).all()
 
 
 def model_of_casa(path):

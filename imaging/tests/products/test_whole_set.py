@@ -1,6 +1,8 @@
 """Files that are replaced as a set."""
 
 import errno
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -51,6 +53,17 @@ def test_a_set_that_is_not_finished_leaves_what_was_there(tmp_path, old, error):
     with pytest.raises(type(error)):
         make(tmp_path / "a/b", fail, overwrite=False)
     assert not (tmp_path / "a/b").exists()
+
+
+def test_what_a_killed_run_left_is_in_nobodys_way(tmp_path):
+    kill = f"import os, signal\nfrom {whole_set.__module__} import whole_set\nfrom pathlib import Path\n"
+    kill += "with whole_set(Path.cwd(), 'my', overwrite=True):\n    os.kill(os.getpid(), signal.SIGKILL)"
+    subprocess.run([sys.executable, "-c", kill], cwd=tmp_path, check=False)
+    assert (tmp_path / ".my.tmp").exists()
+    make(tmp_path)
+    assert content(tmp_path) == dict.fromkeys(NAMES, "new")
+    with whole_set(tmp_path, "my", overwrite=True), pytest.raises(FileExistsError, match="another run"):
+        make(tmp_path)
 
 
 @pytest.mark.parametrize("nth", range(1, 7))

@@ -1,13 +1,12 @@
-"""Numbers as a kernel has them on a GPU, where Numba types each operation, and no operation raises anything.
+"""A thread's numbers in a trace: they are Python's, keep their types, and no operation of theirs raises anything.
 
-Integers are widened to 64 bits before anything is done with them, and wrap. ``float32`` stays only with itself: with a
-constant or an integer it becomes ``float64``. Division by zero gives infinity or NaN, and 0 for integers.
+Of which type a result is, says :mod:`firstlight_kernels.promotion`, by the rules of the kernel's compiler.
 """
 
 from __future__ import annotations
 
-import math
 import operator
+import threading
 from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any
@@ -16,7 +15,23 @@ import numpy as np
 
 from firstlight_kernels.compilers import dtype_of
 from firstlight_kernels.findings import TraceError
-from firstlight_kernels.promotion import BINARY, converted, operand_types, power
+from firstlight_kernels.functions import builtins_of, function_of
+from firstlight_kernels.promotion import BINARY, Rules, converted, operations
+
+
+class _Current(threading.local):
+    """Whose rules hold in the trace that this thread of the system runs."""
+
+    rules: Rules = "numba"
+    operations = operations("numba")
+
+
+_current = _Current()
+
+
+def compute_as(rules: Rules) -> None:
+    """Let numbers follow the rules of a compiler from here on."""
+    _current.rules, _current.operations = rules, operations(rules)
 
 
 class Number:
@@ -65,16 +80,6 @@ class Undefined:
     real = imag = property(_same)
 
 
-def _of_defined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of numbers that gives what nobody defined for what nobody defined."""
-
-    def result(*values: Any) -> Any:
-        undefined = Undefined in map(type, values)
-        return next(each for each in values if type(each) is Undefined) if undefined else function(*values)
-
-    return result
-
-
 _BASES = {"i": int, "u": int, "f": float, "c": complex}
 _TYPED: dict[type, Any] = {}
 for _code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"):
@@ -88,7 +93,7 @@ _TRUTHS: dict[Any, Boolean] = {}
 
 
 class Boolean(Number, int):
-    """A truth: ``~`` is "not", ``&``, ``|`` and ``^`` of two are one, and other operations take it for an integer."""
+    """A truth."""
 
     __slots__ = ()
 
@@ -102,11 +107,8 @@ class Boolean(Number, int):
     def __repr__(self) -> str:
         return str(bool(self))
 
-    def __invert__(self) -> Any:
-        return Boolean(not self)
 
-
-_TYPED[np.bool_], _SCALAR[Boolean] = Boolean, np.int8
+_TYPED[np.bool_], _SCALAR[Boolean] = Boolean, np.bool_
 for _truth in (False, True):
     Boolean(_truth)
 
@@ -117,14 +119,16 @@ def scalar(value: Any) -> Any:
         return exact(value)
     if isinstance(value, np.integer):
         return value.astype(f"{value.dtype.kind}{value.dtype.itemsize}")
-    if isinstance(value, bool | np.bool_):
-        return np.int8(value)
+    if isinstance(value, bool):
+        return np.bool_(value)
     if isinstance(value, int):
         return np.int64(value) if -(2**63) <= value < 2**63 else np.uint64(int(value) % 2**64)
     if isinstance(value, np.generic):
         return value
     if isinstance(value, float):
         return np.float64(value)
+    if isinstance(value, tuple):
+        return tuple(map(scalar, value))
     return np.complex128(value) if isinstance(value, complex) else value
 
 
@@ -132,8 +136,6 @@ def typed(value: Any) -> Any:
     """Return a number as kernels compute with it; anything else as it is."""
     if kind := _TYPED.get(type(value)):
         return kind(value)
-    if isinstance(value, bool):
-        return Boolean(value)
     if isinstance(value, tuple):
         numbers = map(typed, value)
         return type(value)(*numbers) if hasattr(value, "_fields") else tuple(numbers)
@@ -144,7 +146,7 @@ def typed(value: Any) -> Any:
 def convert(value: Any, dtype: np.dtype) -> Any:
     """Return a number as an array of a type keeps it: integers lose their upper bits, floats are cut to the range."""
     number = scalar(value.kept() if isinstance(value, Undefined) else value)
-    return converted(number, dtype) if isinstance(number, np.number) else number
+    return converted(number, dtype) if isinstance(number, np.number | np.bool_) else number
 
 
 def typed_code(code: CodeType) -> CodeType:
@@ -153,14 +155,15 @@ def typed_code(code: CodeType) -> CodeType:
     return code.replace(co_consts=tuple(constants))
 
 
+_NUMBERS = (np.number, np.bool_)
 _IN_DOUBLE = {(Float64, Float64), (Float64, Float32), (Float32, Float64)}
 _SINGLE, _INTEGERS = (Float32, Float32), (Int64, Int64)
 
 
 def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
-    operate = power if name == "pow" else getattr(operator, name)
     quick = name in ("add", "sub", "mul") and not reflected
-    of_floats, of_integers = (getattr(kind, f"__{name.strip('_')}__", operate) for kind in (float, int))
+    of_floats: Any = getattr(float, f"__{name}__", None)
+    of_integers: Any = getattr(int, f"__{name}__", None)
 
     def result(self: Any, other: Any) -> Any:
         if quick:
@@ -171,29 +174,18 @@ def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], An
                 return Float32(np.float32(of_floats(self, other)))
             if pair == _INTEGERS and -(2**63) <= (exact := of_integers(self, other)) < 2**63:
                 return Int64(exact)
-        if name in ("and_", "or_", "xor") and isinstance(self, Boolean) and isinstance(other, bool | Boolean):
-            return Boolean(of_integers(self, other))
         first, second = scalar(self), scalar(other)
         if reflected:
             first, second = second, first
-        if not (isinstance(first, np.number) and isinstance(second, np.number)):
+        if not (isinstance(first, _NUMBERS) and isinstance(second, _NUMBERS)):
             return NotImplemented
-        kinds = operand_types(name, first.dtype, second.dtype)
-        first, second = (each.astype(kind) for each, kind in zip((first, second), kinds, strict=True))
-        return typed(operate(first, second))
+        return typed(_current.operations[name](first, second))
 
     return result
 
 
 def _of_one(name: str) -> Callable[[Any], Any]:
-    operate = getattr(operator, name)
-
-    def result(self: Any) -> Any:
-        found = operate(scalar(self))
-        widened = isinstance(found, np.integer) and name != "abs"
-        return typed(found.astype(f"{found.dtype.kind}8") if widened else found)
-
-    return result
+    return lambda self: typed(_current.operations[name](scalar(self)))
 
 
 for _name in BINARY:
@@ -201,7 +193,7 @@ for _name in BINARY:
     setattr(Number, f"__r{_name.strip('_')}__", _operation(_name, reflected=True))
     setattr(Undefined, f"__{_name.strip('_')}__", Undefined._same)
     setattr(Undefined, f"__r{_name.strip('_')}__", Undefined._same)
-for _name in ("neg", "pos", "abs", "invert"):
+for _name in ("neg", "pos", "invert", "abs"):
     setattr(Number, f"__{_name}__", _of_one(_name))
     setattr(Undefined, f"__{_name}__", Undefined._same)
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
@@ -241,55 +233,14 @@ class NumberType:
 
 
 def through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of NumPy's scalars as one of a kernel's numbers."""
-    return lambda *values: typed(function(*map(ufunc_operand, values)))
+    """Return a function of NumPy's scalars as one of a kernel's numbers; of what nobody defined, it gives the same."""
 
-
-def ufunc_operand(value: Any) -> Any:
-    """Return a number as ufuncs take it: NumPy has some for ``float16``, and Numba has none."""
-    number = scalar(value)
-    return number.astype(np.int16) if isinstance(number, np.int8 | np.uint8) else number
-
-
-def _of_math(name: str) -> Callable[..., Any]:
-    """Return a function of ``math`` that gives ``float32`` for ``float32``, and never raises."""
-
-    def not_in_numpy(value: Any, *more: Any) -> Any:
-        try:
-            return value.dtype.type(getattr(math, name)(value, *more))
-        except (OverflowError, ValueError):
-            pole = name == "lgamma" or (name == "gamma" and value >= 0)
-            return value.dtype.type(np.inf if pole else np.nan)
-
-    operate = getattr(np, name, not_in_numpy)
-
-    def result(value: Any, *more: Any) -> Any:
-        first = scalar(value)
-        first = np.float64(first) if isinstance(first, np.integer) else first
-        return typed(operate(first, *map(scalar, more)))
-
-    return _of_defined(result)
-
-
-def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
     def result(*values: Any) -> Any:
-        values = values[0] if len(values) == 1 else values
         if Undefined in map(type, values):
             return next(each for each in values if type(each) is Undefined)
-        kinds = [np.bool_ if isinstance(each, bool | Boolean) else scalar(each) for each in values]
-        return typed(np.result_type(*kinds).type(choose(values)))
+        return typed(function(*map(scalar, values)))
 
     return result
-
-
-def _float(value: Any) -> Any:
-    number = scalar(value)
-    return typed(number if isinstance(number, np.floating) else np.float64(number))
-
-
-def _int(value: Any) -> Any:
-    number = scalar(value)
-    return typed(convert(number, np.dtype(np.int64)) if isinstance(number, np.floating) else number)
 
 
 class Range:
@@ -308,27 +259,16 @@ class Range:
         return value in self._numbers
 
 
-def _round(value: Any, digits: int | None = None) -> Any:
-    number = scalar(value)
-    return _int(np.rint(number)) if digits is None else typed(number.dtype.type(round(number.item(), digits)))
-
-
-#: What Python's own functions do in a kernel.
-BUILTINS: dict[str, Any] = {
-    "bool": lambda value=False: Boolean(bool(value)),
-    "float": _of_defined(_float),
-    "int": _of_defined(_int),
-    "max": _extreme(max),
-    "min": _extreme(min),
-    "range": Range,
-    "round": _of_defined(_round),
-}
+def builtins() -> dict[str, Any]:
+    """Return what Python's own functions do in a kernel."""
+    of_python = {name: through_numpy(function) for name, function in builtins_of(_current.rules).items()}
+    return of_python | {"range": Range}
 
 
 def as_in_kernels(value: Any) -> Any:
     """Return what a number, a type of numbers, or a function of ``math`` is in a kernel."""
     if (dtype := dtype_of(value)) is not None:
         return NumberType(dtype)
-    if getattr(value, "__module__", None) == "math":
-        return _of_math(value.__name__)
+    if function := function_of(value, _current.rules):
+        return through_numpy(function)
     return typed(value)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from firstlight_kernels.arithmetic import Boolean, Undefined, convert, scalar, typed, ufunc_operand
+from firstlight_kernels.arithmetic import Undefined, convert, scalar, typed
 from firstlight_kernels.findings import TraceError
 
 #: The kind of an access, in ``Trace.accesses["kind"]``.
@@ -255,7 +255,7 @@ def signature_of(value: Any) -> str:
     if isinstance(value, tuple) or dtype.kind not in "biufc":
         what = f"records of {dtype}" if isinstance(value, TracedArray) else f"{type(value).__name__}"
         raise TypeError(f"no signature can say {what}: launch the kernel, and Numba compiles it for its arguments")
-    name = "boolean" if dtype.kind == "b" or isinstance(value, Boolean) else dtype.name
+    name = "boolean" if dtype.kind == "b" else dtype.name
     if not isinstance(value, TracedArray):
         return name
     axes = [":"] * value.ndim
@@ -276,10 +276,10 @@ def write_elements(
 
     def load(operand: Any, index: tuple[int, ...]) -> Any:
         if not isinstance(operand, TracedArray):
-            return ufunc_operand(operand)
+            return scalar(operand)
         own = index[len(index) - operand.ndim :]
         index = tuple(i if n > 1 else 0 for i, n in zip(own, operand.shape, strict=True))
-        return ufunc_operand(operand.load(index, frame))
+        return operand.load(index, frame)
 
     for index in np.ndindex(written[0].shape):
         results = function(*(load(operand, index) for operand in given))

@@ -9,10 +9,10 @@ import numpy as np
 
 from firstlight_kernels.arrays import poison
 from firstlight_kernels.findings import LaunchError, MissedBarrierError
-from firstlight_kernels.functions import truth
 from firstlight_kernels.intrinsics import SHUFFLES
 from firstlight_kernels.lanes import WARP, Lanes, Mask, broadcast, split
 from firstlight_kernels.masked import Unsupported
+from firstlight_kernels.promotion import truth
 
 _ALL_LANES = 2**WARP - 1
 

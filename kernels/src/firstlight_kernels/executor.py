@@ -18,8 +18,10 @@ from typing import Any
 import numpy as np
 from greenlet import getcurrent, greenlet
 
+from firstlight_kernels.arithmetic import compute_as
 from firstlight_kernels.arrays import KINDS, ArrayInfo, TracedArray, address_of
 from firstlight_kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError
+from firstlight_kernels.promotion import Rules
 
 #: Threads of a warp.
 WARP = 32
@@ -96,8 +98,9 @@ class Thread:
 class Executor:
     """Runs a grid, one thread after the other, and records what each does."""
 
-    def __init__(self, blocks: Dim3, threads: Dim3, limit: int, shared_bytes: int = 0) -> None:
-        self.blocks, self.threads, self.limit = blocks, threads, limit
+    def __init__(self, blocks: Dim3, threads: Dim3, limit: int, shared_bytes: int = 0, rules: Rules = "numba") -> None:
+        self.blocks, self.threads, self.limit, self.rules = blocks, threads, limit, rules
+        compute_as(rules)
         self.dynamic_shared = np.zeros(shared_bytes, np.uint8)
         self.clocks: list[VectorClock] = [{}]
         self.arrays: list[ArrayInfo] = []

@@ -1,141 +1,145 @@
-# ruff: noqa: ARG001, ARG005, B008 -- what a kernel calls gets the mask first; numbers are immutable
-"""What functions of Python, of ``math`` and of NumPy do for all threads at once; the first argument is their mask."""
+"""What functions of Python, ``math``, NumPy and ``cuda`` do to NumPy's numbers: to one, or to one for each thread."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import cache
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
 
-from firstlight_kernels import arithmetic, promotion
-from firstlight_kernels.lanes import Array, Mask
-from firstlight_kernels.masked import Unsupported
-from firstlight_kernels.promotion import converted
+from firstlight_kernels.promotion import BINARY, NotCompiledError, Rules, converted, extreme, operations, truth
+
+_HALF, _WHOLE = np.dtype(np.float16), np.dtype(np.int64)
 
 
-def function_of(value: Any) -> Callable[..., Any] | None:
-    """Return what a function does in lockstep, or None if it isn't known."""
+def function_of(value: Any, rules: Rules = "numba") -> Callable[..., Any] | None:
+    """Return what a function does in a kernel, or None if it isn't known."""
     if isinstance(value, np.ufunc):
-        return _of_numpy(value)
+        return of_numpy(value)
     if getattr(value, "__module__", None) == "math":
-        return _of_math(value)
-    return _BUILTINS.get(id(value))
+        return _of_math(value, rules)
+    known = isinstance(value, BuiltinFunctionType | type) and value in _KNOWN
+    return builtins_of(rules)[value.__name__] if known else None
 
 
-class Together:
-    """What ``enumerate`` and ``zip`` go through at the same time."""
-
-    def __init__(self, *parts: Any) -> None:
-        self.parts = parts
-
-
-def length(items: Any) -> int:
-    """Return how many turns a loop through something makes."""
-    if isinstance(items, Together):
-        return min(map(length, items.parts))
-    if isinstance(items, tuple | range):
-        return len(items)
-    if type(items) is Array and items.shape:
-        return int(items.shape[0])
-    raise Unsupported("a loop through something other than a range, a tuple or an array")
-
-
-def truth(value: Any) -> Any:
-    """Return numbers as booleans."""
-    return value if value.dtype == np.bool_ else value != 0
-
-
-def negated(value: Any) -> Any:
-    """Return ``not value``."""
-    return ~truth(value) if isinstance(value, np.ndarray | np.generic) else np.bool_(not value)
-
-
-def _of_numpy(ufunc: np.ufunc) -> Callable[..., Any]:
+def of_numpy(ufunc: np.ufunc) -> Callable[..., Any]:
     """Return a ufunc of numbers: NumPy has some for ``float16``, and Numba has none."""
-
-    def result(mask: Mask, *values: Any) -> Any:
-        if any(isinstance(each, Array) for each in values):
-            raise Unsupported(f"np.{ufunc.__name__} of a whole array")
-        small = (np.dtype(np.int8), np.dtype(np.uint8))
-        return ufunc(*(each.astype(np.int16) if each.dtype in small else each for each in values))
-
-    return result
+    small = (np.dtype(np.int8), np.dtype(np.uint8))
+    return lambda *values: ufunc(*(each.astype(np.int16) if each.dtype in small else each for each in values))
 
 
-def _of_math(function: Any) -> Callable[..., Any]:
-    """Return a function of ``math``."""
-    operate = getattr(np, function.__name__, None)
-    if operate is None:
-        return elementwise(arithmetic.as_in_kernels(function))
+def _of_math(function: Callable[..., Any], rules: Rules) -> Callable[..., Any]:
+    """Return a function of ``math``: it gives ``float32`` for ``float32``, and never raises."""
+    name = function.__name__
 
-    def result(mask: Mask, value: Any, *more: Any) -> Any:
-        return operate(value.astype(np.float64) if value.dtype.kind in "iub" else value, *more)
+    def of_one(*values: Any) -> Any:
+        try:
+            return function(*values)
+        except (OverflowError, ValueError):
+            return np.inf if name == "lgamma" or (name == "gamma" and values[0] >= 0) else np.nan
 
-    return result
+    operate = getattr(np, name, None) or (lambda value, *more: _one_by_one(of_one, value.dtype, value, *more))
 
+    def as_float(value: Any) -> Any:
+        if value.dtype.kind == "b" and rules == "mlir":
+            raise NotCompiledError(f"math.{name} of a boolean is not compiled for a GPU")
+        small = rules == "mlir" and value.dtype.itemsize < 8
+        return value.astype(np.float32 if small else np.float64) if value.dtype.kind in "iub" else value
 
-def elementwise(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of a thread's numbers as one of all threads'."""
-
-    def result(mask: Mask, *values: Any) -> Any:
-        if not any(isinstance(each, np.ndarray) for each in values):
-            return arithmetic.scalar(function(*map(arithmetic.typed, values)))
-        columns = [each[mask.numbers] for each in np.broadcast_arrays(*values)]
-        found = [arithmetic.scalar(function(*map(arithmetic.typed, row))) for row in zip(*columns, strict=True)]
-        some = np.array(found)
-        results = np.zeros(mask.on.size, some.dtype)
-        results[mask.numbers] = some
-        return results
+    def result(value: Any, *more: Any) -> Any:
+        value = as_float(value)
+        found = operate(value, *(more if name == "ldexp" else map(as_float, more)))
+        if rules == "mlir" and name in ("floor", "ceil", "trunc"):
+            return converted(found, np.dtype(np.int64 if value.dtype.itemsize == 8 else np.int32))
+        return found
 
     return result
 
 
-def _int(mask: Mask, value: Any = np.int64(0)) -> Any:
-    return converted(value, np.dtype(np.int64)) if value.dtype.kind in "fb" else value
+def _one_by_one(function: Callable[..., Any], dtype: np.dtype, *values: Any) -> Any:
+    """Return what a function of Python's numbers gives for each."""
+    return np.asarray(np.frompyfunc(function, len(values), 1)(*values)).astype(dtype)[()]
 
 
-def _float(mask: Mask, value: Any = np.float64(0)) -> Any:
+def _int(value: Any = np.int64(0)) -> Any:  # noqa: B008 -- a number
+    return converted(value, _WHOLE) if value.dtype.kind in "fb" else value
+
+
+def _float(value: Any = np.float64(0)) -> Any:  # noqa: B008
     return value if value.dtype.kind == "f" else value.astype(np.float64)
 
 
-def _round(mask: Mask, value: Any, digits: Any = None) -> Any:
-    if digits is not None:
-        return elementwise(arithmetic.BUILTINS["round"])(mask, value, digits)
-    return converted(np.rint(value), np.dtype(np.int64))
+def _round(value: Any, digits: Any = None) -> Any:
+    return converted(np.rint(value), _WHOLE) if digits is None else _one_by_one(round, value.dtype, value, digits)
 
 
-def _best(name: str) -> Callable[..., Any]:
-    operate = promotion.extreme(name)
-    return lambda mask, *values: operate(*(values[0] if len(values) == 1 else values))
+@cache
+def builtins_of(rules: Rules) -> dict[str, Callable[..., Any]]:
+    """Return what Python's own functions do, and those of its module ``operator``."""
+    own = operations(rules)
+    found: dict[str, Callable[..., Any]] = {
+        "abs": abs,
+        "bool": lambda value=np.bool_(False): truth(value),  # noqa: B008
+        "complex": lambda real, imag=np.float64(0): real + 1j * imag,  # noqa: B008
+        "divmod": lambda first, second: (own["floordiv"](first, second), own["mod"](first, second)),
+        "float": _float,
+        "int": _int,
+        "max": extreme("max"),
+        "min": extreme("min"),
+        "round": _round,
+    }
+    return found | {name: own[name] for name in BINARY}
 
 
-def _without_mask(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda mask, *given: function(*given)
+_KNOWN = {abs, bool, complex, divmod, float, int, max, min, pow, round, *(getattr(operator, name) for name in BINARY)}
+
+# -- Of cuda -----------------------------------------------------------------------------------------------------------
 
 
-_DIVIDE, _REMAINDER = promotion.binary("floordiv"), promotion.binary("mod")
-#: What Python's own functions do, by their ids.
-_BUILTINS: dict[int, Any] = {
-    id(function): meaning
-    for function, meaning in {
-        abs: lambda mask, value: abs(value),
-        bool: lambda mask, value: truth(value),
-        complex: lambda mask, real, imag=np.float64(0): real + 1j * imag,
-        divmod: lambda mask, first, second: (_DIVIDE(first, second), _REMAINDER(first, second)),
-        enumerate: lambda mask, items, start=np.int64(0): Together(
-            range(int(start), int(start) + length(items)), items
-        ),
-        float: _float,
-        int: _int,
-        len: lambda mask, value: np.int64(length(value)),
-        max: _best("max"),
-        min: _best("min"),
-        pow: lambda mask, base, exponent: promotion.binary("pow")(base, exponent),
-        round: _round,
-        tuple: lambda mask, values: values,
-        zip: lambda mask, *items: Together(*items),
-        **{getattr(operator, name): _without_mask(promotion.binary(name)) for name in promotion.BINARY},
-    }.items()
+def _of_bits(function: Callable[[str], int], *, same: bool = False) -> Callable[[Any], Any]:
+    """Return a function of the bits of an integer, as many as its type has."""
+
+    def result(value: Any) -> Any:
+        whole = np.dtype(f"u{value.dtype.itemsize}")
+
+        def of_one(number: int) -> int:
+            return function(f"{number:0{8 * whole.itemsize}b}")
+
+        return _one_by_one(of_one, whole if same else _WHOLE, value.view(whole))
+
+    return result
+
+
+def _of_half(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of ``float16``, rounded once."""
+
+    def result(*values: Any) -> Any:
+        found = function(*(converted(value, _HALF).astype(np.float64) for value in values))
+        return found if found.dtype == np.bool_ else found.astype(_HALF)
+
+    return result
+
+
+#: Functions of numbers, by how a kernel calls them after ``cuda.``
+OF_CUDA: dict[str, Callable[..., Any]] = {
+    "fma": lambda a, b, c: a * b + c,
+    "cbrt": np.cbrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "popc": _of_bits(lambda bits: bits.count("1")),
+    "brev": _of_bits(lambda bits: int(bits[::-1], 2), same=True),
+    "clz": _of_bits(lambda bits: len(bits) - len(bits.lstrip("0"))),
+    "ffs": _of_bits(lambda bits: (len(bits) - bits.rfind("1")) % (len(bits) + 1)),
 }
+_OF_HALF: dict[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("ceil", "cos", "exp", "exp2", "floor", "log", "log2", "log10", "rint",
+                                            "sin", "sqrt", "tanh", "trunc")},
+    "abs": np.abs, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "max": np.fmax, "min": np.fmin, "tanh_approx": np.tanh, "fma": OF_CUDA["fma"], "rsqrt": OF_CUDA["rsqrt"],
+    "exp10": lambda a: 10.0**a,
+    "rcp": lambda a: 1 / a,
+}  # fmt: skip
+OF_CUDA |= {f"fp16.h{name}": _of_half(function) for name, function in _OF_HALF.items()}

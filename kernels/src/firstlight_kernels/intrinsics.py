@@ -16,10 +16,10 @@ import numpy as np
 from firstlight_kernels import subset
 from firstlight_kernels.arguments import rebuilt
 from firstlight_kernels.arithmetic import (
-    BUILTINS,
     Int64,
     Undefined,
     as_in_kernels,
+    builtins,
     convert,
     scalar,
     through_numpy,
@@ -31,7 +31,7 @@ from firstlight_kernels.compilers import dtype_of, imported, intrinsic_name, is_
 from firstlight_kernels.copies import empty_copy, fill_copy
 from firstlight_kernels.executor import OWN_BLOCK, WARP, WHOEVER, Executor, codes_of
 from firstlight_kernels.findings import Dim3, TraceError
-from firstlight_kernels.promotion import converted
+from firstlight_kernels.functions import OF_CUDA, of_numpy
 
 _ALL_LANES = 0xFFFFFFFF
 
@@ -40,10 +40,10 @@ class TracedCuda:
     """The part of ``numba.cuda`` that a kernel calls, played by an executor."""
 
     warpsize = WARP
-    of_mlir = False  # whose max and min leave no NaN in memory that meets a number
 
     def __init__(self, executor: Executor, *, shared_may_vary: bool = False) -> None:
         self._executor = executor
+        self.translate: Callable[..., Any] = as_in_kernels  # of who takes a part of ``cuda``
         self._shared_may_vary, self._known_shapes = shared_may_vary, set[int]()
         self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
@@ -62,12 +62,12 @@ class TracedCuda:
         for name, found_by in MATCHES.items():
             setattr(self, name, partial(self._match, found_by))
         vars(self).update(_FUNCTIONS, **dict.fromkeys(LOADS, _load), **dict.fromkeys(STORES, _store))
-        self.fp16 = SimpleNamespace(**{name: through_numpy(function) for name, function in OF_HALF.items()})
+        self.fp16 = SimpleNamespace(**{name[5:]: each for name, each in _FUNCTIONS.items() if name[:5] == "fp16."})
 
     def __getattr__(self, name: str) -> Any:
         found = next((getattr(each.cuda, name) for each in imported() if hasattr(each.cuda, name)), None)
-        if dtype_of(found):
-            return as_in_kernels(found)  # cuda.float32
+        if dtype_of(found) or name in ("libdevice", "random", "types"):
+            return self.translate(found, name)  # cuda.float32, cuda.random
         raise TraceError(f"cuda.{name} is not supported by the tracer")
 
     # -- Indices -------------------------------------------------------------------------------------------------------
@@ -139,7 +139,9 @@ class TracedCuda:
         return np.full(sizes, poison(dtype))
 
     def _atomic(self, name: str, target: Any, index: Any, value: Any) -> Any:
-        operation = _ATOMICS[f"nan{name}" if self.of_mlir and name in ("max", "min") else name]
+        # numba-cuda-mlir's max and min leave no NaN in memory that meets a number.
+        own = f"nan{name}" if self._executor.rules == "mlir" and name in ("max", "min") else name
+        operation = _ATOMICS[own]
         _check_atomic(name, target)
         value = convert(value, _traced(target).dtype)
         return target.update(index, lambda old: operation(old, value), sys._getframe(1))
@@ -251,49 +253,10 @@ def _signed(lanes: int) -> Any:
     return typed(np.uint32(lanes).view(np.int32))
 
 
-def _of_half(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of ``float16``, rounded once."""
-
-    def result(*values: Any) -> Any:
-        found = function(*(converted(value, np.dtype(np.float16)).astype(np.float64) for value in values))
-        return found if found.dtype == np.bool_ else found.astype(np.float16)
-
-    return result
-
-
-#: The functions of ``cuda.fp16``, of numbers or arrays.
-OF_HALF: dict[str, Callable[..., Any]] = {
-    f"h{name}": _of_half(function)
-    for name, function in {
-        **{name: getattr(np, name) for name in ("ceil", "cos", "exp", "exp2", "floor", "log", "log2", "log10", "rint",
-                                                "sin", "sqrt", "tanh", "trunc")},
-        "abs": np.abs, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative,
-        "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-        "ge": np.greater_equal, "max": np.fmax, "min": np.fmin, "tanh_approx": np.tanh,
-        "fma": lambda a, b, c: a * b + c,
-        "exp10": lambda a: 10.0**a,
-        "rcp": lambda a: 1 / a,
-        "rsqrt": lambda a: 1 / np.sqrt(a),
-    }.items()
-}  # fmt: skip
-
-
-def _bits(number: Any) -> str:
-    """Return the bits of an integer, as many as its type has."""
-    width = 8 * scalar(number).dtype.itemsize
-    return f"{int(number) % 2**width:0{width}b}"
-
-
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "fma": through_numpy(lambda a, b, c: a * b + c),
-    "cbrt": through_numpy(np.cbrt),
-    "rsqrt": through_numpy(lambda a: 1 / np.sqrt(a)),
     "selp": lambda condition, a, b: a if condition else b,
-    "popc": lambda a: _bits(a).count("1"),
-    "brev": lambda a: int(_bits(a)[::-1], 2),
-    "clz": lambda a: len(_bits(a)) - len(_bits(a).lstrip("0")),
-    "ffs": lambda a: (int(a) & -int(a)).bit_length(),
     "literal_unroll": lambda items: items,
+    **{name: through_numpy(function) for name, function in OF_CUDA.items()},
 }
 _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, value: old + value,
@@ -313,15 +276,15 @@ _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
 
 def _ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
     """Return a ufunc for numbers, or for arrays of which the last ones are written."""
-    of_numbers = through_numpy(ufunc)
+    operate = of_numpy(ufunc)
 
     def result(*operands: Any) -> Any:
         given, written = list(operands[: ufunc.nin]), list(operands[ufunc.nin :])
         if not any(isinstance(each, TracedArray) for each in operands):
-            return of_numbers(*operands)
+            return through_numpy(operate)(*operands)
         if len(written) < ufunc.nout or not all(isinstance(each, TracedArray) for each in written):
             raise TraceError(f"np.{ufunc.__name__} of an array needs an array for its result, as in np.sin(x, out)")
-        outputs = (lambda *each: (ufunc(*each),)) if ufunc.nout == 1 else ufunc
+        outputs = (lambda *each: (operate(*each),)) if ufunc.nout == 1 else operate
         return write_elements(outputs, given, written, sys._getframe(1))
 
     return result
@@ -397,7 +360,6 @@ def instrument(
 
     def translate(value: Any, name: str | None = None) -> Any:
         if is_cuda(value):
-            traced_cuda.of_mlir = "mlir" in value.__name__
             return traced_cuda
         if called := intrinsic_name(value):
             if called in ("threadIdx", "blockIdx"):
@@ -417,6 +379,7 @@ def instrument(
             return host
         return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)
 
-    copy.__globals__.update(BUILTINS | {name: subset.Refused(why) for name, why in subset.ABSENT.items()})
+    traced_cuda.translate = translate
+    copy.__globals__.update(builtins() | {name: subset.Refused(why) for name, why in subset.ABSENT.items()})
     fill_copy(copy, function, translate)
     return copy

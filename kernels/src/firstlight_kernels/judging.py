@@ -10,7 +10,7 @@ import numpy as np
 from firstlight_kernels import lockstep, threads
 from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebuilt
 from firstlight_kernels.arrays import LOAD
-from firstlight_kernels.compilers import python_function
+from firstlight_kernels.compilers import compiler_of, python_function
 from firstlight_kernels.executor import TooLongError
 from firstlight_kernels.findings import LaunchError, MissedBarrierError, SourceLine, TraceError, element_name
 from firstlight_kernels.grids import size_of
@@ -38,9 +38,10 @@ def problems_of(
     list of str
         A sentence for each problem; empty if none was found.
     """
-    function, grid = python_function(kernel), (size_of("blocks", blocks), size_of("threads", threads_))
+    function = python_function(kernel)
     arrays: dict[str, np.ndarray] = {}
     given = _on_host(function.__code__.co_varnames, bound(kernel, arguments), arrays)
+    how = size_of("blocks", blocks), size_of("threads", threads_), given, shared_bytes, compiler_of(kernel).typing
     before = {name: data.copy() for name, data in arrays.items()}
 
     def after(run: Callable[[], object]) -> dict[str, np.ndarray]:
@@ -52,9 +53,9 @@ def problems_of(
                 data[...] = before[name]
 
     orders: dict[str, Callable[[], object]] = {
-        "all threads at once": lambda: lockstep.run(function, *grid, given, shared_bytes),
-        "one after the other": lambda: threads.run(function, *grid, given, shared_bytes),
-        "from the last one back": lambda: threads.run(function, *grid, given, shared_bytes, backwards=True),
+        "all threads at once": lambda: lockstep.run(function, *how),
+        "one after the other": lambda: threads.run(function, *how),
+        "from the last one back": lambda: threads.run(function, *how, backwards=True),
     }
     results, traced, stopped = {}, [], ""
     for order, run in orders.items():

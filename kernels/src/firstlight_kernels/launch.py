@@ -22,7 +22,7 @@ import numpy as np
 from firstlight_kernels import lockstep
 from firstlight_kernels import threads as one_by_one
 from firstlight_kernels.arithmetic import convert
-from firstlight_kernels.compilers import Compiler, dtype_of, imported, is_jitted, python_function
+from firstlight_kernels.compilers import Compiler, compiler_of, dtype_of, imported, is_jitted, python_function
 from firstlight_kernels.copies import looked_up_names
 from firstlight_kernels.driver import cuda_device_count
 from firstlight_kernels.findings import LaunchError, MissedBarrierError
@@ -74,12 +74,12 @@ def launch(
     [0.0, 2.0, 4.0, 6.0]
     """
     function, given = python_function(kernel), bound(kernel, arguments)
-    grid = size_of("blocks", blocks), size_of("threads", threads)
+    how = size_of("blocks", blocks), size_of("threads", threads), given, shared_bytes, compiler_of(kernel).typing
     _check_constants(kernel, set())
     try:
-        lockstep.run(function, *grid, given, shared_bytes)
+        lockstep.run(function, *how)
     except (lockstep.Unsupported, MissedBarrierError):  # the second is none for who only returned early
-        one_by_one.run(function, *grid, given, shared_bytes)
+        one_by_one.run(function, *how)
 
 
 def bound(kernel: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:

@@ -19,23 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from firstlight_kernels import arithmetic, promotion
 from firstlight_kernels.arguments import host_array
+from firstlight_kernels.arithmetic import scalar
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
 from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, SourceLine
-from firstlight_kernels.functions import Together, _without_mask, elementwise, function_of, length, negated, truth
-from firstlight_kernels.intrinsics import (
-    _ATOMICS,
-    _FUNCTIONS,
-    BLOCK_VOTES,
-    LOADS,
-    MATCHES,
-    OF_HALF,
-    SHUFFLES,
-    STORES,
-    VOTES,
-)  # fmt: skip
+from firstlight_kernels.functions import OF_CUDA, function_of
+from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, LOADS, MATCHES, SHUFFLES, STORES, VOTES
 from firstlight_kernels.lanes import (
     MOST_TURNS,
     UNSET,
@@ -53,7 +43,7 @@ from firstlight_kernels.lanes import (
     where,
 )  # fmt: skip
 from firstlight_kernels.masked import Unsupported, masked_code
-from firstlight_kernels.promotion import Rules, converted
+from firstlight_kernels.promotion import Rules, converted, operations, truth
 
 __all__ = ["LaunchError", "Unsupported", "run"]
 
@@ -61,8 +51,15 @@ __all__ = ["LaunchError", "Unsupported", "run"]
 _THREADS_AT_ONCE = 2**16
 
 
-def run(function: FunctionType, blocks: Dim3, threads: Dim3, arguments: tuple[Any, ...], shared_bytes: int = 0) -> None:
-    """Run a kernel, which writes into its arguments.
+def run(
+    function: FunctionType,
+    blocks: Dim3,
+    threads: Dim3,
+    arguments: tuple[Any, ...],
+    shared_bytes: int = 0,
+    rules: Rules = "numba",
+) -> None:
+    """Run a kernel, which writes into its arguments, by the rules of its compiler.
 
     Raises
     ------
@@ -80,7 +77,7 @@ def run(function: FunctionType, blocks: Dim3, threads: Dim3, arguments: tuple[An
         with np.errstate(all="ignore"):
             for first in range(0, total, at_once):
                 lanes = lanes_of(blocks, threads, first, min(at_once, total - first))
-                _Run(lanes, memory, shared_bytes).start(function, arguments)
+                _Run(lanes, memory, shared_bytes, rules).start(function, arguments)
     except (Unsupported, MissedBarrierError):
         memory.restore()
         raise
@@ -89,11 +86,10 @@ def run(function: FunctionType, blocks: Dim3, threads: Dim3, arguments: tuple[An
 class _Run:
     """A run of some blocks: what the kernel's code looks up is here."""
 
-    def __init__(self, lanes: Lanes, memory: Memory, shared_bytes: int) -> None:
-        self.lanes, self.memory = lanes, memory
+    def __init__(self, lanes: Lanes, memory: Memory, shared_bytes: int, rules: Rules) -> None:
+        self.lanes, self.memory, self.rules = lanes, memory, rules
         memory.start(lanes)
         self.barriers = Barriers(lanes)
-        self.rules: Rules = "numba"
         self.turns, self.calls, self.call = 0, count(1), 0
         self.codes: set[CodeType] = set()
         self.uses: set[str] = set()
@@ -151,7 +147,7 @@ class _Run:
         names |= {name: self.value(value, name) for name, value in masked.constants.items()}
         copy.__defaults__ = tuple(self.value(value, "a default") for value in function.__defaults__ or ())
         names |= {f"{name}__": value for name, value in {
-            **_operations(self.rules),
+            **operations(self.rules),
             "where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "choose": self.choose,
             "both": self.both, "either": self.either, "leave": self.barriers.leave, "load": self.memory.load,
             "store": self.memory.store, "attribute": self.attribute, "method": self.method, "elements": self.elements,
@@ -176,8 +172,7 @@ class _Run:
     def looked_up(self, value: Any, chain: tuple[str, ...]) -> Any:
         """Return what a chain of names means to all threads, given what the first one is."""
         for number, name in enumerate(chain[1:], 1):
-            if is_cuda(value) and name != "types":
-                self.rules = "mlir" if "mlir" in value.__name__ else "numba"
+            if is_cuda(value) and name not in ("types", "random"):
                 dtype = dtype_of(getattr(value, name, None))
                 return NumberType(dtype) if dtype is not None else self.intrinsic(".".join(chain[number:]))
             if isinstance(value, np.ndarray | np.generic | tuple) or intrinsic_name(value):
@@ -235,7 +230,7 @@ class _Run:
         if isinstance(value, bool | np.bool_):
             return np.bool_(value)
         if isinstance(value, int | float | complex | np.number):
-            return arithmetic.scalar(value)
+            return scalar(value)
         if (data := host_array(value)) is not None:
             return self.array(data, name, space)
         if isinstance(value, tuple):
@@ -249,8 +244,10 @@ class _Run:
             return self.intrinsic(found)
         if is_jitted(value) or inspect.isfunction(getattr(value, "py_func", None)):
             return self.bind(value.py_func)
-        if found_function := function_of(value):
-            return found_function
+        if known := _OF_PYTHON.get(id(value)):
+            return known
+        if found_function := function_of(value, self.rules):
+            return _without_mask(found_function)
         raise Unsupported(f"{getattr(value, '__name__', repr(value))} in a kernel")
 
     def array(self, data: np.ndarray, name: str, space: str) -> Array:
@@ -507,6 +504,29 @@ class Turns:
         return mask
 
 
+class Together:
+    """What ``enumerate`` and ``zip`` go through at the same time."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+
+def length(items: Any) -> int:
+    """Return how many turns a loop through something makes."""
+    if isinstance(items, Together):
+        return min(map(length, items.parts))
+    if isinstance(items, tuple | range):
+        return len(items)
+    if type(items) is Array and items.shape:
+        return int(items.shape[0])
+    raise Unsupported("a loop through something other than a range, a tuple or an array")
+
+
+def negated(value: Any) -> Any:
+    """Return ``not value``."""
+    return ~truth(value) if isinstance(value, np.ndarray | np.generic) else np.bool_(not value)
+
+
 class NumberType:
     """A type in a kernel: it converts numbers, and says what an array holds."""
 
@@ -543,18 +563,13 @@ def _are_tests(*values: Any) -> bool:
     return all(isinstance(each, np.ndarray | np.generic) and each.dtype == np.bool_ for each in values)
 
 
-def _operations(rules: Rules) -> dict[str, Any]:
-    """Return what a kernel's operators do."""
-    if rules not in _OPERATIONS:
-        found: dict[str, Any] = {name: promotion.binary(name, rules) for name in promotion.BINARY}
-        found["negative"] = partial(promotion.negative, rules=rules)
-        found["positive"] = partial(promotion.positive, rules=rules)
-        found["inverted"] = promotion.inverted
-        _OPERATIONS[rules] = found
-    return _OPERATIONS[rules]
+def _without_mask(function: Callable[..., Any]) -> Callable[..., Any]:
+    def result(_: Mask, *given: Any) -> Any:
+        if Array in map(type, given):
+            raise Unsupported("a function of a whole array")
+        return function(*given)
 
-
-_OPERATIONS: dict[str, dict[str, Any]] = {}
+    return result
 
 
 _AT: dict[str, np.ufunc] = {
@@ -567,12 +582,17 @@ _AT: dict[str, np.ufunc] = {
 _PLAIN: dict[str, Any] = {
     "const.array_like": lambda mask, array: array,
     "nanosleep": lambda mask, _: None,
-    "fma": lambda mask, a, b, c: a * b + c,
-    "cbrt": lambda mask, value: np.cbrt(value),
-    "rsqrt": lambda mask, value: 1 / np.sqrt(value),
     "selp": lambda mask, test, yes, no: select(truth(test), yes, no),
     **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system"), lambda mask: None),
     "literal_unroll": lambda mask, items: items,
-    **{f"fp16.{name}": _without_mask(function) for name, function in OF_HALF.items()},
-    **{name: elementwise(_FUNCTIONS[name]) for name in ("popc", "brev", "clz", "ffs")},
+    **{name: _without_mask(function) for name, function in OF_CUDA.items()},
+}
+#: What Python's own functions do with masks, or with more than numbers.
+_OF_PYTHON: dict[int, Any] = {
+    id(enumerate): lambda mask, items, start=np.int64(0): Together(
+        range(int(start), int(start) + length(items)), items
+    ),
+    id(len): lambda mask, value: np.int64(length(value)),
+    id(tuple): lambda mask, values: values,
+    id(zip): lambda mask, *items: Together(*items),
 }

@@ -26,7 +26,7 @@ from firstlight_kernels.findings import SourceLine
 _OPERATORS: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
     ast.Pow: "pow", ast.LShift: "lshift", ast.RShift: "rshift", ast.BitAnd: "and_", ast.BitOr: "or_",
-    ast.BitXor: "xor", ast.UAdd: "positive", ast.USub: "negative", ast.Invert: "inverted", ast.Not: "negated",
+    ast.BitXor: "xor", ast.UAdd: "pos", ast.USub: "neg", ast.Invert: "invert", ast.Not: "negated",
 }  # fmt: skip
 _COMPARISONS: dict[type, str] = {
     ast.Lt: "<",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -72,6 +72,14 @@ def binary(name: str, rules: Rules = "numba") -> Callable[[Any, Any], Any]:
     return result
 
 
+@cache
+def operations(rules: Rules) -> dict[str, Callable[..., Any]]:
+    """Return what operators do, by the names of Python's module ``operator``."""
+    found = {name: binary(name, rules) for name in BINARY}
+    found |= {"neg": partial(negative, rules=rules), "pos": partial(positive, rules=rules)}
+    return found | {"invert": inverted, "abs": abs}
+
+
 def power(base: Any, exponent: Any) -> Any:
     """Return ``base**exponent``: with a whole exponent a product, and 0 where an integer has a negative one."""
     if exponent.dtype.kind not in "iu":
@@ -114,6 +122,11 @@ def inverted(value: Any) -> Any:
     return widened(~value)
 
 
+def truth(value: Any) -> Any:
+    """Return numbers as booleans."""
+    return value if value.dtype == np.bool_ else value != 0
+
+
 def widened(value: Any) -> Any:
     """Return an integer with 64 bits; anything else as it is."""
     kind, size = value.dtype.kind, value.dtype.itemsize
@@ -121,13 +134,14 @@ def widened(value: Any) -> Any:
 
 
 def extreme(name: str) -> Callable[..., Any]:
-    """Return ``max`` or ``min``, of two or more numbers."""
+    """Return ``max`` or ``min``, of two or more numbers, or of those in a tuple."""
     better = operator.gt if name == "max" else operator.lt
 
-    def result(*values: Any) -> Any:
+    def result(*given: Any) -> Any:
+        values = given[0] if len(given) == 1 else given
         best = values[0]
         for value in values[1:]:
-            best = np.where(better(value, best), value, best)
+            best = np.where(better(value, best), value, best)[()]
         return best.astype(np.result_type(*(value.dtype for value in values)))
 
     return result

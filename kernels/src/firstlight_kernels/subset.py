@@ -112,12 +112,17 @@ def of_the_host(value: Any) -> Any:
             "no kernel can use Python's or NumPy's random numbers: take those of numba.cuda.random, such as "
             "xoroshiro128p_uniform_float32(states, i)"
         )
-    if type(value).__name__ == "ExternFunction" or (inspect.isfunction(value) and _has_no_body(value)):
+    if type(value).__name__ in ("ExternFunction", "_Intrinsic") or (inspect.isfunction(value) and _has_no_body(value)):
         return Refused(f"{name or value.name} has no body in Python, so only a GPU can run it")
     if getattr(value, "__module__", "") == "numba_cuda_mlir.cuda.experimental":
         return Refused(f"{name} is not simulated: only numba-cuda-mlir knows what it does")
-    if inspect.isfunction(value) and not _is_overloaded(value):
-        return Refused(f"{name} is a plain function, which no kernel can call: put @cuda.jit(device=True) above it")
+    if getattr(value, "__module__", "") == "numba_cuda_mlir.numba_cuda.random":
+        return Refused(f"numba-cuda-mlir compiles no random numbers: {name} is numba-cuda's alone")
+    if inspect.isfunction(value) and _package_of(value) not in ("numba", "numba_cuda_mlir"):
+        if not _is_overloaded(value):
+            return Refused(f"{name} is a plain function, which no kernel can call: put @cuda.jit(device=True) above it")
+        if _package_of(value) != "numpy":
+            return Refused(f"{name} does in a kernel what @overload told the compiler, so only a GPU can run it")
     if not isinstance(value, type | np.ufunc) and callable(value) and getattr(value, "__module__", "") == "numpy":
         return _makes_no_array(value)
     return None
@@ -131,10 +136,12 @@ def _has_no_body(function: FunctionType) -> bool:
     )
 
 
+def _package_of(function: object) -> str:
+    return (getattr(function, "__module__", None) or "").partition(".")[0]
+
+
 def _is_overloaded(function: object) -> bool:
     """Return whether somebody told a compiler, as by ``@overload``, what a function is in a kernel."""
-    if (getattr(function, "__module__", None) or "").partition(".")[0] in ("numba", "numba_cuda_mlir"):
-        return True
     for package in ("numba.core", "numba.cuda", "numba_cuda_mlir.numba_cuda"):
         templates = sys.modules.get(f"{package}.typing.templates")
         if templates and any(function is each for each, _ in templates.builtin_registry.globals):

@@ -19,6 +19,7 @@ from firstlight_kernels.arrays import KINDS, TracedArray
 from firstlight_kernels.executor import ALL_BLOCKS, Executor, Thread, Wait
 from firstlight_kernels.findings import Dim3, LaunchError, OutOfBounds, OutOfBoundsError, SourceLine, TraceError
 from firstlight_kernels.intrinsics import TracedCuda, instrument
+from firstlight_kernels.promotion import Rules
 
 #: So often all threads together may give way, with none that ends, reaches a barrier or changes memory.
 _MOST_TURNS = 3_000_000
@@ -31,6 +32,7 @@ def run(
     threads: Dim3,
     arguments: tuple[Any, ...],
     shared_bytes: int = 0,
+    rules: Rules = "numba",
     *,
     backwards: bool = False,
 ) -> None:
@@ -41,7 +43,7 @@ def run(
     LaunchError
         If the kernel is wrong, or has something that isn't simulated; the message names the thread and the line.
     """
-    player = _Player(blocks, threads, shared_bytes, backwards=backwards)
+    player = _Player(blocks, threads, shared_bytes, rules, backwards=backwards)
 
     def given(value: Any, name: str) -> Any:
         data = host_array(value)
@@ -96,8 +98,8 @@ class _Array(TracedArray):
 class _Player(Executor):
     """Runs a grid, and records nothing."""
 
-    def __init__(self, blocks: Dim3, threads: Dim3, shared_bytes: int, *, backwards: bool) -> None:
-        super().__init__(blocks, threads, 0, shared_bytes)
+    def __init__(self, blocks: Dim3, threads: Dim3, shared_bytes: int, rules: Rules, *, backwards: bool) -> None:
+        super().__init__(blocks, threads, 0, shared_bytes, rules)
         self.backwards = backwards
         self.changed = False  # memory, since threads gave way
         self._turns = 0

@@ -24,7 +24,7 @@ import numpy as np
 from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebuilt
 from firstlight_kernels.arithmetic import typed
 from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo, signature_of
-from firstlight_kernels.compilers import MLIR, compiler_of, python_function
+from firstlight_kernels.compilers import compiler_of, python_function
 from firstlight_kernels.executor import WARP, Executor
 from firstlight_kernels.findings import (
     BankConflict,
@@ -136,7 +136,8 @@ def trace(
     (4.0, [], [])
     """
     function = python_function(kernel)
-    executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes)
+    rules = compiler_of(kernel).typing
+    executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes, rules)
     given, names = bound(kernel, arrays), function.__code__.co_varnames
     parts: list[Any] = []
     rebuilt(lambda value, _: parts.append(value), given, "")
@@ -147,8 +148,8 @@ def trace(
         return executor.trace_array(data, name, "global") if data is not None else typed(value)
 
     given = tuple(rebuilt(traced, value, name) for value, name in zip(given, names, strict=False))
-    mlir = compiler_of(kernel) == MLIR  # which makes the launch's shared memory of it
-    executor.run(instrument(function, TracedCuda(executor, shared_may_vary=mlir), executor.codes), given)
+    traced_cuda = TracedCuda(executor, shared_may_vary=rules == "mlir")  # which makes the launch's shared memory of it
+    executor.run(instrument(function, traced_cuda, executor.codes), given)
     for value in parts:
         if id(value) in mirrors:
             value.copy_to_device(mirrors[id(value)])

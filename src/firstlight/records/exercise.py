@@ -11,16 +11,20 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from firstlight.records.runner import split
 from firstlight.records.slices import depends_on
 
 SOLUTION = "# solution"
+RIGHT = "Right"
 LIMIT = 60.0  # seconds: a check takes one or two, so what takes longer goes on for ever
 
 
-def try_exercise(script: Path) -> None:
-    r"""Print what an example's check says of the answer that stands in the script now.
+def try_exercise(script: Path) -> bool:
+    r"""Print what an example's check says of the answer that stands in the script now, and return whether it is right.
+
+    Each check of ours begins what it says of a right answer with "Right", and of no other: tests hold that.
 
     Parameters
     ----------
@@ -40,6 +44,7 @@ def try_exercise(script: Path) -> None:
     ...     _ = script.write_text("print('slow')\ncheck = 'You said {}.'.format\nprint(check(7))")
     ...     try_exercise(script)
     You said 7.
+    False
     """
     try:
         statements = statements_of(script.read_text(encoding="utf-8"))
@@ -52,6 +57,14 @@ def try_exercise(script: Path) -> None:
     code = compile(ast.Module(statements, []), str(script), "exec", dont_inherit=True)
     module = ModuleType("__main__")
     module.__file__ = str(script)
+    said = ""
+
+    def say(*words: object, **how: Any) -> None:
+        nonlocal said
+        said = str(words[0]) if words else ""
+        print(*words, **how)
+
+    vars(module)["print"] = say
     previous = sys.modules["__main__"]
     sys.modules["__main__"] = module
     late = threading.Event()
@@ -79,6 +92,7 @@ def try_exercise(script: Path) -> None:
         timer.join()
         signal.signal(signal.SIGINT, handler)
         sys.modules["__main__"] = previous
+    return said.startswith(RIGHT)
 
 
 def statements_of(source: str) -> list[ast.stmt]:

@@ -272,6 +272,8 @@ def read(path: Path) -> Record:
     >>> read(next(Path("records").rglob("02_first_speedup.json"))).example
     '1_setup/02_first_speedup'
     """
+    if path.is_symlink() or (path.exists() and not path.is_file()):  # which could lead anywhere, or never end
+        raise InvalidRecord("a link or a device, and not an ordinary file", path)
     try:
         return from_json(path.read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
@@ -381,7 +383,8 @@ def _minor(version: str) -> str:
 
 def check(root: Path, strict: bool = False) -> int:
     """Print the state of every record under a project's folder; 1 if one is an error, or stale where that counts."""
-    if not (paths := sorted((root / "records").rglob("*.json"))):
+    # Whatever lies there: somebody's zip was perhaps unpacked into it.
+    if not (paths := sorted(path for path in (root / "records").rglob("*") if path.is_symlink() or not path.is_dir())):
         raise ValueError(f"there are no records in {str(root / 'records')!r}: give the folder above it as --root")
     rows = []
     for path in paths:
@@ -390,7 +393,7 @@ def check(root: Path, strict: bool = False) -> int:
             state, why = str(judged.state), "; ".join(judged.why)
         except InvalidRecord as error:
             state, why = "invalid", error.reason
-        rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, why))
+        rows.append((path.relative_to(root / "records").as_posix().removesuffix(".json"), state, why))
     print(Table(f"{len(rows)} records", ("record", "state", "why"), tuple(rows)).text())
     states = {state for _, state, _ in rows}
     return int(bool(states & {"invalid", "orphan", "partial", "stale" if strict else ""}))

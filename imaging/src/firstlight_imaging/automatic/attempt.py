@@ -14,7 +14,7 @@ from firstlight_imaging._types import Real
 from firstlight_imaging.automatic.bregman import MAX_RESIDUAL, TV_STRENGTH, Iterations
 from firstlight_imaging.automatic.diagnosis import diagnose
 from firstlight_imaging.automatic.grid import Options, choose_grid, leave_out_intra_site
-from firstlight_imaging.automatic.mask import crop_to_mask, mask_of
+from firstlight_imaging.automatic.mask import crop_to_mask, mask_of, negative_emission
 from firstlight_imaging.automatic.problem import FieldProblem, ImagingProblem, hann_smooth
 from firstlight_imaging.automatic.residuals import Cause, Residuals, judge, residuals_of
 from firstlight_imaging.coordinates import GridCoords
@@ -126,6 +126,7 @@ class Attempt:
             f"total variation {TV_STRENGTH:g} times the noise of the gradient; {iterations:.2g} Bregman iterations, "
             f"until the residuals of the source were {noise} (discrepancy principle)",
             *self.notes,
+            *filter(None, [negative_emission(self.problem)]),
         )
 
     def _on_field(self, pixels: Tensor, unit: float) -> Real:

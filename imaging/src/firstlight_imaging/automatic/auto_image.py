@@ -135,7 +135,7 @@ def image(
         Where emission is allowed: a function that returns True or False for arrays of places, in arcsec east and north
         of the phase centre, such as ``lambda east, north: np.hypot(east, north) < 1.5``; by default it is found.
     draws
-        How many bootstrap images the errors are taken from; with 0 they are NaN.
+        How many bootstrap images the errors are taken from, at least 2; with 0 they are NaN.
     seed
         Of their noise.
     device
@@ -152,6 +152,8 @@ def image(
     >>> abs(found.flux - 0.5) < 0.05, found.residual.std().round()
     (True, np.float64(1.0))
     """
+    if draws == 1:
+        raise ValueError("one draw has no scatter: draws must be 0, for no errors, or at least 2")
     check_visibilities(vis)
     vis, notes = trusted(vis)
     options = Options(field, cell_size, mask, device, parameters)

@@ -51,7 +51,11 @@ def cause_in_field(left: Residuals) -> Cause | None:
     windows = windows_that_disagree(vis, model_vis)
     artefacts: ImageVerdict = calibration if windows else "limited by artefacts"
     matters = bool(windows) or not left.is_noise
+    looks_like_noise = left.largest < MAX_RESIDUAL * math.sqrt(chi2)  # as large as chi² says, and no larger anywhere
     if not vis.antennas.any():
+        if looks_like_noise and not left.is_noise:
+            text = f"{unexplained}, and it looks like noise: the weights may be {chi2:.3g} times too large"
+            return Cause("weights", "limited by calibration", f"{text} (check_weights)")
         if share > _MAX_LEFT:
             return Cause("uncalibrated", "not calibrated", f"{unexplained}: calibrate the data first")
         why = windows or "the data do not say which antennas saw what"
@@ -59,7 +63,6 @@ def cause_in_field(left: Residuals) -> Cause | None:
     phases = solve_gains(vis, model_vis)
     because, scatter = describe_gains(phases), phases.phase_scatter
     too_faint = not left.is_noise and left.dynamic_range < _MIN_DYNAMIC_RANGE
-    looks_like_noise = left.largest < MAX_RESIDUAL * math.sqrt(chi2)  # as large as chi² says, and no larger anywhere
     if share > _MAX_LEFT or too_faint or rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES:
         advice = "Calibrate the data first, or image their closure quantities"
         if looks_like_noise:

@@ -122,10 +122,9 @@ def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | Non
     suggested = suggest_grid(short)
     coords = GridCoords(suggested.cell_size, min(suggested.npix, _MAX_PIXELS))
     try:
-        problem = FieldProblem(short, coords, device)
-    except ValueError:  # so few baselines have no beam
+        mask, _ = find_source(FieldProblem(short, coords, device))
+    except ValueError:  # so few baselines have no beam, or one that is narrower than its pixels
         return None
-    mask, _ = find_source(problem)
     if not mask.any():
         return None  # all baselines together may see more
     half = coords.npix / 2

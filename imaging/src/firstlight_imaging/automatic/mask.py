@@ -23,6 +23,11 @@ _TV_STRENGTH_MASK = 4.0  # of the fits for the mask, as `TV_STRENGTH` is of the 
 _MASK_PASSES = 3
 _MASK_SCALES = (0, 2, 4, 8)  # beams, by which an image is smoothed to see what is faint and wide
 _WORTH = 0.95  # of the chi² of the best gains: more than that, and a wider mask is not worth it
+_AS_DEEP = 0.8  # times the peak of a dirty image is a hole that deserves a word
+_POSITIVE = (
+    "Phases may be wrong: calibrate them, or image closure quantities (--closures). Or there is absorption, or the "
+    "continuum was over-subtracted: pixels here are positive"
+)
 _SKEW = 1.5  # times as high as the deepest hole is a residual that is no artefact: these are as often negative
 _DETECTION_THRESHOLD, _EDGE_THRESHOLD = 5.0, 2.5  # σ: what is a source, and how far down its mask reaches
 _PEAK_THRESHOLD = 0.05  # of the brightest pixel, below which nothing is taken for the edge of the source
@@ -42,12 +47,25 @@ def mask_of(problem: FieldProblem, given: MaskFunction | None) -> tuple[Mask, fl
         return mask, noise if noise > MAX_MAP_NOISE else 1.0
     mask, noise = find_source(problem)
     if not mask.any():
-        most = np.abs(problem.residual_image(torch.zeros_like(problem.likelihood.reference))).max()
-        raise ValueError(
-            f"no source is seen: the dirty image has nothing above {_DETECTION_THRESHOLD:g} times its noise (at most "
-            f"{most:.1f}). Check the weights (check_weights) and the phase centre, or observe for longer"
-        )
+        dirty = problem.dirty_image()
+        why = f"the dirty image has nothing above {_DETECTION_THRESHOLD:g} times its noise (at most {dirty.max():.1f})"
+        cure = "Check the weights (check_weights) and the phase centre, or observe for longer"
+        if -dirty.min() > _DETECTION_THRESHOLD:
+            why, cure = _both_signs(dirty), _POSITIVE
+        raise ValueError(f"no source is seen: {why}. {cure}")
     return mask, noise
+
+
+def negative_emission(problem: FieldProblem) -> str:
+    """Return what it means where the dirty image has holes that no sidelobe is as deep as; else nothing."""
+    dirty = problem.dirty_image()
+    deepest = max(_DETECTION_THRESHOLD, max(1.0, _SKEW * problem.sidelobe) * _AS_DEEP * dirty.max())
+    return f"{_both_signs(dirty)}. {_POSITIVE}" if -dirty.min() > deepest else ""
+
+
+def _both_signs(dirty: Real) -> str:
+    """Return how deep the deepest hole of a dirty image is, beside its peak."""
+    return f"the deepest hole of the dirty image is {dirty.min():.0f} σ deep, its peak {dirty.max():.0f} σ high"
 
 
 def find_source(problem: FieldProblem) -> tuple[Mask, float]:

@@ -13,8 +13,9 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from firstlight_imaging._types import Complex, Mask, Real
-from firstlight_imaging.coordinates import GridCoords, packed_to_sky, phase_factor, sky_to_packed
+from firstlight_imaging.coordinates import GridCoords, packed_to_sky, sky_to_packed
 from firstlight_imaging.data.visibilities import Visibilities
+from firstlight_imaging.directions import phase_factor
 from firstlight_imaging.fitting.exact import ExactLikelihood
 from firstlight_imaging.fitting.fit_loop import fit
 from firstlight_imaging.fourier.beams import fit_beam
@@ -103,6 +104,10 @@ class ImagingProblem:
         dirty = likelihood.dirty + likelihood.normal_operator(likelihood.reference)
         return torch.where(squares > 0, (image * dirty).sum((1, 2), keepdim=True) / squares, 1.0)
 
+    def dirty_image(self) -> Real:
+        """Return the dirty image, with natural weights, in σ."""
+        return self.residual_image(torch.zeros_like(self.likelihood.reference))
+
     def residual_image(self, image: Tensor) -> Real:
         """Return the dirty image of the residual visibilities, with natural weights, in σ."""
         likelihood = self.likelihood
@@ -113,13 +118,14 @@ class ImagingProblem:
 class FieldProblem(ImagingProblem):
     """The problem of all channels on the grid of a whole field.
 
-    ``beam`` is the natural one, ``unit`` that of the whitened image in Jy/arcsec², and ``seen`` the visibilities in it,
-    with all that is known of them.
+    ``beam`` is the natural one, ``sidelobe`` how deep its deepest is, ``unit`` that of the whitened image in
+    Jy/arcsec², and ``seen`` the visibilities in it, with all that is known of them.
     """
 
     def __init__(self, vis: Visibilities, coords: GridCoords, device: torch.device | str) -> None:
         u, v, data, weight = vis.unflagged
         psf = DirtyImager(coords, u, v, weight, data.real, data.imag).get_dirty_beam("natural")[0]
+        self.sidelobe = -float(psf.min())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
             self.beam = fit_beam(psf, coords.cell_size)

@@ -17,9 +17,10 @@ from firstlight_imaging.fitting import quality
 from firstlight_imaging.fourier.beams import convolve
 
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
-_ADVICE = (
+_ADVICE = quality.Advice(
     "look where they are in the residual map. A source outside the mask needs a wider field, or a mask of yours; one "
-    "between pixels, a smaller cell"
+    "between pixels, a smaller cell",
+    "check the weights (check_weights)",
 )
 
 

@@ -13,6 +13,7 @@ import torch
 from firstlight_imaging._types import Complex, Ints, Real
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.datasets import GriddedDataset
+from firstlight_imaging.data.visibilities import check_no_hermitian_pairs
 
 MAX_SCATTER = 1.2
 _MAX_BIAS = 0.1  # of reduced chi², in which the noise alone counts 1
@@ -125,7 +126,7 @@ def checked_arrays(coords: GridCoords, re: Real, im: Real, u: Real, v: Real, wei
     re, im, u, v, weight = _same_shape({"data_re": re, "data_im": im, "uu": u, "vv": v, "weight": weight})
     coords.check_data_fit(u, v)
     _check_values(re, im, weight)
-    check_no_hermitian_pairs(u, v, re, im)
+    check_no_hermitian_pairs(u[0], v[0], re[0] + 1j * im[0])
     return [re, im, u, v, weight]
 
 
@@ -159,20 +160,6 @@ def _check_values(re: Real, im: Real, weight: Real) -> None:
 def _all_finite(values: Real) -> bool:
     """Return whether all are finite; only finite numbers have a finite sum, which is quicker to look at."""
     return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
-
-
-def check_no_hermitian_pairs(u: Real, v: Real, re: Real, im: Real) -> None:
-    """Raise an error if each visibility stands a second time at (-u, -v): they would count double."""
-    u, v, re, im = u[0], v[0], re[0], im[0]
-    picked = np.unique(np.linspace(0, u.size - 1, 5).astype(int))
-    off_centre = [i for i in picked if u[i] or v[i]]
-
-    def has_conjugate(i: int) -> bool:
-        at = np.flatnonzero(u == -u[i])
-        return bool(((v[at] == -v[i]) & (re[at] == re[i]) & (im[at] == -im[i])).any())
-
-    if len(off_centre) > 1 and all(map(has_conjugate, off_centre)):
-        raise ValueError("these are Hermitian pairs: each visibility is there again, conjugated, at (-u, -v). Keep one")
 
 
 def means_and_scatter(pieces: Iterable[tuple[Ints, Real, Real, Real]], size: int) -> tuple[Complex, Real, float]:

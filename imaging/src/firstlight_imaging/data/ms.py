@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-import erfa
 import numpy as np
 
 from firstlight_imaging._types import Complex, Ints, Mask, Real
 from firstlight_imaging.data.uvfits import total_intensity
-from firstlight_imaging.data.visibilities import Visibilities, readable
+from firstlight_imaging.data.visibilities import Visibilities, check_nothing_counts_twice, check_visibilities, readable
+from firstlight_imaging.directions import from_j2000
 from firstlight_imaging.units import LIGHT_SPEED
 
 Field: TypeAlias = int | str | None
 Windows: TypeAlias = Sequence[int] | None
 
 _PARALLEL_HANDS = (1, 5, 8, 9, 12)  # CASA's codes of I; RR and LL; XX and YY
-_J2000 = 2451545.0  # a Julian date
 _TICKS = 1000  # a second: by times in these, rows of several windows are matched
 
 
@@ -92,12 +91,17 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         one = selected.pop(0)  # and no longer in memory after that
         uv[at], observation[at] = one.uv, one.observation
         data[one.part, at], weight[one.part, at] = one.data, one.weight
+    weight[:, ~np.isfinite(uv).all(axis=1)] = 0
+    if not np.isfinite(frequency).all():
+        raise ValueError(
+            "a frequency in its CHAN_FREQ is NaN or infinite: correct it, or leave out that window (--spw)"
+        )
     if not weight.any():
         raise ValueError(f"it is flagged throughout: no weight of field {number} is above zero")
     with _open_table(path / "OBSERVATION") as observations, _open_table(path / "FIELD") as fields:
         telescope = str(_cell(observations, "TELESCOPE_NAME", int(observation[0])))
         target = str(_cell(fields, "NAME", number))
-    return Visibilities(
+    vis = Visibilities(
         uu=np.outer(frequency / LIGHT_SPEED, uv[:, 0]),
         vv=np.outer(frequency / LIGHT_SPEED, uv[:, 1]),
         data=data,
@@ -112,6 +116,9 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         target=target,
         start=float(keys[0, 0] / _TICKS),
     )
+    check_visibilities(vis)
+    check_nothing_counts_twice(vis)
+    return vis
 
 
 def _open_table(path: Path) -> Any:
@@ -226,6 +233,7 @@ def _phase_centre(path: Path, field: int) -> tuple[float, float] | None:
         frame = dict(zip(info["TabRefCodes"], info["TabRefTypes"], strict=True)).get(frame)
     if frame not in ("ICRS", "J2000"):
         return None
-    if frame == "J2000":
-        direction = erfa.c2s(erfa.bp06(_J2000, 0.0)[0].T @ erfa.s2c(*direction))
-    return float(np.degrees(direction[0]) % 360), float(np.degrees(direction[1]))
+    if not abs(direction[1]) <= np.pi / 2:
+        raise ValueError(f"the declination in its PHASE_DIR is {direction[1]:g} radians, which no sky has: correct it")
+    ra, dec = map(float, np.degrees(direction))
+    return from_j2000(ra, dec) if frame == "J2000" else (ra % 360, dec)

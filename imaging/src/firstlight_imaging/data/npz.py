@@ -16,9 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstlight_imaging._types import Real
-from firstlight_imaging.data.gridding import check_no_hermitian_pairs
-from firstlight_imaging.data.visibilities import Visibilities, check_is_file, check_visibilities, readable
-from firstlight_imaging.units import LIGHT_SPEED
+from firstlight_imaging.data.visibilities import (
+    Visibilities,
+    check_is_file,
+    check_nothing_counts_twice,
+    check_visibilities,
+    readable,
+)
+from firstlight_imaging.units import LIGHT_SPEED, as_hertz
 
 Unit = Literal["lambda", "kilolambda", "metres"]
 _Arrays = dict[str, NDArray[Any]]
@@ -28,6 +33,8 @@ _KINDS = {"data": ("complex numbers", "c"), "flag": ("yes or no", "bfiu")} | dic
 _METADATA = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
 _SHORTEST = 100.0  # wavelengths: antennas stand no closer, but for metre waves
 _OF_FRANK = {"u": "uu", "v": "vv", "V": "data", "weights": "weight"}
+_MOST_ANTENNAS = 1e6
+_MOST_UNPACKED, _MOST_TIMES = 2**30, 100  # bytes, and how many times as large as packed: noise does not get smaller
 _LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
 
 
@@ -59,7 +66,8 @@ def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool | No
     check_is_file(path)
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not an .npz file, or a truncated one")
-    with readable(path), path.open("rb") as file, np.load(file) as held:
+    with readable(path), path.open("rb") as file, zipfile.ZipFile(file) as packed, np.load(file) as held:
+        _check_sizes(packed)
         if of_frank := _OF_FRANK.keys() <= set(held.files):
             arrays = {key: np.asarray(held[name]) for name, key in _OF_FRANK.items()}
         else:
@@ -99,14 +107,14 @@ def from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list[
         weight=np.where(flag, 0, weight),
         frequency=frequency,
         window=np.zeros(nchan, int),
-        telescope=str(arrays.get("telescope", "")),
-        target=str(arrays.get("target", "")),
+        telescope=_text(arrays.get("telescope", "")),
+        target=_text(arrays.get("target", "")),
         **known | _metadata(arrays),
     )
     check_visibilities(vis)
     if flag.all():
         raise ValueError("it is flagged throughout: no weight is above zero")
-    check_no_hermitian_pairs(vis.uu, vis.vv, vis.data.real, vis.data.imag)
+    check_nothing_counts_twice(vis)
     longest = float(vis.lengths.max())
     if unit is None and not _LONGEST[0] <= longest <= _LONGEST[1]:
         raise ValueError(
@@ -114,6 +122,16 @@ def from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list[
             f"{longest:.3g} wavelengths. Say unit='lambda', unit='kilolambda' or unit='metres' (or --unit), as it is"
         )
     return vis
+
+
+def _check_sizes(packed: zipfile.ZipFile) -> None:
+    """Raise an error for arrays that stand there twice, or are far larger than the file, before they are loaded."""
+    names = packed.namelist()
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"it holds {', '.join(repeated)} more than once: save it again with numpy.savez")
+    unpacked, stored = (sum(getattr(one, size) for one in packed.infolist()) for size in ("file_size", "compress_size"))
+    if unpacked > max(_MOST_UNPACKED, _MOST_TIMES * stored):
+        raise ValueError(f"its {stored / 1e6:.3g} MB unpack to {unpacked / 1e6:.3g} MB, which visibilities never do")
 
 
 def _in_kilolambda(lengths: Real) -> bool:
@@ -134,13 +152,16 @@ def _metadata(arrays: _Arrays) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key in _METADATA.keys() & arrays:
         if not np.isfinite(arrays[key]).all():
-            raise ValueError(f"{key} must be finite numbers; got {arrays[key]}")
-        found[key] = arrays[key].astype(_METADATA[key])
+            raise ValueError(f"{key} must be finite numbers; {(~np.isfinite(arrays[key])).sum()} are not")
+        if (size := {"start": 1, "phase_centre": 2}.get(key)) and arrays[key].size != size:
+            raise ValueError(f"{key} must be {size} number{'s'[: size - 1]}; got {arrays[key].size}")
+        if key == "antennas" and not ((arrays[key] >= 0) & (arrays[key] < _MOST_ANTENNAS)).all():
+            raise ValueError(f"antennas must be numbers from 0; got {arrays[key].min():g} to {arrays[key].max():g}")
+        found[key] = arrays[key].astype(_METADATA[key]).reshape(-1 if size else arrays[key].shape)
     if "start" in found:
-        found["start"] = float(found["start"])
+        found["start"] = float(found["start"][0])
     if "phase_centre" in found:
-        ra, dec = map(float, found["phase_centre"])
-        found["phase_centre"] = ra, dec
+        found["phase_centre"] = tuple(map(float, found["phase_centre"]))
     return found
 
 
@@ -152,10 +173,16 @@ def _per_channel(key: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDAr
 
 
 def _frequencies(values: NDArray[Any] | None, nchan: int) -> Real:
-    """Return the frequencies in Hz; some files have GHz, which no radio telescope observes as Hz."""
+    """Return the frequencies in Hz; some files have GHz."""
     if values is None:
         return np.full(nchan, np.nan)
     values = np.atleast_1d(np.asarray(values, float))
-    if values.shape != (nchan,) or not np.isfinite(values).all():
+    if values.shape != (nchan,) or not (values > 0).all():
         raise ValueError(f"frequencies must be {nchan} positive numbers, one for each channel; got {values}")
-    return values * 1e9 if values.max() < 1e5 else values
+    return as_hertz(values)
+
+
+def _text(value: NDArray[Any] | str) -> str:
+    """Return a name, which NumPy may have kept as bytes."""
+    value = np.asarray(value).reshape(-1)[:1]
+    return str(np.char.decode(value, "utf-8", "replace")[0] if value.dtype.kind == "S" else value[0])

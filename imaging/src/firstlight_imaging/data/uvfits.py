@@ -18,12 +18,13 @@ from astropy.io import fits  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from firstlight_imaging._types import Complex, Ints, Real
-from firstlight_imaging.data.visibilities import Visibilities, check_is_file, readable
+from firstlight_imaging.data.visibilities import Visibilities, check_is_file, check_nothing_counts_twice, readable
 
 _DAY = 86400.0  # seconds
 _MJD_ZERO = 2400000.5  # a Julian date
 _MAX_LIGHT_SECONDS = 10.0  # the orbit of no antenna is as wide
 _NUMBERS_AT_ONCE = 2**21
+_UNITS = ("", "JY", "UNCALIB")  # the last stays in the header where data are calibrated
 _CODES = (1, 2, 3, 4, -1, -2, -3, -4, -5, -6, -7, -8)
 _STOKES = dict(zip(_CODES, ["I", "Q", "U", "V", "RR", "LL", "RL", "LR", "XX", "YY", "XY", "YX"], strict=True))
 _INTENSITIES = ((1,), (-5, -6), (-1, -2))  # the codes whose mean is Stokes I, the best first
@@ -115,7 +116,7 @@ def _visibilities(groups: _Groups, conjugate: bool) -> tuple[Visibilities, bool]
     if not weight.any():
         raise ValueError("it is flagged throughout: no weight is above zero")
     days = groups.needed("DATE")[rows]
-    return Visibilities(
+    vis = Visibilities(
         uu=uu,
         vv=vv,
         data=data,
@@ -126,10 +127,12 @@ def _visibilities(groups: _Groups, conjugate: bool) -> tuple[Visibilities, bool]
         time=(days - days.min()) * _DAY,
         execution=subarray[rows],
         phase_centre=groups.phase_centre(),
-        telescope=str(groups.header.get("TELESCOP", "")).strip(),
+        telescope=groups.text("TELESCOP"),
         target=groups.target(),
         start=float((days.min() - _MJD_ZERO) * _DAY) if days.min() >= _MJD_ZERO else None,
-    ), may_be_divided
+    )
+    check_nothing_counts_twice(vis)
+    return vis, may_be_divided
 
 
 def _share_weights(weights: Real, window: Ints) -> bool:
@@ -157,6 +160,10 @@ class _Groups:
         for parameter in range(1, header["PCOUNT"] + 1):  # by which astropy scales them, whatever it finds there
             for name, default in (("PSCAL", 1.0), ("PZERO", 0.0)):
                 self.number(f"{name}{parameter}", default)
+        if (unit := self.text("BUNIT")).upper() not in _UNITS:
+            raise ValueError(f"its data are in {unit} (BUNIT), and Jy are needed: scale them, or correct that card")
+        if tilted := [name for name in self.projections() if name.endswith("NCP")]:
+            raise ValueError(f"its {tilted[0]} are of the projection NCP, and SIN is needed: AIPS's UVFIX makes them")
         if not header["GCOUNT"]:
             raise ValueError("it holds no rows")
         self.axes = {str(header.get(f"CTYPE{n}", "")).strip().upper(): n for n in range(2, header["NAXIS"] + 1)}
@@ -177,6 +184,11 @@ class _Groups:
         others = tuple(axis for axis in range(1, last) if axis not in known)
         cubes = cubes.transpose(0, *known, *others).squeeze(tuple(range(1 + len(known), last)))
         return np.asarray(cubes if "IF" in self.axes else cubes[:, None])
+
+    def text(self, key: str) -> str:
+        """Return the text on a card of the header, empty where there is none."""
+        value = self.header.get(key)
+        return value.strip() if isinstance(value, str) else ""
 
     def number(self, key: str, default: float | None = None) -> float:
         """Return the number on a card of the header; without a default, there must be one."""
@@ -249,6 +261,11 @@ class _Groups:
         start = self.number(f"CRVAL{self.axes['FREQ']}") + offset[:, None]
         return (start + np.outer(step, self.coordinates("FREQ", 1.0))).ravel(), window
 
+    def projections(self) -> list[str]:
+        """Return the names of the parameters that are coordinates of baselines, in which a projection may stand."""
+        cards = (self.text(f"PTYPE{n}").upper() for n in range(1, self.header["PCOUNT"] + 1))
+        return [name for name in cards if name[:2] in ("UU", "VV", "WW")]
+
     def source(self) -> fits.FITS_rec | None:
         """Return the rows of the source in AIPS's table of sources, if there is one."""
         sources, number = self.table_of("AIPS SU"), self.parameter("SOURCE")
@@ -261,7 +278,7 @@ class _Groups:
         rows = self.source()
         if rows is not None and len(rows) == 1 and "SOURCE" in rows.names:
             return str(rows["SOURCE"][0]).strip()
-        return str(self.header.get("OBJECT", "")).strip()
+        return self.text("OBJECT")
 
     def phase_centre(self) -> tuple[float, float] | None:
         """Return right ascension and declination from AIPS's table of sources, if there is one, or the first header."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import gzip
 import re
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from firstlight_imaging._types import Real
 from firstlight_imaging.data.npz import Unit, from_arrays
 from firstlight_imaging.data.visibilities import Visibilities, check_is_file, readable
 from firstlight_imaging.units import LIGHT_SPEED
@@ -20,6 +23,20 @@ _UNITS: dict[str, Unit] = {
     **dict.fromkeys(("klambda", "kilolambda", "kλ"), "kilolambda"),
     "m": "metres",
 }
+_MOST_PACKED = 2**31  # bytes of text: 1e7 visibilities have half of that
+_COLUMNS = ("u", "v", "re", "im", "weight")  # of a table whose head names none
+_NAMES = {
+    "u": r"uu?",
+    "v": r"vv?",
+    "re": r"(v(is)?_?)?re(al)?(\(v\w*\))?",
+    "im": r"(v(is)?_?)?im(ag(inary)?)?(\(v\w*\))?",
+    "amp": r"(v(is)?_?)?amp(litude)?(\(v\w*\))?",
+    "phase": r"(v(is)?_?)?ph(ase)?(\(v\w*\))?",
+    "weight": r"w(eights?|g?ts?)?",
+    "sigma": r"sigma|σ|err(or)?",
+}
+_PARTS = ("re", "im"), ("amp", "phase")
+_DIMENSIONS = {"re": "Jy", "im": "Jy", "amp": "Jy", "phase": "rad", "sigma": "Jy", "weight": "Jy^-2"}
 
 
 def is_uvtable(path: Path) -> bool:
@@ -52,24 +69,80 @@ def read_uvtable(path: str | Path, *, unit: Unit | None = None, conjugate: bool 
     """
     path = Path(path)
     check_is_file(path)
-    unpack: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".bz2": bz2.decompress}
     with readable(path):
-        text = unpack.get(path.suffix.lower(), bytes)(path.read_bytes()).decode()
-        lines = text.splitlines()
-        head = " ".join(line for line in lines if line.startswith("#"))
-        rows = [line.replace(",", " ").split() for line in lines if line.strip() and not line.startswith("#")]
+        text = _text(path)
+        lines = [line.strip() for line in text.splitlines()]
+        head = [line.lstrip("#%/ ") for line in lines if line.startswith(("#", "%", "//"))]
+        rows = [line.replace(",", " ").split() for line in lines if line and not line.startswith(("#", "%", "//"))]
         if not rows or {len(row) for row in rows} != {5}:
             raise ValueError("each line of its table must hold five numbers: u, v, Re, Im and weight")
         if not text.endswith(("\n", "\r")):  # 2.5e-0 may have been 2.5e-05
             raise ValueError("its last line has no end, as where a copy stopped: add a line break if it is complete")
-        u, v, real, imaginary, weight = np.array(rows, float).T
-        arrays = {"uu": u, "vv": v, "data": real + 1j * imaginary, "weight": weight, "flag": weight == 0}
-        if wavelength := re.search(r"wavelength *\[m\] *= *([\d.eE+-]+)", head):
+        columns = next(filter(None, map(_columns, head)), dict.fromkeys(_COLUMNS, ""))
+        held = dict(zip(columns, np.array(rows, float).T, strict=True))
+        arrays, units = _arrays(held, columns), [columns["u"], columns["v"]]
+        if wavelength := re.search(r"wavelength *\[m\] *= *([\d.eE+-]+)", " ".join(head)):
             arrays["frequencies"] = np.array([LIGHT_SPEED / float(wavelength[1])])
-        said = re.search(r"\bu *\[ *([^]]*?) *\]", head)
-        if said and not unit and said[1] not in _UNITS:
-            raise ValueError(f"its head gives u in [{said[1]}], not in {', '.join(_UNITS)}: say unit= or --unit")
-        return from_arrays(arrays, unit or (_UNITS[said[1]] if said else None), conjugate, list(arrays))
+        if not any(units):
+            units = re.findall(r"\bu *\[ *([^]]*?) *\]", " ".join(head))[:1]
+        if not unit and (len(set(units)) > 1 or set(units) - _UNITS.keys() - {""}):
+            known = ", ".join(_UNITS)
+            raise ValueError(
+                f"its head gives u, v in [{', '.join(units)}], not both in one of {known}: say unit= or --unit"
+            )
+        return from_arrays(arrays, unit or (_UNITS.get(units[0]) if units else None), conjugate, list(arrays))
+
+
+def _text(path: Path) -> str:
+    """Return what is in a file, unpacked; of Windows' editors, too."""
+    opener: Any = {".gz": gzip.open, ".bz2": bz2.open}.get(path.suffix.lower(), open)
+    with opener(path, "rb") as file:
+        raw: bytes = file.read(_MOST_PACKED + 1)
+    if len(raw) > _MOST_PACKED:
+        raise ValueError(f"it holds more than {_MOST_PACKED} bytes of text: write an npz file")
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return raw.decode("utf-16")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")  # a name in the head: numbers are the same
+
+
+def _columns(line: str) -> dict[str, str]:
+    """Return the columns that a line of the head names, each with its unit; none if it is another line.
+
+    Examples
+    --------
+    >>> _columns("Columns: v[m], u[m], Amp(V) [mJy] Phase [deg] sigma"), _columns("u and v in lambda")
+    ({'v': 'm', 'u': 'm', 'amp': 'mJy', 'phase': 'deg', 'sigma': ''}, {})
+    """
+    line = re.sub(r"^columns?:?\s*", "", line, flags=re.IGNORECASE)
+    named = re.findall(r"([^\W\d_]\w*(?:\([Vv]\w*\))?)\s*(?:[\[(]\s*([^\])]*?)\s*[\])])?[\s,;]*", line)
+    keys = [next((k for k, p in _NAMES.items() if re.fullmatch(p, name, re.IGNORECASE)), "") for name, _ in named]
+    if len(named) != 5 or len(set(keys) - {""}) < 3 or not {"u", "v"} <= set(keys):
+        return {}
+    if set(keys) not in ({"u", "v", *parts, size} for parts in _PARTS for size in ("weight", "sigma")):
+        raise ValueError(f"its head names {', '.join(name for name, _ in named)}; u, v, Re, Im and weight are needed")
+    return dict(zip(keys, (unit for _, unit in named), strict=True))
+
+
+def _arrays(held: dict[str, Real], units: dict[str, str]) -> dict[str, NDArray[Any]]:
+    """Return the columns of a table, whatever their units, as an npz file has them."""
+    from astropy.units import Unit as AstropyUnit  # type: ignore[import-untyped]
+
+    of_data = next(units[name] for name in ("re", "amp") if name in units)
+    for name, wanted in _DIMENSIONS.items():
+        if name in held:
+            default = {"phase": "deg", "sigma": of_data, "weight": of_data and f"{of_data}^-2"}.get(name, "")
+            try:
+                held[name] = held[name] * AstropyUnit(units[name] or default or wanted).to(wanted)
+            except ValueError as error:
+                raise ValueError(
+                    f"its head gives {name} in [{units[name]}], which is no {wanted}: correct it"
+                ) from error
+    data = held["re"] + 1j * held["im"] if "re" in held else held["amp"] * np.exp(1j * held["phase"])
+    weight = held["weight"] if "weight" in held else held["sigma"] ** -2.0
+    return {"uu": held["u"], "vv": held["v"], "data": data, "weight": weight, "flag": weight == 0}
 
 
 def write_uvtable(path: str | Path, vis: Visibilities) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from firstlight_imaging._types import Complex, Ints, Mask, Real
-from firstlight_imaging.coordinates import phase_factor
+from firstlight_imaging.directions import phase_factor
 from firstlight_imaging.units import ARCSEC
 
 _CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
@@ -21,6 +22,7 @@ _PER_ROW = ("antennas", "time", "execution")
 _SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
 _LONGEST_ERROR = 300  # characters of another library's error
 _MJD_ZERO, _MAX_START = np.datetime64("1858-11-17T00:00:00"), 1e5 * 86400  # the year 2132, in seconds
+_SAMPLE, _FEWEST, _MAX_AGAIN = 200, 10, 0.05  # visibilities that are looked for again, and the share that may be found
 _MAX_SIGNAL = 1e15  # times its noise: no receiver is as linear, and float32 has room for its square
 
 
@@ -320,3 +322,48 @@ def check_visibilities(vis: Visibilities) -> None:
         loudest = np.nanmax(np.abs(vis.data) * np.sqrt(vis.weight))
     if loudest > _MAX_SIGNAL:
         raise ValueError(f"a visibility is {loudest:.3g} times its noise: are data in Jy, and weights in 1/Jy²?")
+
+
+def check_nothing_counts_twice(vis: Visibilities) -> None:
+    """Raise an error if many visibilities stand there a second time, as they are or as their own mirror images."""
+    channel = int(np.count_nonzero(vis.weight, axis=1).argmax())
+    rows = vis.weight[channel] > 0
+    u, v, data = (values[channel, rows] for values in (vis.uu, vis.vv, vis.data))
+    who = np.sort(vis.antennas[rows], axis=1).T
+    share = _share_found_again(np.stack([u, v, vis.time[rows], vis.execution[rows], *who]), data, mirrored=False)
+    if share > _MAX_AGAIN:
+        raise ValueError(f"{share:.0%} of its rows are there twice, and would count twice: keep one of each")
+    check_no_hermitian_pairs(u, v, data)
+
+
+def check_no_hermitian_pairs(u: Real, v: Real, data: Complex) -> None:
+    """Raise an error if many visibilities stand a second time at (-u, -v), conjugated: they would count double."""
+    share = _share_found_again(np.stack([u, v]), data, mirrored=True)
+    if share > _MAX_AGAIN:
+        raise ValueError(f"{share:.0%} are Hermitian pairs, there again, conjugated, at (-u, -v). Keep one of each")
+
+
+def _share_found_again(keys: Real, data: Complex, *, mirrored: bool) -> float:
+    """Return the share of some visibilities that are there again, as far as their first digits tell.
+
+    Examples
+    --------
+    >>> u = np.arange(-10.0, 11)
+    >>> [_share_found_again(np.stack([u, u]), np.exp(1j * u), mirrored=mirrored) for mirrored in (True, False)]
+    [1.0, 0.0]
+    """
+    picked = np.unique(np.linspace(0, max(0, data.size - 1), _SAMPLE).astype(int))[: data.size]
+    picked = picked[keys[:2, picked].any(axis=0)]  # not of an antenna with itself
+    if len(picked) < _FEWEST:
+        return 0.0
+    sign = -1 if mirrored else 1
+    alike = np.flatnonzero(np.isin(keys[0], sign * keys[0, picked]))
+    scale = 1e4 / math.sqrt(float((np.abs(data[picked]) ** 2).mean()) or 1.0)
+
+    def rows(at: Ints, sign: int) -> list[tuple[complex, ...]]:
+        rounded = np.rint(scale * data[at])
+        others = *(sign * keys[:2, at]).tolist(), *keys[2:, at].tolist()
+        return list(zip(*others, (rounded if sign > 0 else rounded.conj()).tolist(), strict=True))
+
+    held = Counter(rows(alike, 1))
+    return sum(held[row] > (not mirrored) for row in rows(picked, sign)) / len(picked)

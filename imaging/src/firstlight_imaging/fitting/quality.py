@@ -57,6 +57,24 @@ class Fault(NamedTuple):
     text: str
 
 
+class Advice(NamedTuple):
+    """What to do where residuals are louder, or quieter, than noise.
+
+    Examples
+    --------
+    >>> Advice("take more steps", "check the weights").quiet
+    'check the weights'
+    """
+
+    loud: str
+    quiet: str
+
+
+_OF_FITS_BY_HAND = Advice(
+    "take more steps or a smaller λ; if neither helps, check_weights", "check the weights, or take a larger λ"
+)
+
+
 @dataclass(frozen=True)
 class Measured:
     """Residuals and flux of an image, before they are judged; of several channels, of the worst.
@@ -162,11 +180,11 @@ def assess(
     *,
     cause: Fault | None = None,
     bias: float = 0.0,
-    advice: str = "take more steps or a smaller λ; if neither helps, check_weights",
+    advice: Advice = _OF_FITS_BY_HAND,
 ) -> Quality:
     """Return the quality that such numbers mean.
 
-    If residuals are larger than noise, a known ``cause`` is told, or else the ``advice``.
+    If residuals are larger than noise, a known ``cause`` is told, or else the ``advice``; it is if they are smaller.
     """
     off, inside, short_flux = measured.chi2_off, measured.inside, measured.short_flux
     rms_scatter = MAX_SIGMA / math.sqrt(2 * max(1, min(measured.beams, measured.count)))
@@ -174,10 +192,9 @@ def assess(
     if cause:
         faults.append(cause)
     elif off < -MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):
-        quieter = "the residuals are quieter than noise: check the weights, or take a larger λ"
-        faults.append(Fault("over-fitted", quieter))
+        faults.append(Fault("over-fitted", f"the residuals are quieter than noise: {advice.quiet}"))
     if not cause and (inside > max(_MAX_RMS, 1 + rms_scatter) or measured.largest > MAX_SIGMA or off > MAX_SIGMA):
-        faults.append(Fault("not converged", f"the residuals are larger than noise: {advice}"))
+        faults.append(Fault("not converged", f"the residuals are larger than noise: {advice.loud}"))
     tolerance = _FLUX_TOLERANCE * abs(short_flux) + _FLUX_SIGMA * measured.short_error
     if not (cause and cause.verdict == "not calibrated") and abs(measured.flux - short_flux) > tolerance:
         cure = "" if cause else ": take a narrower field"

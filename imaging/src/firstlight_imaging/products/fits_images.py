@@ -20,10 +20,12 @@ from scipy.ndimage import map_coordinates
 from firstlight_imaging._types import Mask, MaskFunction, Real
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities, check_is_file, readable
+from firstlight_imaging.directions import from_j2000
 from firstlight_imaging.fourier.beams import Beam
 
 _MAX_STRAY = 1e-3  # of a channel's width, by which frequencies may differ from even steps
 _MAX_AWAY = 0.1  # arcsec: CASA's J2000 is 25 mas from the FK5 that it calls it in FITS files
+_YEAR = 2000.0
 _MAX_START = 1e5 * 86400  # an MJD in the year 2132, in seconds
 _FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
 
@@ -157,6 +159,11 @@ def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -
     array([ True, False])
     """
     plane, theirs, _ = _first_plane(path)
+    if theirs.wcs.radesys in ("", "FK5") and theirs.wcs.equinox == _YEAR:
+        # CASA, AIPS and difmap call so the frame of their data, be that CASA's J2000 or ICRS: the nearer one it is.
+        centres = {from_j2000(*phase_centre, back=True), phase_centre}
+        phase_centre = min(centres, key=lambda centre: float(np.hypot(*(theirs.wcs.crval - np.array(centre)))))
+        theirs.wcs.radesys, theirs.wcs.equinox = "ICRS", math.nan
     ours = _image_wcs(GridCoords(1.0, 2), *phase_centre, np.ones(1)).celestial
 
     def mask(east: Real, north: Real) -> Mask:

@@ -16,8 +16,9 @@ from firstlight_imaging._types import Complex, Real
 from firstlight_imaging.automatic.auto_image import Image
 from firstlight_imaging.automatic.grid import leave_out_intra_site
 from firstlight_imaging.automatic.problem import model_visibilities
-from firstlight_imaging.coordinates import GridCoords, phase_factor
+from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
+from firstlight_imaging.directions import phase_factor
 from firstlight_imaging.fitting.quality import rms
 from firstlight_imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight_imaging.fourier.dirty import DirtyImager

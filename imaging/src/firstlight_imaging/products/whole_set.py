@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _MAPS = ("image", "model", "error", "dirty", "residual", "restored", "pbcor")
+_OWNER = ".owner"  # the process that writes, and its machine
 SUFFIXES = (*(f"{kind}.fits" for kind in _MAPS), "gains.npz", "gains.png", "png", "txt")  # of all that may be in a set
 
 
@@ -20,6 +22,8 @@ def whole_set(folder: Path, name: str, *, overwrite: bool) -> Iterator[Path]:
     """
     _check_free(folder, name, overwrite)
     temporary, is_new = folder / f".{name}.tmp", not folder.exists()
+    if temporary.exists() and _is_abandoned(temporary):
+        shutil.rmtree(temporary)
     if temporary.exists():
         raise FileExistsError(
             f"{temporary} exists: another run is making {name}. If none is, since one was killed, remove that folder"
@@ -27,6 +31,7 @@ def whole_set(folder: Path, name: str, *, overwrite: bool) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
+        (temporary / _OWNER).write_text(f"{os.getpid()} {platform.node()}")
     except OSError as error:
         raise OSError(f"nothing can be written into {folder}: {error}. Choose another folder (--out)") from error
     try:
@@ -34,6 +39,7 @@ def whole_set(folder: Path, name: str, *, overwrite: bool) -> Iterator[Path]:
         longest.touch()
         longest.unlink()
         yield temporary
+        (temporary / _OWNER).unlink()
         _check_free(folder, name, overwrite)
         _exchange(folder, name, temporary)
     finally:
@@ -41,6 +47,20 @@ def whole_set(folder: Path, name: str, *, overwrite: bool) -> Iterator[Path]:
         if is_new:
             with suppress(OSError):  # it is not empty
                 folder.rmdir()
+
+
+def _is_abandoned(temporary: Path) -> bool:
+    """Return whether the run that made a temporary folder was one of this machine, and is no more."""
+    try:
+        process, machine = (temporary / _OWNER).read_text().split(" ", 1)
+        if machine != platform.node() or os.name == "nt":  # there, the signal 0 would end the process
+            return False
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return False
 
 
 def _existing(folder: Path, name: str) -> list[Path]:

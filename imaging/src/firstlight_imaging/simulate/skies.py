@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 from scipy.special import i0e, j0
 
 from firstlight_imaging._types import Complex, Real
-from firstlight_imaging.coordinates import GridCoords, phase_factor
+from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.directions import phase_factor
 from firstlight_imaging.units import ARCSEC
 
 

@@ -75,9 +75,8 @@ def this_build(measured: Path) -> Column | None:
 
 def machine_name(facts: dict[str, Any]) -> str:
     """Return a machine in a few words; a CPU says its model, as two have one name, and its cores."""
-    of_cpu = {"cpu_model": "{}", "cpu_cores": "{} cores"} if facts["device_kind"] == "cpu" else {}
-    words = {"device_name": "{}", **of_cpu}
-    return ", ".join(said.format(facts[key]) for key, said in words.items() if key in facts)
+    told = ("device_name", "cpu_model", "cpu_cores") if facts["device_kind"] == "cpu" else ("device_name",)
+    return ", ".join(f"{facts[key]}{' cores' * (key == 'cpu_cores')}" for key in told if key in facts)
 
 
 def column(judged: Judged, bench: str) -> Column:

@@ -281,13 +281,13 @@ def initialize_from_pytest_config(request):
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     _PLAYER.test = item.nodeid
-    signal.setitimer(signal.ITIMER_PROF, _SECONDS)
-    signal.alarm(20 * _SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, _SECONDS, _SECONDS)  # again for the next way
+    signal.setitimer(signal.ITIMER_REAL, 20 * _SECONDS, 20 * _SECONDS)
     try:
         return (yield)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -242,8 +242,7 @@ plt.show()
 # The squares come near the ends of the bars. The circles lie anywhere, because they
 # depend on the CPU. If you know nothing about yours, take :spec:`pageable copy
 # bandwidth`. We chose this round number from the four circles and infra-practices'
-# A100, so on those it can't fail. Does it hold on computers that had no say in it? (The
-# A100 here is another one.)
+# A100, so on those it can't fail. Does it hold on computers that had no say in it?
 #
 # .. measured-by-others:: pageable-h100 pageable-a100 pageable-gtx1080 pageable-mi300x
 #

@@ -120,6 +120,21 @@ def test_an_index_below_0_names_its_thread_and_does_not_wrap(run):
         run(before, 2, 4, [np.ones(8), np.zeros(8)])
 
 
+@pytest.mark.parametrize(
+    "run", [launch, lambda k, b, t, a: one_by_one(k, b, t, *a), lambda k, b, t, a: trace(k, b, t, *a).problems]
+)
+def test_a_negative_number_of_the_source_counts_from_the_end(run):
+    @cuda.jit
+    def last(x, out):
+        i = cuda.threadIdx.x
+        row = x[-2]
+        out[-1, i] = x[i, -1] + row[-3] - 2.0**-1
+
+    x, out = np.arange(12.0).reshape(3, 4), np.zeros((2, 3))
+    assert not run(last, 1, 3, [x, out])
+    np.testing.assert_array_equal(out, [[0] * 3, x[:, -1] + x[-2, -3] - 0.5])
+
+
 def test_who_waits_at_different_barriers_is_named_and_who_has_returned_is_not_missed():
     @cuda.jit
     def apart(out):

@@ -89,6 +89,13 @@ _SCALAR: dict[type, Any] = {kind: each for each, kind in _TYPED.items()}
 Int64, Float32, Float64 = _TYPED[np.int64], _TYPED[np.float32], _TYPED[np.float64]
 
 
+class NegativeInt64(Int64):  # type: ignore[misc,valid-type]
+    """A negative number that stands in the source: as an index it counts from the end, which others do by mistake."""
+
+    __slots__ = ()
+
+
+_SCALAR[NegativeInt64] = np.int64
 _TRUTHS: dict[Any, Boolean] = {}
 
 
@@ -151,8 +158,13 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 def typed_code(code: CodeType) -> CodeType:
     """Return a function's code in which the constants are typed."""
-    constants = (typed_code(each) if isinstance(each, CodeType) else typed(each) for each in code.co_consts)
-    return code.replace(co_consts=tuple(constants))
+
+    def constant(value: Any) -> Any:
+        if isinstance(value, CodeType):
+            return typed_code(value)
+        return NegativeInt64(value) if type(value) is int and value < 0 else typed(value)
+
+    return code.replace(co_consts=tuple(map(constant, code.co_consts)))
 
 
 _NUMBERS = (np.number, np.bool_)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from firstlight_kernels.arithmetic import Undefined, convert, scalar, typed
+from firstlight_kernels.arithmetic import NegativeInt64, Undefined, convert, scalar, typed
 from firstlight_kernels.findings import TraceError
 
 #: The kind of an access, in ``Trace.accesses["kind"]``.
@@ -195,7 +195,7 @@ class TracedArray:
         checked = []
         for part, length in zip(key, self.shape, strict=False):
             if not isinstance(part, slice):
-                part = operator.index(part)
+                part = operator.index(part + length if type(part) is NegativeInt64 else part)
                 if not 0 <= part < length:
                     self._executor.record_out_of_bounds(self, (part,), LOAD, frame)
                     if not -length <= part < length:
@@ -227,6 +227,11 @@ class TracedArray:
         if kind != LOAD and self._executor.arrays[self._number].space == "constant":
             raise TraceError(f"{self.name} is a constant of the kernel, which none can write: make it an argument")
         index = tuple(map(operator.index, key))
+        if min(index, default=0) < 0:
+            index = tuple(
+                i + n if type(k) is NegativeInt64 and i >= -n else i
+                for k, i, n in zip(key, index, self.shape, strict=True)
+            )
         if min(index, default=0) < 0 or not all(map(operator.lt, index, self.shape)):
             self._executor.record_out_of_bounds(self, index, kind, frame)
             if any(not -n <= i < n for i, n in zip(index, self.shape, strict=True)):

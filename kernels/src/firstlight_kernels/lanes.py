@@ -11,7 +11,7 @@ import numpy as np
 from firstlight_kernels.arrays import poison
 from firstlight_kernels.findings import Dim3, LaunchError, OutOfBoundsError, element_name
 from firstlight_kernels.masked import Unsupported
-from firstlight_kernels.promotion import converted
+from firstlight_kernels.promotion import Negative, converted
 
 #: Threads of a warp.
 WARP = 32
@@ -269,6 +269,7 @@ class Memory:
             if type(at) is not np.ndarray:
                 if not isinstance(at, np.integer):
                     raise Unsupported(f"{array.name}[{at!r}]: an index that is no whole number")
+                at = at + length if type(at) is Negative and at >= -length else at
                 least = most = int(at)
             else:
                 known = self._ranges.get(id(at))

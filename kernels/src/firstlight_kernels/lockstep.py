@@ -43,7 +43,7 @@ from firstlight_kernels.lanes import (
     where,
 )  # fmt: skip
 from firstlight_kernels.masked import Unsupported, masked_code
-from firstlight_kernels.promotion import Rules, converted, operations, truth
+from firstlight_kernels.promotion import Negative, Rules, converted, operations, truth
 
 __all__ = ["LaunchError", "Unsupported", "run"]
 
@@ -230,7 +230,7 @@ class _Run:
         if isinstance(value, bool | np.bool_):
             return np.bool_(value)
         if isinstance(value, int | float | complex | np.number):
-            return scalar(value)
+            return value if type(value) is Negative else scalar(value)
         if (data := host_array(value)) is not None:
             return self.array(data, name, space)
         if isinstance(value, tuple):

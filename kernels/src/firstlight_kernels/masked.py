@@ -22,6 +22,7 @@ from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 from firstlight_kernels.findings import SourceLine
+from firstlight_kernels.promotion import Negative
 
 _OPERATORS: dict[type, str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.FloorDiv: "floordiv", ast.Mod: "mod",
@@ -321,6 +322,8 @@ class _Translator:
                 return f"attribute__({mask}, {self.expression(node.value, mask)}, {node.attr!r})"
             case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
                 return f"({''.join(f'{self.expression(part, mask)}, ' for part in parts)})"
+            case ast.UnaryOp(ast.USub(), ast.Constant(value=int(value))) if 0 < value < 2**63:
+                return self.constant(Negative(-value))
             case ast.BinOp() | ast.UnaryOp():
                 operands = [node.left, node.right] if isinstance(node, ast.BinOp) else [node.operand]
                 return f"{_OPERATORS[type(node.op)]}__({', '.join(self.expression(each, mask) for each in operands)})"

@@ -23,6 +23,10 @@ class NotCompiledError(TypeError):
     """An operation that the compiler refuses for the types of its operands."""
 
 
+class Negative(np.int64):
+    """A negative number that stands in the source: as an index it counts from the end, which others do by mistake."""
+
+
 @cache
 def operand_types(name: str, first: np.dtype, second: np.dtype, rules: Rules = "numba") -> tuple[np.dtype, np.dtype]:
     """Return the types to which the operands of an operation are converted; NumPy's rules make the result's of these.

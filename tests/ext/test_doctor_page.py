@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 
 import pytest
 
@@ -88,3 +89,9 @@ def test_commands_are_copied_without_their_prompt() -> None:
     made = list(steps(["First this:", "$ one --a 'b'", "$ two", "Then that.", "And that.", "$ three"]))
     assert [node.tagname for node in made] == ["paragraph", "literal_block", "paragraph", "paragraph", "literal_block"]
     assert made[1].astext() == "one --a 'b'\ntwo"
+
+
+def test_the_tutorial_that_teaches_a_cause_is_there() -> None:
+    examples = Path(__file__).parents[2] / "examples"
+    pages = {code: cause["page"] for code, cause in TABLE.items() if "page" in cause}
+    assert {code: page for code, page in pages.items() if not (examples / f"{page}.py").is_file()} == {}

@@ -124,7 +124,7 @@ PAPER = """
     const seen = one => one.getClientRects().length > 0;
     const screen = "header, .bd-sidebar-primary, .bd-toc, .only-dark, button, .headerlink, .fl-screen:not([open])";
     const dark = getComputedStyle(document.body).backgroundColor !== "rgb(255, 255, 255)";
-    const folded = "details:not(.fl-fold), .fl-cause details details";
+    const folded = "details:not(.fl-fold)";
     const apart = `.fl-screen, #run-it-yourself, [hidden], noscript, .fl-yours, .fl-paste, .fl-chart, dialog,
         ${folded}`;
     const hidden = [...document.querySelectorAll("article :is(pre, figure, img.only-light, table)")]

@@ -942,7 +942,7 @@ print("""\
 # %%
 
 # folded: CuPy's steps and NumPy's, where there's a GPU with CuPy
-from importlib.util import find_spec
+from importlib import import_module, util
 from time import perf_counter
 
 cupy_bench = Bench("port-cupy", budget=4)
@@ -950,9 +950,8 @@ cupy_bench = Bench("port-cupy", budget=4)
 
 def small_and_scipy(cp, cp_sky):
     """Time an addition of few numbers, and a filter of SciPy's, against CuPy's."""
-    from cupyx.scipy.ndimage import median_filter as cupy_filter
-    from scipy.ndimage import median_filter
-
+    cupy_filter = import_module("cupyx.scipy.ndimage").median_filter
+    median_filter = import_module("scipy.ndimage").median_filter
     few, pixels = np.ones(1000, np.float32), side**2
     cupy_bench.time("add 1000, NumPy", np.add, few, few, n=1000)
     cp_few = cp.asarray(few)
@@ -986,10 +985,8 @@ def with_cupy(cp):
 # %%
 
 # folded: CuPy, timed
-if device.type == "cuda" and find_spec("cupy"):
-    import cupy
-
-    with_cupy(cupy)
+if device.type == "cuda" and util.find_spec("cupy"):
+    with_cupy(import_module("cupy"))
     cupy_bench.show()
 else:
     print("There's no GPU with CuPy here, so nothing of CuPy was timed.")

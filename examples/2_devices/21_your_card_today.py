@@ -2,14 +2,13 @@
 How fast is your card today?
 ============================
 
-Yesterday your program took forty seconds. Today it takes nearly a minute, with the same
-code, the same data, and the same kind of card. So you begin to doubt your code. But a
-data sheet only says what a card can do on a good day. What it does today was decided by
-somebody else: whoever set its clock, plugged it into a narrow slot, or gave you a
-seventh of it.
+Your program takes half as long again as yesterday, with the same code, the same data,
+and the same kind of card. So you begin to doubt your code. But a data sheet only says
+what a card can do on a good day. What it does today was decided by somebody else:
+whoever set its clock, plugged it into a narrow slot, or gave you a seventh of it.
 
-**Guess: for how long did our H100 multiply matrices before it slowed down? Forty
-milliseconds, four seconds, or four minutes?** By the end you'll be able to read a
+**Guess: for how long did our H100 multiply matrices before it slowed down? For
+milliseconds, for seconds, or for minutes?** By the end you'll be able to read a
 card's state in one line, and to say what becomes of a floor of this site on that card.
 
 **Needs:** any computer, and :doc:`floors </tutorials/2_devices/03_is_it_possible>`.
@@ -32,7 +31,7 @@ Without a GPU from NVIDIA, you'll read what others' cards said.
 #
 # .. code-block:: bash
 #
-#    WHAT=name,memory.total,clocks.current.sm,clocks.max.sm
+#    WHAT=index,name,memory.total,clocks.current.sm,clocks.max.sm
 #    WHAT=$WHAT,clocks.current.memory,clocks.max.memory
 #    WHAT=$WHAT,power.limit,power.default_limit
 #    WHAT=$WHAT,ecc.mode.current,mig.mode.current
@@ -133,8 +132,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# It was forty milliseconds. Before a twentieth of a second was over, each product took
-# an eighth longer, and it stayed so. That can't have been heat, for no card warms up in
+# It was milliseconds. Before a twentieth of a second was over, each product took an
+# eighth longer, and it stayed so. That can't have been heat, for no card warms up in
 # so short a time. A card may only draw so much *power*, and if products of matrices
 # need more, it lowers its clock until they don't. (We think so. That run didn't ask
 # ``nvidia-smi``. Products in ``float32``, which use none of the tensor cores, stayed as
@@ -155,7 +154,7 @@ plt.show()
 # So a benchmark of a few milliseconds tells you what a rested card does, and your
 # program runs on a tired one. If somebody has lowered the power limit, for example to
 # fit more cards into a rack, it happens sooner, and no formula says by how much. You
-# have to measure. The next cell does so where there's a GPU, for two seconds, and asks
+# have to measure. The next cell does so where there's a GPU, for a moment, and asks
 # ``nvidia-smi`` meanwhile.
 
 # folded code: The same on your GPU
@@ -239,10 +238,10 @@ seen.table().show()
 # the multiprocessors makes those of arithmetic seven times as high. It has an eighth of
 # the L2, too, so what stayed in the cache on a whole card may not fit any more.
 #
-# Not all settings cost something. With *ECC*, a card finds and mends flipped bits. In
-# the memory of large cards, HBM, that takes `neither room nor bandwidth`__, so leave it
-# on. In that of small ones, GDDR, the check bits lie among your data: on a K40, they
-# took a sixteenth of the memory.
+# Not all settings cost something. With *ECC*, a card finds and mends flipped bits. HBM,
+# the memory of large cards, has room of its own for the check bits, and on a V100 ECC
+# costs `neither memory nor bandwidth`__. In GDDR, the memory of small cards, they lie
+# among your data. On a K40, they took a sixteenth of it.
 #
 # And one line of the table never changes from day to day. ``float64`` has a half of the
 # ``float32`` rate on some cards, and on others a 32nd or a 64th

@@ -42,7 +42,8 @@ def gpu_state(device: str) -> GpuState | None:
     True
     """
     torch, nvml = sys.modules.get("torch"), _nvml()
-    if nvml is None or torch is None or not device.startswith("cuda") or not torch.cuda.is_available():
+    # Nor is a GPU started for it: that belongs to the first call.
+    if nvml is None or torch is None or not device.startswith("cuda") or not torch.cuda.is_initialized():
         return None
     # By its UUID, because CUDA_VISIBLE_DEVICES numbers the GPUs anew.
     uuid = getattr(torch.cuda.get_device_properties(torch.device(device)), "uuid", None)

@@ -31,7 +31,7 @@ Without a GPU from NVIDIA, you'll read what others' cards said.
 #
 # .. code-block:: bash
 #
-#    WHAT=name,memory.total,clocks.current.sm,clocks.max.sm
+#    WHAT=index,name,memory.total,clocks.current.sm,clocks.max.sm
 #    WHAT=$WHAT,clocks.current.memory,clocks.max.memory
 #    WHAT=$WHAT,power.limit,power.default_limit
 #    WHAT=$WHAT,ecc.mode.current,mig.mode.current
@@ -238,10 +238,10 @@ seen.table().show()
 # the multiprocessors makes those of arithmetic seven times as high. It has an eighth of
 # the L2, too, so what stayed in the cache on a whole card may not fit any more.
 #
-# Not all settings cost something. With *ECC*, a card finds and mends flipped bits. In
-# the memory of large cards, HBM, that takes `neither room nor bandwidth`__, so leave it
-# on. In that of small ones, GDDR, the check bits lie among your data: on a K40, they
-# took a sixteenth of the memory.
+# Not all settings cost something. With *ECC*, a card finds and mends flipped bits. HBM,
+# the memory of large cards, has room of its own for the check bits, and on a V100 ECC
+# costs `neither memory nor bandwidth`__. In GDDR, the memory of small cards, they lie
+# among your data. On a K40, they took a sixteenth of it.
 #
 # And one line of the table never changes from day to day. ``float64`` has a half of the
 # ``float32`` rate on some cards, and on others a 32nd or a 64th

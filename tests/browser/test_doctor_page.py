@@ -6,7 +6,7 @@ from typing import Any
 
 from conftest import SITE
 
-from firstlight_doctor.errors import TABLE, causes_of
+from firstlight_doctor.errors import PLACES, TABLE, causes_of
 from firstlight_doctor.rules import QUESTIONS
 
 PAGE = SITE / "doctor.html"
@@ -47,6 +47,19 @@ def test_the_page_finds_what_the_command_finds(page: Any) -> None:
         "Error 8020",
         "\x1b[31m│ Torch not\u00a0compiled │\n│ with “CUDA” │",
     ]
+    assert paste(page, *texts) == [[found.code for found in causes_of(text)] for text in texts]
+
+
+def test_so_it_does_where_a_reader_says_that_the_program_runs(page: Any) -> None:
+    texts = [text for cause in TABLE.values() if "where" in cause for text in cause["says"][:1]]
+    paste(page, "nouveau")
+    for where in PLACES:
+        place = page.locator(f".fl-paste button[value={where}]")
+        place.click()
+        assert page.locator(".fl-paste [aria-pressed=true]").count() == 1
+        assert paste(page, *texts) == [[found.code for found in causes_of(text, where)] for text in texts]
+    place.click()
+    assert page.locator(".fl-paste [aria-pressed=true]").count() == 0
     assert paste(page, *texts) == [[found.code for found in causes_of(text)] for text in texts]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from checks import BARE, OVERFLOW, TABLES, TEXTS, barriers, paper, pictures_and_tables
+from checks import BARE, OVERFLOW, TABLES, TEXTS, barriers, paper, pictures_and_tables, wait_until
 from conftest import PAGES, SITE, watched
 
 SIZES = {1280: 800, 390: 844}
@@ -89,7 +89,7 @@ def test_page(context: Any, had: set[str], html: str) -> None:
             page.set_viewport_size({"width": width, "height": height})
             problems += [f"at {width} px: {problem}" for problem in check("light")]
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    wait_until(page, "document.documentElement.dataset.theme === 'dark'")
     for width, height in reversed(SIZES.items()):
         page.set_viewport_size({"width": width, "height": height})
         problems += [f"dark, at {width} px: {problem}" for problem in barriers(page, "dark")]

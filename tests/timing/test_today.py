@@ -79,6 +79,10 @@ def test_slices_are_counted_in_eighths_of_the_memory_and_sevenths_of_the_multipr
     assert first["slice 1g.10gb+me"][1] == "memory: 8 times as long; arithmetic: 7 times as long"
     assert second["slice 7g.80gb"][1] == "memory: as ever; arithmetic: as ever"
     assert "MIG" not in first
+    assert [seen.table().caption[:6] for seen in read(f"{HEADS}\n{A100}\n{A100.replace('0, NV', '1, NV')}")] == [
+        "GPU 0:",
+        "GPU 1:",
+    ]
 
 
 @pytest.mark.parametrize(

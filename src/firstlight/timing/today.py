@@ -17,8 +17,8 @@ __all__ = ["Seen", "ask", "read"]
 # Old and new drivers have two names for what holds the clock; what a driver doesn't know isn't asked again.
 HELD = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 FIELDS = (
-    "name", "memory.total", "clocks.current.sm", "clocks.max.sm", "clocks.current.memory", "clocks.max.memory",
-    "power.draw", "power.limit", "power.default_limit", "ecc.mode.current", "mig.mode.current",
+    "index", "name", "memory.total", "clocks.current.sm", "clocks.max.sm", "clocks.current.memory", "clocks.max.memory",
+    "power.limit", "power.default_limit", "ecc.mode.current", "mig.mode.current",
     "pcie.link.gen.max", "pcie.link.width.current", *HELD,
 )  # fmt: skip
 IN_WSL = "/usr/lib/wsl/lib/nvidia-smi"
@@ -92,7 +92,7 @@ class Seen:
 
     def table(self) -> Table:
         """Return the rows as a table."""
-        return Table(self.name, HEAD, self.rows())
+        return Table(f"GPU {self.said.get('index', '')}".strip() + f": {self.name}", HEAD, self.rows())
 
     def _clocks(self) -> Iterator[Row]:
         held = self.held

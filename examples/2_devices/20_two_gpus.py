@@ -16,6 +16,44 @@ either, so what others measured has their name on it.
 """
 
 # %%
+# Find yours
+# ----------
+#
+# Go down the list, and stop at the first row that is yours:
+#
+# .. list-table:: Why two GPUs are slower than one
+#    :header-rows: 1
+#    :widths: 24 38 38
+#
+#    * - cause
+#      - how to tell
+#      - what to do
+#    * - **the batch is too small**
+#      - with half the batch, a step on *one* GPU takes as long
+#      - give each GPU the batch that one had. If it's still launch-bound, stay with one
+#    * - **DataParallel**
+#      - that word is in your program
+#      - take DDP, below. ``DataParallel`` copies the whole network to the other GPUs in
+#        each step, from a single Python, and PyTorch `advises against it`__
+#    * - **each does everything**
+#      - an epoch has as many steps as before
+#      - ``DistributedSampler``
+#    * - **loading**
+#      - a loop through the loader alone takes as long as an epoch
+#      - more workers, if there are cores: two GPUs want double the pictures
+#    * - **a slow link**
+#      - ``nvidia-smi topo -m`` says ``SYS`` or ``PHB``, and not ``NV``; or the backend
+#        is ``gloo``
+#      - ``nccl``; fewer exchanges, by ``model.no_sync()`` in all but each fourth step
+#    * - **waiting for the slowest**
+#      - two kinds of card, or an ``.item()`` in each step
+#      - equal cards, equal work, and a look at the loss once an epoch
+#
+# __ https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
+#
+# And if it *hangs*, one process has a batch more than another, and waits for an answer
+# in its last step. ``DistributedSampler`` prevents that.
+#
 # Copy this
 # ---------
 #
@@ -50,41 +88,6 @@ either, so what others measured has their name on it.
 #        if gpu == 0:
 #            torch.save(model.module.state_dict(), "model.pt")
 #        dist.destroy_process_group()
-#
-# Is it slower than one GPU? Go down this list:
-#
-# .. list-table:: Why two GPUs are slower than one
-#    :header-rows: 1
-#    :widths: 24 38 38
-#
-#    * - cause
-#      - how to tell
-#      - what to do
-#    * - **the batch is too small**
-#      - with half the batch, a step on *one* GPU takes as long
-#      - give each GPU the batch that one had. If it's still launch-bound, stay with one
-#    * - **DataParallel**
-#      - that word is in your program
-#      - take DDP. ``DataParallel`` copies the whole network to the other GPUs in each
-#        step, from a single Python, and PyTorch `advises against it`__
-#    * - **each does everything**
-#      - an epoch has as many steps as before
-#      - ``DistributedSampler``
-#    * - **loading**
-#      - a loop through the loader alone takes as long as an epoch
-#      - more workers, if there are cores: two GPUs want double the pictures
-#    * - **a slow link**
-#      - ``nvidia-smi topo -m`` says ``SYS`` or ``PHB``, and not ``NV``; or the backend
-#        is ``gloo``
-#      - ``nccl``; fewer exchanges, by ``model.no_sync()`` in all but each fourth step
-#    * - **waiting for the slowest**
-#      - two kinds of card, or an ``.item()`` in each step
-#      - equal cards, equal work, and a look at the loss once an epoch
-#
-# __ https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
-#
-# And if it *hangs*, one process has a batch more than another, and waits for an answer
-# in its last step. ``DistributedSampler`` prevents that.
 #
 # Try it: what do two GPUs exchange?
 # ----------------------------------

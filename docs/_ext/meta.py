@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from docutils import nodes
 
@@ -41,7 +42,7 @@ def describe(app: Sphinx, page: str, _template: str, context: dict[str, Any], do
     said = first_words(doctree)
     tags = {'name="description"': said} if said else {}
     if "nosearch" not in app.env.metadata[page]:
-        context["markdown"] = f"{page.rpartition('/')[2]}.md"
+        context["markdown"] = quote(f"{page.rpartition('/')[2]}.md")
         if base := app.config.html_baseurl:
             tags |= {
                 'property="og:title"': app.env.titles[page].astext(),

@@ -6,7 +6,7 @@ import re
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 from _ext.search import documents
 
@@ -98,7 +98,7 @@ def write(app: Sphinx, error: Exception | None) -> None:
     for found in documents(app):
         if "#" in found.url:
             continue  # an entry of the glossary
-        page, html = found.url.removesuffix(".html"), out / found.url
+        page, html = found.url.removesuffix(".html"), out / unquote(found.url)
         made = html.with_suffix(".md")
         if not made.is_file() or made.stat().st_mtime < html.stat().st_mtime:
             made.write_text(markdown(html.read_text(encoding="utf-8"), page, base), encoding="utf-8")

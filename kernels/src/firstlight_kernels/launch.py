@@ -92,6 +92,8 @@ def bound(kernel: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
             f"{function.__name__}{inspect.signature(function)} got {len(arguments)} arguments: {error}"
         ) from None
     call.apply_defaults()
+    if function.__code__.co_flags & inspect.CO_VARARGS:
+        raise TypeError(f"{function.__name__}{inspect.signature(function)} is not simulated: give each argument a name")
     if getattr(kernel, "extensions", None):
         raise TypeError(
             f"extensions= of {function.__name__} may change its arguments, and only a GPU's launch asks them"

@@ -91,8 +91,9 @@ templates_path = ["docs/_templates"]
 html_copy_source = False
 html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {page.stem: [] for page in here.glob("docs/*.md")}
-html_show_search_summary = False  # each page would be fetched; search.js has a line about each
+html_sidebars: dict[str, list[str]] = {
+    page: [] for page in (*(page.stem for page in here.glob("docs/*.md")), "doctor/*")
+}
 html_context: dict[str, object] = {"default_mode": ""}  # layout.html sets it; without a script the theme is light
 html_theme_options: dict[str, object] = {
     "logo": {"text": "First Light"},

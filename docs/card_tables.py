@@ -54,7 +54,7 @@ def sum_once(of: Spec, _: tuple[int, int]) -> str:
     if not of.slot:
         return f"nothing has to be sent; reading and writing take {quantity(work, 's')}"
     sent = 12 * ADDED / spec(of.slot, "bandwidth")
-    return f"sending takes {quantity(sent, 's')} at least, the work {quantity(work, 's')}"
+    return f"there and, after that, back: {quantity(sent, 's')} at least; the work: {quantity(work, 's')}"
 
 
 def float64_in_products(of: Spec, _: tuple[int, int]) -> str:

@@ -183,3 +183,15 @@ def test_a_closed_stream_changes_no_status(tmp_path, words, status, closed):
     assert (whole.returncode, done.returncode) == (status, status)
     assert done.stdout == (b"" if " >" in f" {closed}" else whole.stdout)
     assert done.stderr == (b"" if "2>" in closed else whole.stderr)
+
+
+def test_today_reads_a_saved_output_of_several_cards(tmp_path, capsys):
+    saved = tmp_path / "card.txt"
+    saved.write_text(
+        "name, clocks.current.sm, clocks.max.sm\n" + "Tesla T4, 795 MHz, 1590 MHz\n" * 2, encoding="utf-16"
+    )
+    assert main(["today", str(saved)]) == 0
+    assert capsys.readouterr().out.count("arithmetic: 2 times") == 2
+    saved.write_text("No devices were found")
+    assert main(["today", str(saved)]) == 1
+    assert "No devices" in capsys.readouterr().err

@@ -23,6 +23,11 @@ NOTES = "what notes on a textbook's GPU chapter say of themselves"
 EXAMPLE = "a made-up number to reckon with"
 TITLE = "the question of its title, which it answers"
 QUOTED = {
+    "docs/install.md": {
+        "after 12 hours at the latest": "research.google.com/colaboratory/faq.html",
+        "anything from half a day to a week": "github.com/googlecolab/colabtools/issues/1964",
+        "some thirty hours a week": "kaggle.com/docs/notebooks",
+    },
     "docs/where_from.md": {
         "and 3.1 milliseconds for that addition": MPOL,
         "10.4 microseconds for": COURSE,

@@ -14,7 +14,7 @@ from firstlight_imaging.products.fits_images import read_mask, write_image
 from firstlight_imaging.products.whole_set import SUFFIXES
 
 PAGE = (Path(__file__).parents[1] / "docs" / "tclean.md").read_text(encoding="utf-8")
-MASK, NPZ, _ = re.findall(r"^```python\n(.+?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+MASK, NPZ, *_ = re.findall(r"^```python\n(.+?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 def test_its_options_are_those_of_the_command(capsys):

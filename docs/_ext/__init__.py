@@ -26,6 +26,7 @@ from _ext import (
     published,
     records,
     references,
+    search,
     stacks,
     timings,
     your_gpu,
@@ -48,6 +49,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_config_value("project_root", ".", "env", types=[str])  # of examples/ and records/, from the sources
 
     # A build begins.
+    app.connect("builder-inited", search.replace_sphinxs)
     references.tell_of_unreachable_inventories()
     app.connect("builder-inited", course.warn_of_problems)
     # sphinx-gallery runs the examples at this event, with the default priority, 500.
@@ -87,25 +89,26 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("env-check-consistency", codelinks.note_imported_names)
 
     # A page is written: its tree, and its HTML.
+    app.connect("html-collect-pages", doctor.pages)
     app.connect("write-started", downloads.write_downloads)
     app.add_post_transform(codelinks.KeepReferenceLinks)  # those of sphinx-gallery are there by then
     app.add_post_transform(accessibility.MendParts)  # and sphinx-design's tabs
-    app.add_post_transform(doctor.FoldCauses)  # the table of contents has seen the titles by then
     app.connect("missing-reference", references.leave_unreachable, priority=900)  # after all who may resolve it
     app.add_html_math_renderer("mathml", maths.INLINE, maths.BLOCK)
     app.add_node(nodes.table, override=True, html=(accessibility.open_table, accessibility.close_table))
     app.add_node(nodes.entry, override=True, html=(accessibility.open_cell, accessibility.close_cell))
     app.connect("html-page-context", meta.describe)
-    app.connect("html-page-context", meta.tell_search)
+    app.connect("html-page-context", search.write_parts)
     app.connect("html-page-context", navigation.turn_pages)
     app.connect("html-page-context", breaks.mark)  # after those who read a page's text
-    for script in assets.SCRIPTS:
+    for script in ("found.js", *assets.SCRIPTS):
         app.add_js_file(script, loading_method="defer")
     app.connect("html-page-context", assets.choose, priority=900)  # when all have asked for their files
 
     # All is written.
     app.connect("build-finished", your_gpu.write_scripts)
     app.connect("build-finished", doctor.lay)
+    app.connect("build-finished", search.lay)
     app.connect("build-finished", assets.drop_icons)
     app.connect("build-finished", gallery.tell_costs)
-    return {"version": "1", "env_version": 16}
+    return {"version": "1", "env_version": 17}

@@ -11,10 +11,11 @@ if TYPE_CHECKING:
 
 # Our scripts, each with the classes of what it brings to life.
 SCRIPTS = {
-    "chart.js": "timings|paste|possible|lanes|wins|gpu",
+    "chart.js": "timings|paste|door|possible|lanes|wins|gpu",
     "timings.js": "timings",
-    "causes.js": "paste",
+    "causes.js": "paste|door",
     "doctor.js": "paste",
+    "search.js": "door",
     "possible.js": "possible",
     "lanes.js": "lanes",
     "wins.js": "wins",
@@ -45,6 +46,8 @@ def needed(filename: str, html: str) -> bool:
     False
     """
     name = Path(filename).name
+    if name == "sphinx_highlight.js":
+        return False  # found.js leads to one sentence
     if name in SCRIPTS:
         return bool(re.search(f'class="fl-({SCRIPTS[name]})"', html))
     return all(sign in html for part, sign in OTHERS.items() if part in name)

@@ -32,6 +32,7 @@ class Page:
     minutes: int
     needs: list[str]
     next: list[str]
+    keywords: str = ""
 
 
 @dataclass

@@ -1,94 +1,192 @@
-"""The page of the doctor, written from its rules and its cases, so that it says what the doctor says."""
+"""The page of the doctor and one for each cause, from its rules and cases, so that they say what the doctor says."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from html import escape
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
-from sphinx import addnodes
-from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
 import firstlight_doctor as doctor
 from _ext.folds import folded
-from firstlight_doctor import Case, case, cases, errors, examine
+from _ext.meta import LONGEST
+from firstlight_doctor import Case, case, errors, examine
 from firstlight_doctor.errors import TABLE
-from firstlight_doctor.report import title_of
-from firstlight_doctor.rules import QUESTIONS, RULES, UNEXPLAINED, Rule
+from firstlight_doctor.report import remedies, title_of
+from firstlight_doctor.rules import QUESTIONS, RULES, UNEXPLAINED, Finding, Rule
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 # Of a report: the questions up to the first that is broken, the diagnosis, what shows it, and the commands.
 CUT = re.compile(r"(?s)(\n✗[^\n]*\n).*?(Diagnosis[^\n]*\n).*?(  Seen here:.*\n    \$ [^\n]*).*")
+PAGE = "doctor"  # that lists all causes
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause that the doctor knows."""
+
+    code: str
+    title: str
+    story: str
+    known: dict[str, Any]  # what the table of errors says of it
+
+    @property
+    def page(self) -> str:
+        """Return the name of its page."""
+        return f"{PAGE}/{self.code}"
+
+    @property
+    def says(self) -> list[str]:
+        """Return how it shows itself; of short phrases few are an error by themselves."""
+        says: list[str] = self.known.get("says", [])
+        return ([text for text in says if len(text) > 8] or says)[:8]
+
+    @property
+    def text(self) -> str:
+        """Return what the search reads of it."""
+        return " ".join([self.story, *self.says, *self.known.get("fix", [])])
+
+
+@cache
+def by_question() -> dict[tuple[str, str], list[Cause]]:
+    """Return all causes under the questions that they break, each with its words."""
+
+    def of(rule: Rule) -> Cause:
+        return Cause(rule.code, rule.title, rule.story, TABLE.get(rule.code, {}))
+
+    named = [Cause(code, one["title"], one["story"], one) for code, one in TABLE.items() if "title" in one]
+    named.sort(key=lambda cause: cause.title)
+    found = {(name, words): [of(rule) for rule in RULES if rule.question == name] for name, words in QUESTIONS.items()}
+    for name, words, kind in (("own", "Errors of your own program", "your code"), ("error", "Other errors", None)):
+        found[name, words] = [cause for cause in named if cause.known.get("kind") == kind]
+    found["none", "If nothing of this fits"] = [of(UNEXPLAINED)]
+    return {question: some for question, some in found.items() if some}
+
+
+def causes(app: Sphinx) -> list[Cause]:
+    """Return all causes, if the site has the page that lists them."""
+    listed = f"doctor-{UNEXPLAINED.code}" in app.env.domains.standard_domain.labels
+    return [cause for some in by_question().values() for cause in some] if listed else []
 
 
 class Rules(SphinxDirective):
-    """``.. doctor-rules::`` shows a report, what is met most often, and every cause, question by question."""
+    """``.. doctor-rules::`` shows a report, what is met most often, and lists every cause, question by question."""
 
     def run(self) -> list[nodes.Node]:
-        """One section a question, and in it one section a rule."""
+        """One section a question; a cause keeps the address that it once had here."""
         for path in Path(doctor.__file__).parent.rglob("*.*[!c]"):  # but what Python compiled
             self.env.note_dependency(path)
-        kept, sample = [case(name) for name in cases()], case("no-driver")
+        sample = case("no-driver")
         faults = (each.code for each in RULES if each.kind == "problem")  # not what only a program's words tell
         often = sorted(faults, key=lambda code: -TABLE[code].get("often", 0))[:5]
         told: list[nodes.Node] = [
             nodes.paragraph(text=f"Its report on {sample.title[0].lower()}{sample.title[1:]}, in part:"),
             block(CUT.sub(r"\1…\n\2\3", examine(sample.facts).text(width=88)), "none"),
             nodes.paragraph(text="The most common causes:"),
-            listed((nodes.reference("", title_of(code), refid=code) for code in often), classes=["fl-often"]),
+            listed((link(code) for code in often), classes=["fl-often"]),
             nodes.paragraph(text="All causes, by the question at which the doctor stops:"),
         ]
-        for name, words in QUESTIONS.items():
-            if causes := [self.rule(each, kept) for each in RULES if each.question == name]:
-                told.append(self.section(words, f"question-{name}", *causes))
-        named = sorted((one["title"], code) for code, one in TABLE.items() if "title" in one)
-        others = (self.cause(code, title, TABLE[code]["story"], TABLE[code]) for title, code in named)
-        last = self.section("If nothing of this fits", "question-none", self.rule(UNEXPLAINED, kept))
-        return [*told, self.section("Errors known by their message alone", "question-error", *others), last]
-
-    def rule(self, rule: Rule, kept: list[Case]) -> nodes.section:
-        """One cause that facts show: what the doctor sees and prescribes."""
-        shown = sorted((each for each in kept if each.cause == rule.code), key=lambda each: each.name != rule.code)
-        card = nodes.definition_list()
-        if shown:
-            seen = next(found for found in examine(shown[0].facts).findings if found.rule.code == rule.code)
-            card += item("For example", *(part for each in shown for part in printed(each)))
-            card += item(f"What shows it there ({seen.certainty})", listed(map(nodes.Text, seen.evidence)))
-            card += item("What to do there", *steps(seen.fix))
-        return self.cause(rule.code, rule.title, rule.story, TABLE.get(rule.code, {}), *card)
-
-    def cause(self, code: str, title: str, story: str, known: dict[str, Any], *card: nodes.Node) -> nodes.section:
-        """One cause: how it shows itself, and what to do."""
-        items = nodes.definition_list()
-        if says := known.get("says", ()):
-            items += item("You may see", listed((nodes.literal(text=text) for text in says[:2]), classes=["fl-says"]))
-        items += item("What to do", *steps(known["fix"])) if "fix" in known else card
-        if links := known.get("links"):
-            items += item("More", listed(nodes.reference("", url, refuri=url) for url in links[:1]))
-        told = (nodes.paragraph(text=text) for text in story.split("\n\n") if text)
-        section = self.section(title, code, *told, items)
-        section["classes"] += ["fl-cause"]
-        section.insert(1, addnodes.index(entries=[("single", term, code, "main", None) for term in says[:5]]))
-        return section
-
-    def section(self, title: str, name: str, *content: nodes.Node) -> nodes.section:
-        """A section that pages and addresses can lead to; quotes and dashes stay as they were written."""
-        section = nodes.section("", nodes.title(text=title), *content, ids=[name], names=[f"doctor-{name}"])
-        section["support_smartquotes"] = False
-        self.state.document.note_explicit_target(section)
-        return section
+        for (name, words), some in by_question().items():
+            lines = listed((link(cause.code) for cause in some), classes=["fl-causes"])
+            for line, cause in zip(lines.children, some, strict=True):
+                line["ids"] = [cause.code]  # type: ignore[index]
+                labels = self.env.domains.standard_domain.labels
+                labels[f"doctor-{cause.code}"] = (cause.page, "", cause.title)
+            told.append(section(words, f"question-{name}", lines))
+        return told
 
 
-def item(term: str, *body: nodes.Node) -> nodes.definition_list_item:
-    """A labelled part of a section."""
-    return nodes.definition_list_item("", nodes.term(text=term), nodes.definition("", *body))
+def link(code: str) -> nodes.reference:
+    """Return a link from the page that lists all causes to the one of a cause."""
+    return nodes.reference("", title_of(code) if code in TABLE else UNEXPLAINED.title, refuri=f"{PAGE}/{code}.html")
+
+
+def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Return a page for each cause; none is a document, so that no build has to read it."""
+    found = causes(app)
+    for at, cause in enumerate(found):
+        near = {"prev": found[max(at - 1, 0) : at], "next": found[at + 1 : at + 2]}
+        words = f"{cause.says[0]} – {cause.title}" if cause.says else cause.title
+        described = escape(shorten(f"{cause.title}. {cause.story}", LONGEST, placeholder=" …"))
+        context = {
+            "title": escape(words),
+            "body": app.builder.render_partial(sheet(app, cause))["fragment"],  # type: ignore[attr-defined]
+            "parents": [{"link": f"../{PAGE}.html", "title": "Doctor"}],
+            "metatags": f'<meta name="description" content="{described}">\n',
+            "meta": {"html_theme.sidebar_secondary.remove": "true"},
+        }
+        for arrow, some in near.items():
+            context[arrow] = {"link": f"{some[0].code}.html", "title": escape(some[0].title)} if some else None
+        yield cause.page, context, "page.html"
+
+
+def sheet(app: Sphinx, cause: Cause) -> nodes.section:
+    """Return what the page of a cause says: how it shows itself, and what to do, for each machine that had it."""
+    page = section(cause.title, cause.code, *(nodes.paragraph(text=text) for text in cause.story.split("\n\n") if text))
+    if cause.says:
+        page += section("What it looks like", "what-it-looks-like", listed(map(code, cause.says), classes=["fl-says"]))
+    had = remedies(cause.code)
+    if fix := cause.known.get("fix"):
+        page += section("What to do", "what-to-do", *steps(fix))
+    elif len(had) == 1:
+        page += section("How to tell", "how-to-tell", *seen_on(had[0][1]))
+        page += section("What to do", "what-to-do", *steps(had[0][0]), *reports_on(had[0][1]))
+    elif had:
+        page += section("What to do", "what-to-do", *(machine_and_remedy(*one) for one in had))
+    if links := cause.known.get("links"):
+        reported = (nodes.reference("", url.removeprefix("https://"), refuri=url) for url in links[:4])
+        page += section("Where it was reported", "where-it-was-reported", listed(reported))
+    if title := app.env.titles.get(tutorial := f"tutorials/{cause.known.get('page')}"):
+        read = nodes.reference("", title.astext(), refuri=f"../{tutorial}.html")
+        page += section("What to read", "what-to-read", listed([read]))
+    ask = nodes.reference("", "Paste your error, or let the doctor look", refuri=f"../{PAGE}.html")
+    page += nodes.paragraph("", "Is it something else? ", ask, nodes.Text("."))
+    return page
+
+
+def machine_and_remedy(fix: Iterable[str], machines: list[tuple[Case, Finding]]) -> nodes.section:
+    """Return a section on the machines that have one remedy, titled with the words that tell them, and that remedy."""
+    title = f"If {', or '.join(each.when for each, _ in machines)}"
+    return section(title, f"on-{machines[0][0].name}", *steps(fix), *seen_on(machines), *reports_on(machines))
+
+
+def seen_on(machines: list[tuple[Case, Finding]]) -> Iterator[nodes.Node]:
+    """Return what shows a cause on each of some machines."""
+    for machine, found in machines:
+        yield nodes.paragraph(text=f"{machine.title}. What the doctor sees there ({found.certainty}):")
+        yield listed(map(nodes.Text, found.evidence))
+
+
+def reports_on(machines: list[tuple[Case, Finding]]) -> Iterator[nodes.Node]:
+    """Return the doctor's whole report on each of some machines, folded, with where its facts come from."""
+    for machine, _ in machines:
+        source = nodes.reference("", machine.source, refuri=machine.source)
+        where = [nodes.Text("A real machine.")] if machine.real else [nodes.Text("Put together from "), source]
+        report = block(examine(machine.facts).text(width=84), "none")  # what a fold has room for
+        yield from folded([nodes.paragraph("", "", *where), report], f"What the doctor prints: {machine.title}")
+
+
+def section(title: str, name: str, *content: nodes.Node) -> nodes.section:
+    """Return a section that addresses can lead to; quotes and dashes stay as they were written."""
+    made = nodes.section("", nodes.title(text=title), *content, ids=[name], names=[name])
+    made["support_smartquotes"] = False
+    return made
+
+
+def code(text: str) -> nodes.literal:
+    """Return words of a program."""
+    return nodes.literal(text=text)
 
 
 def listed(texts: Iterable[nodes.Node], **attributes: Any) -> nodes.bullet_list:
@@ -109,29 +207,6 @@ def steps(fix: Iterable[str]) -> Iterator[nodes.Node]:
             yield block("\n".join(line[2:] for line in lines), "bash")
         else:
             yield from (nodes.paragraph(text=line) for line in lines)
-
-
-def printed(shown: Case) -> list[nodes.Node]:
-    """A machine, folded: where its facts come from, and the doctor's whole report on it."""
-    source = nodes.reference("", shown.source, refuri=shown.source)
-    where = [nodes.Text("A real machine.")] if shown.real else [nodes.Text("Put together from "), source]
-    report = block(examine(shown.facts).text(width=84), "none")  # what a fold in a fold has room for
-    return folded([nodes.paragraph("", "", *where), report], f"What the doctor prints: {shown.title}")
-
-
-class FoldCauses(SphinxPostTransform):
-    """Make the title of each cause the line that opens it, without a script too; the address stays outside."""
-
-    default_priority: ClassVar[int] = 220
-    formats = ("html",)
-
-    def run(self, **_: Any) -> None:
-        """Put each title into a summary."""
-        for cause in (node for node in self.document.findall(nodes.section) if "fl-cause" in node["classes"]):
-            title = next(cause.findall(nodes.title))
-            before, after = '<details class="fl-fold"><summary>', "</summary>"
-            title.replace_self([nodes.raw("", before, format="html"), title, nodes.raw("", after, format="html")])
-            cause += nodes.raw("", "</details>", format="html")
 
 
 def known() -> dict[str, Any]:

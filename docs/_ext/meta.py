@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from html import escape
-from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
-
-from _ext.course import course_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -35,20 +31,6 @@ def describe(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], 
 
     They take the place of what docutils says there: its name, and once more the width of the screen.
     """
-    said = escape(first_words(doctree)) if doctree else ""
-    context["metatags"] = f'<meta name="description" content="{said}">\n' if said else ""
-
-
-def tell_search(app: Sphinx, page: str, _template: str, _context: object, _doctree: object) -> None:
-    """Give the search a line about each page: that of the course, with its chapter, or its first words."""
-    if page != "search":
-        return
-    about = {name: of.get("first words", "") for name, of in app.env.metadata.items()}
-    for name, tutorial in course_of(app.env).pages.items():
-        chapter = app.env.titles.get(f"tutorials/{name.partition('/')[0]}/index")
-        place = f"{chapter.astext()}, {tutorial.name}" if chapter else tutorial.name
-        about[f"tutorials/{name}"] = f"{place}: {tutorial.line}"
-    text = f"const ABOUT = {json.dumps(about, ensure_ascii=False)};\n"
-    Path(app.outdir, "_static/about.js").write_text(text, encoding="utf-8")
-    app.add_js_file("about.js")
-    app.add_js_file("search.js")
+    if doctree:
+        said = escape(first_words(doctree))
+        context["metatags"] = f'<meta name="description" content="{said}">\n' if said else ""

@@ -74,9 +74,9 @@ def this_build(measured: Path) -> Column | None:
 
 
 def machine_name(facts: dict[str, Any]) -> str:
-    """Return a machine in a few words; a CPU says its cores."""
-    cores = f", {facts['cpu_cores']} cores" if facts["device_kind"] == "cpu" and "cpu_cores" in facts else ""
-    return f"{facts['device_name']}{cores}"
+    """Return a machine in a few words; a CPU says its model, as two have one name, and its cores."""
+    told = ("device_name", "cpu_model", "cpu_cores") if facts["device_kind"] == "cpu" else ("device_name",)
+    return ", ".join(f"{facts[key]}{' cores' * (key == 'cpu_cores')}" for key in told if key in facts)
 
 
 def column(judged: Judged, bench: str) -> Column:

@@ -103,6 +103,30 @@ def test_a_file_that_is_no_report_is_refused_in_one_line(kept, capsys, content):
     assert err.strip().isprintable()
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+@pytest.mark.parametrize("words", [["--facts", ""], ["--error", "@"]])
+@pytest.mark.parametrize("file", ["pipe", "/dev/zero"])
+def test_a_file_without_an_end_is_refused(words, file, tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    assert main([words[0], f"{words[1]}{tmp_path / file}"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+
+
+def test_a_report_of_a_huge_size_is_refused_and_of_a_huge_log_the_end_is_read(kept, tmp_path, capsys):
+    log = tmp_path / "log"
+    with log.open("wb") as file:
+        file.truncate(1 << 33)
+    assert main(["--facts", str(log)]) == 2
+    with log.open("wb") as file:
+        file.truncate(1 << 26)
+        file.seek(0, 2)
+        file.write(b"\nRuntimeError: No CUDA GPUs are available\n")
+    main(["--facts", kept(NOUVEAU), "--json", "--error", f"@{log}"])
+    assert "No CUDA GPUs are available" in json.loads(capsys.readouterr().out)["facts"]["said"]
+
+
 @pytest.mark.parametrize(
     "words", [["--facts", "none.json"], ["--facts", "."], ["--root", "none"], ["--root", __file__]]
 )

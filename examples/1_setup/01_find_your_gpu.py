@@ -324,11 +324,11 @@ def sum_on(device):
 # Our checker passes another ``sum_on``, which fails in the ways that you have seen, so
 # you need no GPU.
 #
-# Download this page as a script, from *Run it yourself*, below. (In a clone it's in
-# ``examples/1_setup``.) Put your answer where the dots are, and run ``firstlight try
-# 01_find_your_gpu.py`` in its folder. That checks your answer, and runs nothing else of
-# the page. If ``firstlight`` isn't installed, type the longer line that you find there.
-# Then paste both functions into a program of yours, and call ``best_device(sum_on)``.
+# Download this page as a script, from *Run it yourself*, below. Put your answer where
+# the dots are, and run ``firstlight try 01_find_your_gpu.py`` in its folder. That
+# checks your answer, and runs nothing else of the page. If ``firstlight`` isn't
+# installed, type the longer line that you find there. Then paste both functions into a
+# program of yours, and call ``best_device(sum_on)``.
 
 
 def best_device(sum_on): ...

@@ -268,12 +268,10 @@ for card, bandwidth in bandwidths.items():
 # It doesn't. Two vectors have to cross the link between CPU and GPU, and then one has
 # to come back. This is called the *transfer*. There and back, with the addition, took
 # the H100's computer :timing:`vector-add median "GPU, there and back, same"
-# @nvidia-h100-80gb-hbm3`. Its CPU alone was done in
-# :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`, so this time
-# the *CPU* was :timing:`vector-add speedup "torch, same result"/"GPU, there and back,
-# same" @nvidia-h100-80gb-hbm3` as fast. It's like driving to another town because the
-# bread costs a cent less there. (That was the plain way, as most people write it. The
-# best way for such a transfer loses, too. A fold below says why.)
+# @nvidia-h100-80gb-hbm3`. Its CPU alone was done in :timing:`vector-add median "torch,
+# same result" @nvidia-h100-80gb-hbm3`, so this time the *CPU* was :timing:`vector-add
+# speedup "torch, same result"/"GPU, there and back, same" @nvidia-h100-80gb-hbm3` as
+# fast. It's like driving to another town because the bread costs a cent less there.
 #
 # .. holds::
 #
@@ -351,9 +349,9 @@ plt.show()
 
 # %%
 # What we measured on a CPU is blue, and what we measured on a GPU is orange, like the
-# floors. What others told is grey. (R100001 and infra-practices are names on GitHub.)
-# The tutorial's GPU lies left of both floors, where neither card can be. And the way
-# there and back lies far to the right, on either side of the tutorial's CPU.
+# floors. What others told is grey. The tutorial's GPU lies left of both floors, where
+# neither card can be. And the way there and back lies far to the right, on either side
+# of the tutorial's CPU.
 
 # folded: The transfer has a floor, too
 # An H100's link has a rate, too. Even at its full rate, with one vector after the other
@@ -406,9 +404,9 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # You've caught one impossible number. Now write the function that would have caught it:
 # could a card whose memory delivers ``bandwidth`` bytes a second add two vectors of
 # ``n`` numbers in ``seconds``? A number has ``itemsize`` bytes: 4 in ``float32``, and 8
-# in ``float64``. (Leave the caches aside, which hold small vectors.) Put your answer
-# where the dots are, and run ``firstlight try 02_first_speedup.py``, which checks it.
-# (The script, and the whole line to type, are under *Run it yourself*, below.)
+# in ``float64``. Put your answer where the dots are, and run ``firstlight try
+# 02_first_speedup.py``, which checks it. (The script, and the whole line to type, are
+# under *Run it yourself*, below.)
 
 
 def possible(n, seconds, bandwidth, itemsize=4): ...

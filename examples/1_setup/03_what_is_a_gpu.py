@@ -23,7 +23,7 @@ belongs there and which doesn't.
 #
 # We measured both on a real GPU, an NVIDIA H100, with a program that gives each cup a
 # *thread* of its own. A thread is one sequence of instructions, like the one that your
-# Python program follows. (The code is on :doc:`a later page <04_count_your_cpu>`.)
+# Python program follows.
 #
 # For one cup, one core of the computer's CPU took :timing:`count-your-cpu median "SIMD,
 # one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`, and the H100 took :timing:`count-your-cpu
@@ -225,10 +225,9 @@ else:
 #
 # The threads don't move about one by one, either. They go in groups of 32, each of
 # which is called a **warp**. The threads of a warp execute the same instruction
-# together, each on a number of its own. (When an ``if`` sends some of them one way and
-# some another, one part goes first and the other has to wait.) Several warps make up a
-# *block*. You choose its size, up to 1,024 threads, and it stays on one SM from its
-# start to its end. :doc:`/tutorials/3_kernels/01_first_kernel` starts some blocks.
+# together, each on a number of its own. Several warps make up a *block*. You choose its
+# size, up to 1,024 threads, and it stays on one SM from its start to its end.
+# :doc:`/tutorials/3_kernels/01_first_kernel` starts some blocks.
 #
 # How far away is a number?
 # -------------------------

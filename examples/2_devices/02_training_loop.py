@@ -204,10 +204,8 @@ except RuntimeError as error:
 # ------------
 #
 # Here is what two real machines did. One has two cores of an AMD EPYC, and the other
-# one has an H100. (On Colab without a GPU you get two :term:`virtual CPUs <virtual
-# CPU>`, so probably a single core, and have to expect longer times.) We timed a step of
-# our network, which has 31,294 weights, and of one with 9 million. The batches had been
-# moved already:
+# one has an H100. We timed a step of our network, which has 31,294 weights, and of one
+# with 9 million. The batches had been moved already:
 #
 # .. list-table:: What one step of training took
 #    :header-rows: 1
@@ -235,9 +233,7 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3 / "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #
-# The last column is the second divided by the third. Compare it with your guess. (Two
-# cores are an easy opponent. We let the H100 compete with 16 in
-# :doc:`/tutorials/2_devices/17_training_a_cnn`.)
+# The last column is the second divided by the third. Compare it with your guess.
 #
 # With a single picture, the H100 *lost*. Was it busy with the arithmetic? Then its time
 # should grow with the number of pictures. But it took no longer for 256 than for one.
@@ -320,29 +316,10 @@ plt.show()
 # Only a little faster?
 # ---------------------
 #
-# If your own network gains less than you hoped, there are three usual suspects, and
-# each has a test:
-#
-# .. list-table:: Why a GPU may be only a little faster
-#    :header-rows: 1
-#    :widths: 24 38 38
-#
-#    * - suspect
-#      - test
-#      - remedy
-#    * - **launches**
-#      - Double the batch. Does a step take no longer?
-#      - larger batches, if they reach your score sooner; :doc:`fewer launches
-#        </tutorials/2_devices/16_fewer_launches>`; else the GPU isn't for it
-#    * - **loading**
-#      - Go through the loader once, and train nothing. What part of an epoch is that?
-#      - data on the GPU from the start, or workers (*Is it the loader?*, below)
-#    * - **waiting**
-#      - Is there an ``.item()``, a ``print`` or a ``.cpu()`` in each step?
-#      - keep the losses on the device, as ``train`` does, and look once an epoch
-#
-# Time a whole epoch, and not the first one. If your loop ends with ``.item()`` or
-# ``.tolist()``, as ours does, the clock waits for the GPU by itself.
+# If your own network gains less than you hoped, there are three usual suspects:
+# launches, loading, and an ``.item()`` in each step. :doc:`My code is slow on the GPU
+# </tutorials/2_devices/18_slow_on_the_gpu>` has a test and a remedy for each. Time a
+# whole epoch, and not the first one.
 #
 # Stop, and go on
 # ---------------
@@ -453,12 +430,13 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # Is it the loader?
 # -----------------
 #
-# Let's test the second suspect. In the H100's table, five epochs with 256 pictures have
-# 30 steps, so each has six. By our first table, six steps take :timing:`training-a-cnn
-# sum "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
-# + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256"
-# @nvidia-h100-80gb-hbm3`, which is less than half of its epoch. **How much of the rest
-# is the loader's? Write down a guess.** Then let it load, and train nothing:
+# Let's test one of the suspects. In the H100's table, five epochs with 256 pictures
+# have 30 steps, so each has six. By our first table, six steps take
+# :timing:`training-a-cnn sum "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" +
+# "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" +
+# "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, which is less than half of its
+# epoch. **How much of the rest is the loader's? Write down a guess.** Then let it load,
+# and train nothing:
 #
 # .. holds::
 #

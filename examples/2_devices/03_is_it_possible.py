@@ -271,8 +271,8 @@ if has_gpu:
 #    printed(r"ms, ([\d.]+) times as fast")[0] > 1.1 * cpu / gpu
 #
 # Is it possible, too? That GPU did :timing:`wins-matrix-matrix rate "GPU/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM fp32`. Yes. (If you
-# have no GPU, you've compared the CPU with itself.) And here is the check of the notes:
+# @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM fp32`. Yes. And
+# here is the check of the notes:
 #
 # .. measured-by-others:: notes-gpu
 #

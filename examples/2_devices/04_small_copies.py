@@ -20,8 +20,7 @@ what a real GPU did.
 # ------
 #
 # ``send`` makes one copy for each part that you give it. We give it 4,096 parts of one
-# event, and then one part of 4,096 events. (A ``Bench`` makes each call many times, and
-# takes the median.)
+# event, and then one part of 4,096 events.
 
 # folded: The imports, and the device
 
@@ -235,11 +234,10 @@ half = latency * bandwidth
 print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
-# On the way to the H100, the half-bandwidth size is some 1,100 events. (That's even
-# less than in the example, because an ordinary copy reaches only a part of the rate on
-# paper.) So a batch of a hundred, which feels big, still spends most of its time on the
-# walk. If you have heard the advice to *batch your transfers*, you now know how big a
-# :term:`batch` should be for the copies' sake: several times :math:`n_{1/2}`.
+# On the way to the H100, the half-bandwidth size is some 1,100 events. So a batch of a
+# hundred, which feels big, still spends most of its time on the walk. If you have heard
+# the advice to *batch your transfers*, you now know how big a :term:`batch` should be
+# for the copies' sake: several times :math:`n_{1/2}`.
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
@@ -303,11 +301,12 @@ for some in (1, 8, 64, 512, 4096):
 # predicted. All our events fit into the processor's own small and fast memory, its
 # :term:`cache`, and 64 MiB don't. In other words, a CPU has more than one bandwidth.
 #
-# .. dropdown:: And on another computer? A V100, measured by others
+# .. dropdown:: And on another computer? A V100 and an A100, by others
 #
-#    The model is our formula, with the latency of the example:
+#    The model is our formula, with the latency of the example, and for the second card
+#    the rate of its slot:
 #
-#    .. measured-by-others:: latency-v100
+#    .. measured-by-others:: latency-v100 link-a100
 #
 # The small copies that you don't see
 # -----------------------------------

@@ -17,10 +17,12 @@ them on your laptop, before your job waits in the queue of a cluster for a night
 """
 
 # %%
-# Copy this
-# ---------
+# Save on a GPU, load on a laptop
+# -------------------------------
 #
-# Save a run on a GPU, and go on with it on any other computer, with or without a GPU:
+# *Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is
+# False.* You get this if you load on a computer without a GPU what was saved on one,
+# and leave out ``map_location``. Copy this, for any two computers:
 #
 # .. code-block:: python
 #
@@ -35,9 +37,8 @@ them on your laptop, before your job waits in the queue of a cluster for a night
 #    model.load_state_dict(states["model"])
 #    optimizer.load_state_dict(states["optimizer"])
 #
-# Without ``map_location``, a laptop can't open a file from a GPU ("Attempting to
-# deserialize object on a CUDA device"). The rest of the page is about the order of
-# these lines, and about what they don't move.
+# It also mends *cuda:1* on a computer with a single GPU. The rest of the page is about
+# the order of these lines, and about what they don't move.
 #
 # A model that does everything wrong
 # ----------------------------------

@@ -369,9 +369,7 @@ plt.show()
 #
 # And somebody's advice to read only every tenth? That took :timing:`queues median "GPU,
 # read each 10th step" @nvidia-h100-80gb-hbm3`, which is nearly as good as never,
-# because nine of ten bubbles are gone. (The dashed curve in the figure wasn't fitted to
-# the points. It was computed from :math:`h` and :math:`d` alone, and none of the H100's
-# five points is off by more than six percent.)
+# because nine of ten bubbles are gone.
 #
 # .. holds::
 #

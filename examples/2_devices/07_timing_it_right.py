@@ -356,19 +356,17 @@ if device.type == "cuda":
 #   stay in the :term:`cache`, a small and fast memory. Our tables say ``in-cache`` if a
 #   row is faster than memory could be. In your program, other data may push them out
 #   between two calls, and then they're *cold* and take longer. Time with arrays as
-#   large as yours, or write to a large array before each call. (Our ``Bench`` never
-#   empties a cache, unlike ``triton.testing.do_bench``. So where our arrays have less
-#   than about four times the last cache, a part of each row is warm.) - *The timer
-#   doesn't wait.* Python's ``timeit`` and IPython's ``%timeit`` don't know of your GPU,
-#   and time only the launch. PyTorch's ``Timer`` waits for PyTorch's device, but not
-#   for a second GPU. - *The card slows down.* It may draw only so much power. If it
-#   needs more, as for products of large matrices, it lowers its clock, and that doesn't
-#   take minutes: our H100 did products in TF32, and before a tenth of a second was
-#   over, each took an eighth longer. Most likely that was the power, for no card gets
-#   hot in so short a time. (We didn't record it.) So what you measure in the first
-#   moments may look too good. ``nvidia-smi -q -d PERFORMANCE`` says why a card holds
-#   back. If it is yours, ``nvidia-smi -lgc`` holds the clock at one rate, if you choose
-#   one that the power allows.
+#   large as yours, or write to a large array before each call.
+# - *The timer doesn't wait.* Python's ``timeit`` and IPython's ``%timeit`` don't know
+#   of your GPU, and time only the launch. PyTorch's ``Timer`` waits for PyTorch's
+#   device, but not for a second GPU.
+# - *The card slows down.* It may draw only so much power. If it needs more, as for
+#   products of large matrices, it lowers its clock, and that doesn't take minutes: our
+#   H100 did products in TF32, and before a tenth of a second was over, each took an
+#   eighth longer. Most likely that was the power, for no card gets hot in so short a
+#   time. So what you measure in the first moments may look too good. ``nvidia-smi -q -d
+#   PERFORMANCE`` says why a card holds back. If it is yours, ``nvidia-smi -lgc`` holds
+#   the clock at one rate, if you choose one that the power allows.
 #
 #   .. holds::
 #

@@ -242,8 +242,7 @@ plt.show()
 # The squares come near the ends of the bars. The circles lie anywhere, because they
 # depend on the CPU. If you know nothing about yours, take :spec:`pageable copy
 # bandwidth`. We chose this round number from the four circles and infra-practices'
-# A100, so on those it can't fail. Does it hold on computers that had no say in it? (The
-# A100 here is another one.)
+# A100, so on those it can't fail. Does it hold on computers that had no say in it?
 #
 # .. measured-by-others:: pageable-h100 pageable-a100 pageable-gtx1080 pageable-mi300x
 #
@@ -283,16 +282,13 @@ plt.show()
 # NumPy copies with one core, and PyTorch shares anything large among all of them, here
 # sixteen. It's done when the *last* of them is done. Now suppose that some other
 # program keeps a single core busy. Then sixteen threads share fifteen cores, and one of
-# them waits until the system takes its turn from somebody, which Linux does every few
-# milliseconds. Meanwhile the fifteen others run idle in a loop, and look busy. We've
-# tried that since: beside one busy program, sixteen threads took these very
-# milliseconds for each sum, however small it was. So most likely both computers had
-# such a neighbour when we measured, and we should have looked. It comes and goes: on
-# :doc:`another page </tutorials/2_devices/04_small_copies>`, the H100's computer copied
-# 64 MiB in :timing:`transfers median "within the CPU's memory/cpu/n=67108864"
+# them waits for its turn, which Linux gives it every few milliseconds. Most likely both
+# computers had such a neighbour when we measured. It comes and goes: on :doc:`another
+# page </tutorials/2_devices/04_small_copies>`, the H100's computer copied 64 MiB in
+# :timing:`transfers median "within the CPU's memory/cpu/n=67108864"
 # @nvidia-h100-80gb-hbm3`. If it happens to you, leave a core free:
 # ``torch.set_num_threads(15)``. ``Bench`` looks for it now, and calls such rows
-# ``cpu-contended``: on Linux, the system counts how long threads wait for their turn.
+# ``cpu-contended``.
 #
 # .. holds::
 #

@@ -212,8 +212,7 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
 # same for a long time, and in the end they grow again. So you needn't find the best
 # number. Any number near it will do, and the formula says where that is: near the
 # square root of :math:`n/n_{1/2}`, where :math:`n_{1/2} = a\,b` is the half-bandwidth
-# size. (With three equal stages it's the square root of :math:`2\,n/n_{1/2}`.) If
-# :math:`n` is smaller than :math:`n_{1/2}`, leave it in one piece.
+# size. If :math:`n` is smaller than :math:`n_{1/2}`, leave it in one piece.
 #
 # Did the H100 do what the formula says? (In its curve, *n* counts the chunks.)
 

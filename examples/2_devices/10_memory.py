@@ -37,9 +37,8 @@ if torch.cuda.is_available():
 # - Collect ``loss.item()`` or ``loss.detach()`` in your list, never ``loss``. Run the
 #   validation under ``with torch.no_grad():``.
 # - Halve the batch, and call ``(loss / 2).backward()`` for two batches before each
-#   step, which adds up their gradients. (Without the half, the gradient of a mean would
-#   be twice as large.) Or let ``torch.utils.checkpoint`` compute things twice instead
-#   of keeping them.
+#   step, which adds up their gradients. Or let ``torch.utils.checkpoint`` compute
+#   things twice instead of keeping them.
 # - If the error says that much is *reserved by PyTorch but unallocated*, start Python
 #   with ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`` in its environment. Newer
 #   versions call it ``PYTORCH_ALLOC_CONF``, and older ones ignore that name silently.
@@ -283,11 +282,11 @@ if measured is not None:
 #
 # On our H100, the tensors held 203 MiB at that moment, PyTorch had taken 472 MiB, and
 # 999 were in use on the card, which is about what ``nvidia-smi`` shows. So only a fifth
-# of that was in tensors! (Was your guess higher?) The difference to 472 is the context
-# and what the driver keeps for itself, 527 MiB on this card. The snippet at the top had
-# printed it, too, in bytes, because there was no tensor yet. The model in the fold had
-# said 203 and 472 as well, and in the H100's figure all points lie on the model's
-# edges. So we can trust it where there is no GPU.
+# of that was in tensors! The difference to 472 is the context and what the driver keeps
+# for itself, 527 MiB on this card. The snippet at the top had printed it, too, in
+# bytes, because there was no tensor yet. The model in the fold had said 203 and 472 as
+# well, and in the H100's figure all points lie on the model's edges. So we can trust it
+# where there is no GPU.
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch

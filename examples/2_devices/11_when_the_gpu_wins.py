@@ -173,8 +173,7 @@ print("work  ", quantity(work, "s"))
 # The H100's computer really took :timing:`wins-add median "GPU, there and
 # back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3`. The rule comes closer to it than a
 # round number deserves. Part of that is luck, because other copies on that computer
-# were faster, or slower. (From pinned memory it would be faster, but you'd have to put
-# your data there first.)
+# were faster, or slower.
 #
 # Our sums came back into a vector that was there already. With a *new* result each
 # time, the 99 million additions of :doc:`/tutorials/1_setup/02_first_speedup` took the
@@ -341,9 +340,8 @@ Calculator(
 #
 # Let's put it to the test, with these five jobs and a small network. Each of them runs
 # in up to six sizes on the CPU, on the GPU with the data there, and on the GPU with the
-# data sent each time. (Before anything is timed, all results are checked against
-# ``float64``.) **From how many numbers on will the H100 add faster than the 16 cores
-# beside it?** Work it out, or guess.
+# data sent each time. **From how many numbers on will the H100 add faster than the 16
+# cores beside it?** Work it out, or guess.
 
 # folded: The sixth job, a network that learns to tell flowers
 
@@ -638,13 +636,9 @@ plt.show()
 #
 # Where the rule says *never*, the measurement says so, too. If the data stay, the rule
 # was too careful by a factor of two to seven, partly because it counts a wait for each
-# result, and our clock let one call follow the other. (So of the first job at the top
-# of the page, 10,000 additions, the table tells how soon the next one can begin. If you
-# wait for the sum, add the wait, and the GPU loses by more.) If they are sent, it was
-# right for the product, and too hopeful for the sampler. (With the link's rate from the
-# data sheet, it would have said 260 for the product.) And PyTorch has an overhead on a
-# CPU, too, of which the rule knows nothing. For the sampler and for the stack that may
-# be most of it; we haven't measured how much.
+# result, and our clock let one call follow the other. If they are sent, it was right
+# for the product, and too hopeful for the sampler. PyTorch has an overhead on a CPU,
+# too, of which the rule knows nothing.
 #
 # One point isn't in the table, and you can't miss it in the figure. A matrix of 1,000
 # rows took the CPU :timing:`wins-matrix-vector median "CPU/cpu/n=1000"
@@ -812,8 +806,7 @@ print("  their work would take    ", quantity(work, "s"))
 #
 # Write the rule down. A use of the data makes some ``calls``, moves some bytes
 # (``moved``), and does ``intensity`` operations for each of these bytes. ``sent`` bytes
-# go there and back, once for all ``uses``. Does the GPU win? (The rates are round, and
-# nobody waits for the result.)
+# go there and back, once for all ``uses``. Does the GPU win?
 #
 # Put your answer where the dots are, and run ``firstlight try
 # 11_when_the_gpu_wins.py``. It runs only what the exercise needs.

@@ -57,7 +57,8 @@ print("the same as NumPy")
 
 # %%
 # On an NVIDIA GPU, try CuPy first: it keeps nearly all of NumPy's names *and* meanings.
-# Take PyTorch if you need gradients, or another maker's GPU.
+# Take PyTorch if you need gradients, or another maker's GPU. *And with CuPy?*, further
+# down, moves our own work with it.
 #
 # .. dropdown:: The same with CuPy or JAX
 #
@@ -530,8 +531,8 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # If you compare it with the *truth*, the wrong result looks just as good. You'd have
 # published it. Only the comparison with NumPy shows what happened. In the larger night,
 # 61 % of the 1,024 stars moved by more than a tenth of their error, 13 % by more than
-# three tenths, and one by seven tenths. (We counted them on a CPU.) They moved up and
-# down, so no mean over all stars tells you. With the right median, none of them moved.
+# three tenths, and one by seven tenths. They moved up and down, so no mean over all
+# stars tells you. With the right median, none of them moved.
 #
 # What did it bring?
 # ------------------
@@ -753,11 +754,61 @@ plt.show()
 #     You can estimate both parts from its data sheet: divide the bytes of the arrays by
 #     the rate of the journey, and the bytes of the work by the rate of its memory. From
 #     ordinary memory, the sheet doesn't say, so we take the round number of
-#     :doc:`/tutorials/2_devices/08_pinned_memory`. Here is how near that came to what
-#     others measured:
+#     :doc:`/tutorials/2_devices/08_pinned_memory`. How near do such estimates come to
+#     what others measured? That page has an answer for the journey, and
+#     :doc:`/tutorials/1_setup/02_first_speedup` one for the work.
 #
-#     .. measured-by-others:: link-a100 pageable-h100 add-rtx3060
-#        taper-a100
+# And with CuPy?
+# --------------
+#
+# On an NVIDIA GPU, the move can be shorter. Take the four steps as they are, in NumPy,
+# and give them CuPy's arrays:
+#
+# .. code-block:: python
+#
+#    import cupy as cp  # pip install cupy-cuda13x, or cupy-cuda12x
+#
+#    there = [cp.asarray(array) for array in (sky, biases, flats)]  # to the GPU
+#    image, error = stack(clean(level(calibrate(*there))))  # not a letter is changed
+#    image, error = cp.asnumpy(image), cp.asnumpy(error)  # back, and it waits
+#
+# The functions still say ``np.median``. But if you give a function of NumPy's an array
+# of CuPy's, NumPy hands it over, and what runs is ``cp.median``, with NumPy's meaning:
+# the mean of the two in the middle. The same line in three libraries:
+#
+# .. table:: The same work in NumPy, CuPy and PyTorch
+#
+#    =====================================  ========================  =================
+#    NumPy                                  CuPy                      PyTorch
+#    =====================================  ========================  =================
+#    ``np.median(x, axis=0)``               the same                  two lower medians
+#    ``np.median(x, axis=(1, 2))``          the same                  ``flatten`` first
+#    ``np.std(x, axis=0)``                  the same                  ``correction=0``
+#    ``np.nanstd``, ``np.nanmean``          the same                  a mask
+#    ``x[::-1]``                            the same                  ``x.flip(0)``
+#    ``x.max(axis=0)``                      the same                  ``x.amax(0)``
+#    ``scipy.ndimage.median_filter``        ``cupyx.scipy.ndimage``   your own
+#    gradients (it has none)                none                      ``backward``
+#    =====================================  ========================  =================
+#
+# SciPy doesn't hand anything over. Import the same function from ``cupyx.scipy``
+# instead. Three things differ from NumPy, and no error tells you:
+#
+# - *The first call takes seconds.* CuPy compiles a kernel for each operation, number of
+#   dimensions and type when it meets them first, and a process has to wake the GPU. It
+#   `keeps what it compiled`__ in ``~/.cupy/kernel_cache``, so on a cluster whose home
+#   is slow, or in a container, let ``CUPY_CACHE_DIR`` name another folder.
+# - *Small arrays get slower.* Each operation has to be launched, as in PyTorch
+#   (:doc:`/tutorials/2_devices/16_fewer_launches`). Others have measured it, below:
+#   with a quarter of a million numbers, CuPy took as long as NumPy.
+# - *A sum is an array.* ``x.sum()`` stays on the GPU until you say ``float(x.sum())``,
+#   and that waits.
+#
+# We haven't measured CuPy yet. The last cell of this page does, where there is one.
+#
+# __ https://docs.cupy.dev/en/stable/user_guide/performance.html
+#
+# .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small cupyx-erosion
 #
 # When it gets slower
 # -------------------
@@ -887,6 +938,58 @@ print("""\
    if they have a twentieth of the time, the whole gains a factor of twenty at most.
 2. The dangerous lines don't fail: medians, std, types, in-place, seeds.
 3. Give each step the same input as NumPy's, and compare, before you time anything.""")
+
+# %%
+
+# folded: CuPy's steps and NumPy's, where there's a GPU with CuPy
+from importlib import import_module, util
+from time import perf_counter
+
+cupy_bench = Bench("port-cupy", budget=4)
+
+
+def small_and_scipy(cp, cp_sky):
+    """Time an addition of few numbers, and a filter of SciPy's, against CuPy's."""
+    cupy_filter = import_module("cupyx.scipy.ndimage").median_filter
+    median_filter = import_module("scipy.ndimage").median_filter
+    few, pixels = np.ones(1000, np.float32), side**2
+    cupy_bench.time("add 1000, NumPy", np.add, few, few, n=1000)
+    cp_few = cp.asarray(few)
+    cupy_bench.time("add 1000, CuPy", cp.add, cp_few, cp_few, n=1000, device=device)
+    assert np.array_equal(cupy_filter(cp_sky, 5).get(), median_filter(sky[0], 5))
+    cupy_bench.time("filter, SciPy", median_filter, sky[0], 5, n=pixels)
+    cupy_bench.time("filter, CuPy", cupy_filter, cp_sky, 5, n=pixels, device=device)
+
+
+def with_cupy(cp):
+    """Run the four steps as they stand with CuPy's arrays, compare, and time them."""
+    began = perf_counter()
+    on_card = [cp.asarray(sky), cp.asarray(biases), cp.asarray(flats)]
+    float(np.median(on_card[0], axis=0)[0, 0])
+    print(f"the first median, with all that it starts: {perf_counter() - began:.2g} s")
+    cupy_steps = {
+        "calibrate": (calibrate, *on_card),
+        "level": (level, cp.asarray(calibrated)),
+        "clean": (clean, cp.asarray(levelled)),
+        "stack": (stack, cp.asarray(cleaned)),
+    }
+    for label_of, (cupy_step, *cp_arrays) in cupy_steps.items():
+        mine = cp.stack(list(cupy_step(*cp_arrays))).get()
+        apart = np.abs(mine - t_steps[label_of][0]) / exact_error
+        assert np.nanmax(apart) < 0.02, label_of
+        row_name, how = f"{label_of}, CuPy", {"n": sky.size, "device": device}
+        cupy_bench.time(row_name, cupy_step, *cp_arrays, **how)
+    small_and_scipy(cp, on_card[0][0])
+
+
+# %%
+
+# folded: CuPy, timed
+if device.type == "cuda" and util.find_spec("cupy"):
+    with_cupy(import_module("cupy"))
+    cupy_bench.show()
+else:
+    print("There's no GPU with CuPy here, so nothing of CuPy was timed.")
 
 # %%
 # Solution

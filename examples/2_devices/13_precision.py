@@ -190,9 +190,9 @@ for name in ("bfloat16", "float16"):
     print(f"{name}: predicted {predicted[name]:.3%}, measured {error[name]:.3%}")
 
 # %%
-# The prediction was right to a few percent of itself, and an H100 gave 0.30 %, too.
-# (What had you guessed at the top?) If your data are good to a percent, you can afford
-# that. If your product is off by more, its long sums may be added in 16 bits: set
+# The prediction was right to a few percent of itself, and an H100 gave 0.30 %, too. If
+# your data are good to a percent, you can afford that. If your product is off by more,
+# its long sums may be added in 16 bits: set
 # ``torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction`` to ``False``.
 #
 # What does it save?
@@ -240,11 +240,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # ``float64`` just takes as long as its bytes do, and they are twice as many.
 #
 # Which cards? Not simply those for games. A T4, which Colab lends you, is slow at
-# ``float64`` as well, and so are an L4 and an L40S, which stand in data centres. And
-# don't count on the newest. A B200 still has 1:2, but the next one, the B300, does
-# :spec:`B300 fp64` of ``float64`` beside :spec:`B300 fp32` of ``float32``, in
-# proportion half of what a GTX 1080 did, a card for games of 2016. If your programs
-# need ``float64``, as NumPy's do, look at that row of the data sheet first
+# ``float64`` as well, and so are an L4 and an L40S, which stand in data centres. A B200
+# still has 1:2, but the next one, the B300, does :spec:`B300 fp64` of ``float64``
+# beside :spec:`B300 fp32` of ``float32``. So look at that row of the data sheet first
 # (:doc:`/cards` has them).
 #
 # .. holds::
@@ -253,7 +251,6 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 #    halves = "V100 SXM2", "H100 SXM", "MI300X", "B200"
 #    all(near(ratio(card), 2, 0.03) for card in halves)
 #    all(ratio(card) > 31 for card in ("T4", "L4", "L40S", "RTX 4090", "GTX 1080"))
-#    ratio("B300") > 1.8 * ratio("GTX 1080")
 #
 # What an H100 did
 # ----------------
@@ -269,14 +266,12 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # @nvidia-h100-80gb-hbm3`, and TF32 :timing:`precision speedup "GPU, matmul, tf32"/"GPU,
 # matmul, float32" @nvidia-h100-80gb-hbm3`.
 #
-# The two formats of 16 bits have the same rate on paper. Is ``bfloat16`` faster? Here
-# it was, by a twentieth at first, and by a sixth after some hundredths of a second.
-# Most likely these products need more power than the card may draw, so it lowers its
-# clock. (We recorded neither.) TF32 and ``float16`` slowed down by an eighth or more,
-# and ``bfloat16`` by a twentieth. Its digits are fewer, so its multipliers may need
-# less power. We timed each format once, and in this order. So read all three as "15
-# times, and half of that, give or take an eighth", and if a difference of a few percent
-# matters to you, let the card work for a second first, and time both formats in turn.
+# The two formats of 16 bits have the same rate on paper. Here ``bfloat16`` was faster,
+# by a twentieth at first, and by a sixth after some hundredths of a second. Most likely
+# these products need more power than the card may draw, so it lowers its clock. TF32
+# and ``float16`` slowed down by an eighth or more, and ``bfloat16`` by a twentieth. We
+# timed each once, in this order. So read all three as "15 times, and half of that, give
+# or take an eighth".
 #
 # .. holds::
 #
@@ -546,11 +541,8 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # average, the one with the shorter chain of roundings is closer to the truth*, whether
 # it's the GPU's or NumPy's.
 #
-# Does at least the *same* GPU give the same bits twice? With most of PyTorch's calls it
-# does. But in ``index_add_`` and ``scatter_add_``, for example, many threads add to one
-# number, in whatever order they arrive. If you need the same bits each time, call
-# ``torch.use_deterministic_algorithms(True)``. PyTorch then takes a fixed order, which
-# may be slower, or raises an error if it has none.
+# Does at least the *same* GPU give the same bits twice? Mostly, and :doc:`another page
+# </tutorials/2_devices/19_same_seed>` says what to set.
 #
 # And which difference is too large? An ``atol`` of ``1e-5`` knows nothing of your
 # numbers. Take some eps of the *terms* that were added, since the sum may be small

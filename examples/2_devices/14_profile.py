@@ -461,32 +461,12 @@ fig.set_label(
 plt.show()
 
 # %%
-# The model takes the time of a :term:`launch`, which is
-# what it costs to start one operation on a GPU, from others' measurements, and the rest
-# from the :term:`data sheet`. (It has no cache. An RTX 4090's is so large that a frame
-# of 2048 × 2048 stays in it, and takes a quarter of the model's time: see the box
-# below.) Gaps in the GPU's row mean that it waits. And what for?
-# The rows of the table tell you:
-#
-# .. list-table:: What a row at the top waits for
-#    :header-rows: 1
-#    :widths: 40 60
-#
-#    * - much time, or many calls, in
-#      - it waits for
-#    * - ``cudaLaunchKernel``
-#      - launches, so do more in each (:doc:`/tutorials/2_devices/16_fewer_launches`)
-#    * - ``cudaMemcpyAsync``, ``aten::copy_``
-#      - data on their way (:doc:`/tutorials/2_devices/04_small_copies`). In a copy
-#        *from* the GPU, such as ``.cpu()``, the CPU may wait for earlier kernels; the
-#        GPU's row of this name has the time of the copy alone
-#    * - ``cudaStreamSynchronize``, ``aten::item``
-#      - nothing: here the *CPU* waits for the GPU, in an ``.item()``, for example
-#        (:doc:`/tutorials/2_devices/06_queues`)
-#    * - ``enumerate(DataLoader)…__next__``
-#      - the next batch: load with more workers
-#    * - a name of yours, as self time
-#      - NumPy, files, and Python itself
+# The model takes the time of a :term:`launch`, which is what it costs to start one
+# operation on a GPU, from others' measurements, and the rest from the :term:`data
+# sheet`. Gaps in the GPU's row mean that it waits. And what for? The rows of the table
+# tell you: ``cudaLaunchKernel`` stands for launches, ``cudaMemcpyAsync`` for copies,
+# and :doc:`My code is slow on the GPU </tutorials/2_devices/18_slow_on_the_gpu>` has
+# all of them, with what to do.
 #
 # It happens in famous programs, too. Others measured a program of 1,185 launches, for
 # which a GPU mostly waits. (There our model takes :spec:`kernel of a program seconds`

@@ -63,8 +63,7 @@ print(f"multiplying: {1e6 * multiplying:4.1f} µs at least")
 # Let's do it for a whole program, the microscope of :doc:`the page before
 # </tutorials/2_devices/14_profile>`. Each frame is faded out towards its edges
 # (*taper*) and transformed (:term:`FFT`). We take the *power* of the result, and
-# *match* it with 512 textures, which is our product. (Without a GPU, our frames have
-# 256 rows and not 512, so that the page doesn't keep you waiting.)
+# *match* it with 512 textures, which is our product.
 
 # folded: The imports, and the program
 from math import log2

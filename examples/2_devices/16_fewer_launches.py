@@ -178,8 +178,7 @@ for place in dict.fromkeys(("cpu", device.type)):
 #
 #     t = \text{operations} \times c,
 #
-# where :math:`c` is the time of one phone call. Here is your own. (We also add the
-# little that all operations share.)
+# where :math:`c` is the time of one phone call. Here is your own.
 
 # folded: A straight line through the four times
 
@@ -475,9 +474,8 @@ if compiled:
 # And when has the building paid for itself? Divide its time by what each call saves. On
 # the H100, that is after some 20,000 calls with 1,000 asteroids. As written, so many
 # calls take only a little longer than the building. If your script is done by then,
-# leave it as it is. (The second time, PyTorch finds the program on your disk, and needs
-# less than a thousand calls.) Beside a CPU that needs half the time for a launch, each
-# call saves half as much, and you need twice as many of them.
+# leave it as it is. Beside a CPU that needs half the time for a launch, each call saves
+# half as much, and you need twice as many of them.
 #
 # A compiled call isn't free, either. It first checks whether the program fits its
 # inputs, and these checks, the *guards*, run on the CPU.

@@ -318,8 +318,7 @@ print(f"training on it         {1e3 * step_64:6.2f} ms")
 # pictures. On the H100's server, loading takes :timing:`training-a-cnn median "load,
 # item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`, and computing on its 16 cores
 # :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`. **Work
-# it out, before you look at the figure.** (The folds hold what was timed for this
-# page.)
+# it out, before you look at the figure.**
 
 # folded: Check: loaded right, and the gradients agree with float64
 
@@ -701,18 +700,15 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # The first trick of the table shortens the walk, and you don't need a GPU for it. A
 # ``DataLoader`` asks your data set for one picture after the other. But ``Pictures``
 # can do more: ask it for a *list* of rows, and NumPy fetches and prepares them all at
-# once. (For that, all pictures have to be in one array. If yours are files, use
-# workers.)
+# once.
 #
 # Write ``in_one_go(dataset, batch)``, which returns such a loader. It should shuffle in
 # each epoch, and leave out the pictures that don't fill a batch. Two things will help
 # you: ``BatchSampler(RandomSampler(dataset), batch, drop_last=True)`` hands out lists
 # of rows, and a ``DataLoader`` with ``batch_size=None`` asks the data set for whatever
-# its ``sampler`` hands out. Put your answer where the dots are, and run
-# ``firstlight try 17_training_a_cnn.py``. Then give your loader to ``two_parts``, and
-# see what's left of the loading. (But don't trust a short look. On the H100's server,
-# our answer was *slower* over four batches than one by one, though far faster when we
-# timed it again and again, for the table. Perhaps its 16 cores had to be woken first.)
+# its ``sampler`` hands out. Put your answer where the dots are, and run ``firstlight
+# try 17_training_a_cnn.py``. Then give your loader to ``two_parts``, and see what's
+# left of the loading.
 #
 # .. holds::
 #

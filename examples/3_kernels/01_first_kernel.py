@@ -198,7 +198,7 @@ except ValueError as error:
 # No block has more than 1,024 threads, on any NVIDIA card. (To ask yours, print
 # ``cuda.get_current_device().MAX_THREADS_PER_BLOCK``.) Mend it: 128 or 256 are a good
 # choice, as a :doc:`later page </tutorials/3_kernels/04_waves_and_blocks>` shows. **How
-# many blocks of 256 do the 5,466 numbers need?** (Or let Numba choose, as here.)
+# many blocks of 256 do the 5,466 numbers need?**
 
 add.forall(N)(d_x, d_y, d_sum)
 

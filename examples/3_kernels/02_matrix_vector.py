@@ -56,8 +56,8 @@ def cu_mv_product(m, v, u):
 # :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>` would be one in
 # ``float64``. That's slow on a card for games, and you may not need it.)
 #
-# Launch it, and compare with NumPy. (Blocks of 128 threads are a safe start.) On a GPU,
-# all 100,000 rows take part. The simulator is slow, so it gets the first 1,100:
+# Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator
+# is slow, so it gets the first 1,100:
 
 N, M = 100_000, 100
 rows = 1_100 if simulated() else N
@@ -143,9 +143,7 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 #    NumPy took 1.25 ms, so "about 9X" isn't even what the two times say. Divide them,
 #    and you get 4.7. And even the kernel's time would need the faster memory. The
 #    notebook also claims "100X" for PyTorch, which is gone with its time. At best, with
-#    the faster memory, its card could have won by 6. (Did no launch have to wait for
-#    the work? The queue has room for about a thousand, and ``%timeit`` made a hundred
-#    calls at a time for the products.)
+#    the faster memory, its card could have won by 6.
 #
 #    The H100 beats the 16 cores of the CPU beside it by :timing:`wins-matrix-vector
 #    speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`:
@@ -191,8 +189,7 @@ else:
 # the kernel is done before Numba has made the next launch. The card waits for Python,
 # and what you have timed is Python.
 #
-# So let's take ten times as many rows, 1,000,001 of 101. (The odd numbers are there to
-# catch a kernel that goes wrong at an edge.) There, the H100 works for
+# So let's take ten times as many rows, 1,000,001 of 101. There, the H100 works for
 # :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`
 # at a time. **Is that fast? Divide its bytes by the bandwidth:**
 
@@ -475,8 +472,7 @@ both.show()
 # threads of a warp hand each other their parts, which is called a :term:`shuffle`:
 # thread 0 adds what thread 16 has, thread 1 what thread 17 has, and so on, then 8
 # places on, 4, 2 and 1. After these five steps thread 0 has the whole sum. We haven't
-# timed it on a GPU yet. (How threads add up together, and how fast that can be, is the
-# subject of :doc:`reductions </tutorials/3_kernels/08_reductions>`.)
+# timed it on a GPU yet.
 #
 # What should you write?
 # ----------------------
@@ -491,4 +487,4 @@ both.show()
 #
 # For a row a thread, our model says eight times the bytes, as in the figure, and it's
 # nearly right. So on that card it was the sectors, more than too few threads, and its
-# cache hardly helped. (A block a row also read four numbers at a time.)
+# cache hardly helped.

@@ -355,17 +355,16 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # %%
 # Even a single block is right now. The loop is the guard as well.
 #
-# You could hope that it's also faster, with fewer threads to start. We hoped so, and
-# gave each thread four pixels. But the H100 took :timing:`grids median "kernel, 4 a
-# thread" @nvidia-h100-80gb-hbm3`, and with a pixel for each thread :timing:`grids
-# median "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. To start a thread costs a GPU next to
-# nothing, so there wasn't much to save. And the loop isn't free. Ask the compiler, as
-# :doc:`a later page </tutorials/3_kernels/10_what_the_compiler_did>` does: for a
-# ``range`` whose step is known only when the kernel runs, it first works out the number
-# of rounds, with a *division* of integers, which takes a GPU dozens of instructions.
-# There are two of them here for four pixels. On an H100 it also needs half as many
-# registers again, so fewer threads find room. A ``while`` loop that adds the step has
-# no ``range``, and for all that the compiler counts its rounds, to do several at once.
+# You could hope that it's also faster, with fewer threads to start. We gave each thread
+# four pixels. But the H100 took :timing:`grids median "kernel, 4 a thread"
+# @nvidia-h100-80gb-hbm3`, and with a pixel for each thread :timing:`grids median
+# "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. To start a thread costs a GPU next to
+# nothing, and the loop isn't free. For a ``range`` whose step is known only when the
+# kernel runs, :doc:`the compiler </tutorials/3_kernels/10_what_the_compiler_did>` first
+# works out the number of rounds, with a *division* of integers, which takes a GPU
+# dozens of instructions. On an H100 it also needs half as many registers again, so
+# fewer threads find room. A ``while`` loop that adds the step has no ``range``, and for
+# all that the compiler counts its rounds, to do several at once.
 #
 # .. holds::
 #

@@ -148,9 +148,7 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 #    one > 1.8 * median("bytes-in-flight/1 load, 12% full")
 #
 # So don't count too closely. **Give each thread one element, and you'll usually have
-# many more blocks than the card needs.** If you have only a few for each of its
-# multiprocessors, make them smaller. (PyTorch counts these for you:
-# ``torch.cuda.get_device_properties(0).multi_processor_count``.)
+# many more blocks than the card needs.**
 
 # folded: The kernel that keeps a multiprocessor busy, and its check
 
@@ -195,6 +193,27 @@ else:
 bench.show()
 
 # %%
+# .. _low-occupancy:
+#
+# Too few blocks: under-utilization due to low occupancy
+# ------------------------------------------------------
+#
+# Numba warns you if a grid has fewer than 128 blocks:
+#
+# .. code-block:: text
+#
+#    NumbaPerformanceWarning: Grid size 4 will likely result in GPU under-utilization
+#    due to low occupancy.
+#
+# Older versions say ``Grid size (4) < 2 * SM count (164)``. It's true: four blocks keep
+# at most four multiprocessors busy, and the others of your card have nothing to do
+# (``torch.cuda.get_device_properties(0).multi_processor_count`` counts them). So take
+# smaller blocks, 128 threads in place of 1,024. Or give a thread less to do, an element
+# and not a row. Or put several small arrays into one launch. Only if the kernel is
+# small on purpose, or runs once, is the warning harmless. Then
+# ``NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS=0`` in the environment silences it, and
+# ``firstlight_kernels`` does so by itself.
+#
 # A thread has no core
 # --------------------
 #
@@ -223,9 +242,8 @@ print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 # How many of them *calculate* at the same time is another matter. The threads are in
 # warps of 32, and on most cards a multiprocessor has `four schedulers`__. In each clock
 # cycle, each of them picks a warp that's ready, and starts its next instruction. They
-# are the cook of our kitchen. (For our loop, the oven was full first: the lanes for
-# whole numbers.) What a data sheet calls cores are the places in which an instruction
-# is carried out, and no thread has one of its own.
+# are the cook of our kitchen. What a data sheet calls cores are the places in which an
+# instruction is carried out, and no thread has one of its own.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 #
@@ -358,9 +376,7 @@ for access in (race.first, race.second):
 # %%
 # Could a block wait in a loop until the one before it has written? That would be worse.
 # If blocks that wait hold all the places, the one that they wait for never gets one,
-# and the launch never ends. (Libraries do it, with a trick: each block draws its number
-# from an atomic counter, and waits only for lower numbers. Those have begun already.)
-# What you can do is:
+# and the launch never ends. What you can do is:
 #
 # - *End the kernel.* A second launch in the same stream begins when all blocks of the
 #   first one are done.

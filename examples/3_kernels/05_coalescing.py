@@ -58,8 +58,7 @@ def gather(x, stride, offset, out):
 #
 # Below you see the 32 threads of a warp, or its :term:`lanes <lane>`, and the sectors
 # that they ask for. They come from ``trace``, which plays a kernel thread by thread and
-# notes every address. (The table with it also counts what the caches see. You'll need
-# that on the next page.) Type an index, and **guess the number of sectors before you
+# notes every address. Type an index, and **guess the number of sectors before you
 # look**:
 #
 # - ``i``: each thread reads its own number. How many boxes for 32 eggs?
@@ -396,15 +395,13 @@ plt.show()
 #      - :timing:`coalescing median "kernel, stride 64" @nvidia-h100-80gb-hbm3`
 #
 # With a stride of 16, half of the sectors would do, and yet it takes as long as all of
-# them. With 32 it takes about half the time. So it looks as if this memory hands out
-# its boxes in pairs, 64 bytes at a time. NVIDIA knows of it: when a sector is missing
-# in the L2, the cache may fetch its neighbours along with it, and CUDA has `a limit`__
-# for how many bytes, 128 at most, which a program may ask for. Pairs are the dashed
-# line, and the T4 is close to it, too. But they aren't the whole story either. A stride
-# of 64 should take half the time of 32, and on the H100 it took two thirds. Most likely
-# that's because memory is organized in pages of some kilobytes, which have to be opened
-# before anything can be read from them, and so few numbers of each are not worth the
-# opening. Strides far above 64 would show it. We haven't measured any.
+# them. So it looks as if this memory hands out its boxes in pairs. NVIDIA knows of it:
+# when a sector is missing in the L2, the cache may fetch its neighbours along with it,
+# and CUDA has `a limit`__ for how many bytes, 128 at most. Pairs are the dashed line,
+# and the T4 is close to it, too. But a stride of 64 should take half the time of 32,
+# and on the H100 it took two thirds. Most likely that's because memory is organized in
+# pages of some kilobytes, which have to be opened first. We haven't measured longer
+# strides.
 #
 # __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
 #

@@ -188,12 +188,9 @@ plt.show()
 # We have climbed one of the stairs ourselves. On our H100, whose L2 holds 50 MiB, the
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
-# "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (The figure has arrays of 8 and
-# 16 MiB, too, but our record leaves them out. They came faster than any memory of that
-# card could deliver, and our timer, which then looked only at the bytes that were read
-# and not at how large the array is, took that for a mistake. They were right: an H200,
-# which has the same L2, read 16 MiB at :timing:`caches rate "kernel/cuda:0/n=16777216"
-# @nvidia-h200`. Each round gives a thread other numbers, so an L1 can't help.)
+# "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (Our record leaves out the
+# arrays of 8 and 16 MiB: they came faster than any memory could deliver, and our timer
+# took that for a mistake.)
 #
 # RRZE's squares are twice as high. Their card has the same kind of L2, so it isn't the
 # cache. Our threads ask for four bytes at a time and wait. If 2,048 threads of a

@@ -394,7 +394,6 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 #
 # In code, for ``R`` × ``R`` elements, ``fetch`` brings one number into one of the ``R``
 # tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each of A by all of them.
-# (Unlike in step 3, ``while`` is leaner again.)
 
 
 @cuda.jit(device=True)
@@ -696,9 +695,7 @@ show_table(
 #    * - nothing is busy, and no stall is long
 #      - 5: more warps
 #
-# *Not selected* is harmless: the warp could go on, and another one got the slot. (In
-# step 1, as much time goes to *math pipe throttle*, for the units that compute
-# addresses.)
+# *Not selected* is harmless: the warp could go on, and another one got the slot.
 #
 # .. holds::
 #

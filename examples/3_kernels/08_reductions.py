@@ -558,12 +558,8 @@ for attempt in (1, 2, 3):
 # or you want to repeat a result next year, it matters.
 #
 # In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for a fixed order
-# wherever there is one, and raises an error where there is none. For example,
-# ``index_add`` then takes a fixed order, and ``cumsum`` of floats on a GPU refuses
-# (`its documentation`__ has both lists). Integer sums and maxima are never rounded, so
-# they are the same in any order.
-#
-# __ https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
+# (:doc:`/tutorials/2_devices/19_same_seed`). Integer sums and maxima are never rounded,
+# so they are the same in any order.
 #
 # .. dropdown:: Shuffles, and GPUs of other makers
 #

@@ -73,8 +73,8 @@ def compiled(kernel):
 # %%
 # Now compile it for an H100. Our ``ptx.compile`` takes the kernel, the types of its
 # arguments and the number of a kind of GPU, and ``compiled`` returns the text that it
-# made. (Plain Numba can do the same, as you'll see.) Of its 200 lines or so, these are
-# the last in which a floating-point number appears:
+# made. Of its 200 lines or so, these are the last in which a floating-point number
+# appears:
 
 TYPES = "float32[:, ::1], float32[::1], float32[::1]"  # ::1 says: next to each other
 
@@ -202,9 +202,7 @@ except ptx.NoCompilerError:
 # Let's predict it. The kernel has two jobs for each number of the matrix: fetch its
 # four bytes from memory, and convert and add it in ``float64``. The GPU does both at
 # the same time, with different threads, so the slower job decides. Data sheets say how
-# fast each can be at best. (We count the conversion as one more addition. On an H200 it
-# takes longer than that, and would still be hidden.) **On which of these five cards
-# will you notice the zero?**
+# fast each can be at best. **On which of these five cards will you notice the zero?**
 
 from firstlight.timing.specs import spec
 

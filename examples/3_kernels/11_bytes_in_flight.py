@@ -176,8 +176,7 @@ for name, (multiprocessors, room, clock) in CARDS.items():
 # Four pizzas on one order
 # ------------------------
 #
-# Let each thread copy four numbers. The obvious way is a loop. (Its numbers lie
-# ``blockDim`` apart, so that neighbouring threads still take neighbouring numbers.)
+# Let each thread copy four numbers. The obvious way is a loop.
 #
 # .. code-block:: python
 #
@@ -464,8 +463,7 @@ plt.show()
 # with all four loads in flight before the first store. The numbers of a thread lie
 # ``blockDim`` apart, as above. There are just enough threads, but the number of
 # elements may be odd, so guard each access. ``cuda.local.array(4, np.float32)`` gives
-# you four places to keep numbers in. (The compiler writes such short loops out, and so
-# it can put them into registers.)
+# you four places to keep numbers in.
 #
 # Put your answer where the dots are, and run ``firstlight try 11_bytes_in_flight.py``.
 

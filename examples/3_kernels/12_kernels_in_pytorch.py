@@ -156,8 +156,7 @@ def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 #
 #     \frac{\partial\rho}{\partial m} = \frac{2\,w\,(m - d)}{(1 + z)^2}.
 #
-# That's a second kernel, and a second operation, which are made like the first. (They
-# are in the fold, and take ``grad`` as one more argument, with which they multiply.)
+# That's a second kernel, and a second operation, which are made like the first.
 
 # folded: The slope, as a kernel, a loop and an operation
 
@@ -391,16 +390,15 @@ bench.show()
 # With only 1,001 numbers, our operation still took :timing:`misfit-in-pytorch median
 # "our operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3` beside the H100, and
 # :timing:`misfit-in-pytorch median "our operation/cuda:0/n=1001" @nvidia-h200` beside
-# the H200. (Python isn't as steady as a GPU: the first is even longer than what 33
-# million numbers took.) The chain, five launches by PyTorch's C++, took the H100
+# the H200. The chain, five launches by PyTorch's C++, took the H100
 # :timing:`misfit-in-pytorch median "chain/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`, and
-# the launch of our kernel alone :timing:`misfit-in-pytorch median
-# "kernel alone/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. So if you always use the same
-# tensors, make their arrays once.
+# the launch of our kernel alone :timing:`misfit-in-pytorch median "kernel
+# alone/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. So if you always use the same tensors,
+# make their arrays once.
 #
 # It's like an order for a parcel: if the paperwork takes longer than the delivery, a
 # faster van doesn't help. The figure shows the H200, where ours ended a little later
-# than the chain. (On the H100, ours ended first.)
+# than the chain.
 
 # figure
 import matplotlib.pyplot as plt

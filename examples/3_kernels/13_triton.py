@@ -475,9 +475,8 @@ plt.show()
 #    tmp11 = (tmp6 / tmp10)
 #    tl.store(in_out_ptr0 + (r0_1 + 781*x0), tmp11, r0_mask & xmask)
 #
-# You can read it now: one load, one store, masks, and 781 is the stride of a row. (And
-# ``other=0.0``, which we said would be wrong? In the middle, a ``tl.where`` puts minus
-# infinity into those places.) It's your kernel, and nobody had to write it.
+# You can read it now: one load, one store, masks, and 781 is the stride of a row. It's
+# your kernel, and nobody had to write it.
 #
 # On the H100, where PyTorch was 2.11, it took :timing:`triton-rows median
 # "torch.compile/cuda:0/n=1024"

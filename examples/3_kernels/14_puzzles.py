@@ -179,8 +179,7 @@ bench.show()
 # @nvidia-h100-80gb-hbm3` and ``side_by_side`` took :timing:`puzzles-stride median "side
 # by side" @nvidia-h100-80gb-hbm3`. So the wrong order took :timing:`puzzles-stride
 # speedup "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, even more than the
-# count says. (It isn't always that bad: :doc:`a cache </tutorials/3_kernels/06_caches>`
-# may keep what was fetched too early.)
+# count says.
 #
 # .. holds::
 #

@@ -242,8 +242,12 @@ for threads in (32, 48):
 # ``a = near[:n]`` and ``b = near[n:]``. A ``cuda.local.array``, which each thread has
 # for itself, can't be dynamic at all.
 #
-# How much fits?
-# --------------
+# Out of shared memory, or out of registers
+# -----------------------------------------
+#
+# How much fits into a block? You meet the limit as one of three errors: ``uses too much
+# shared data`` when you compile, ``too many resources requested for launch``, or, in
+# Triton, ``out of resource: shared memory, Required: 131072, Hardware limit: 101376``.
 #
 # Now let's ask for too much. 48 KiB are 12,288 numbers of ``float32``. Here's one more.
 
@@ -315,9 +319,16 @@ for threads in (1024, 512, 256):
 
 # %%
 # There are three remedies: smaller blocks, less work in a thread, or
-# ``@cuda.jit(max_registers=64)``, after which the rest may be :term:`spilled`. In
-# Triton, a block that asks for too much shared memory ends in ``out of resource: shared
-# memory``. There you make ``BLOCK`` or ``num_stages`` smaller.
+# ``@cuda.jit(max_registers=64)``, after which the rest may be :term:`spilled`.
+#
+# Now read Triton's error. Its *hardware limit* of 101,376 bytes is 99 KiB, so this is a
+# card for games, or an L4: find yours in the table, times 1,024. The kernel *requires*
+# 128 KiB, because somebody tuned it on an A100 or an H100. Triton keeps ``num_stages``
+# tiles of each input there, to load the next ones while it multiplies. So lower
+# ``num_stages`` first, by one or two, and then ``BLOCK_K`` or another block, by half.
+# Each is an argument of the launch, or of ``triton.Config`` in the kernel's
+# ``autotune``. If the kernel is in somebody's package, look there for a newer version,
+# because such settings are made for each card.
 #
 # A grid is limited, too: 1,024 threads in a block, 2,147,483,647 blocks along ``x``,
 # and 65,535 along ``y`` and ``z``. And can an array have more than 2³¹ elements? Yes.

@@ -97,9 +97,9 @@ assert not any(launch.problems for launch in launches)
 print("the same as NumPy:", np.array_equal(out, np.cumsum(x)))
 
 # %%
-# Three launches, and it's right up to 64 × 64 numbers. (Beyond that, the totals need
-# blocks as well, so that the thing calls itself.) ``trace`` has noted every access, so
-# we can ask how many bytes come from the memory and go there, for each number:
+# Three launches, and it's right up to 64 × 64 numbers. ``trace`` has noted every
+# access, so we can ask how many bytes come from the memory and go there, for each
+# number:
 
 moved = sum(launch.traffic.dram_bytes for launch in launches) / x.size
 print(f"{moved:.1f} bytes for each number, of 8 at least")

@@ -229,8 +229,7 @@ loss.backward()
 print(f"the loss of a dark sky: {loss.item():.1f}")
 
 # %%
-# (The script's loss began far higher, because its first sky was much too bright.) In
-# ``image.grad`` there is one number for each pixel, so we can draw it as an image.
+# In ``image.grad`` there is one number for each pixel, so we can draw it as an image.
 
 # figure
 fig, ax = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
@@ -268,8 +267,7 @@ with torch.no_grad():
 # makes an image and its visibilities, ``loss`` compares, ``backward()`` finds the way
 # up, and ``step()`` goes down. Two things are added. Each pixel is a *softplus* of its
 # parameter, so it can't become negative. And two more terms in the loss say what kind
-# of image we'd rather have. We'll turn that knob in a moment. (The two folds here time
-# a step on your computer, for the end of the page.)
+# of image we'd rather have. We'll turn that knob in a moment.
 
 # folded: The timed step and the timed fit
 unit = 0.01  # Jy/arcsec²: what brightness is measured in

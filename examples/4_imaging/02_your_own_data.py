@@ -32,7 +32,7 @@ site shows what the real set gave. Without them, the script simulates one.
 #
 # Mind the names: ``--field`` is the width of the image, and CASA's ``field`` is
 # ``--of``. Width and cell are in arcsec, and only given so that ``tclean`` can have the
-# same. (Why only spectral window 0? You'll find out.) In Python it's this:
+# same. In Python it's this:
 #
 # __ https://github.com/miguelcarcamov/gpuvmem
 # __ https://iopscience.iop.org/article/10.1088/0004-637X/812/2/126
@@ -287,10 +287,9 @@ mended = image(cured.vis, field=8, cell_size=0.1, parameters=count, draws=4)
 say(mended.quality)
 
 # %%
-# Half of the antennas turn out to be off by 8° or more. (Why that was left when the set
-# was self-calibrated before, we don't know. Intervals are as short as the signal
-# allows.) With the new phases, :math:`\chi^2` falls from 1.24 to 1.02, and our flux is
-# nearer to what the shortest baselines see.
+# Half of the antennas turn out to be off by 8° or more. With the new phases,
+# :math:`\chi^2` falls from 1.24 to 1.02, and our flux is nearer to what the shortest
+# baselines see.
 #
 # But are these phases real? There are many of them, one for each antenna and interval.
 # Perhaps they've only learned to say what our image wants to hear. Let's find out.
@@ -433,13 +432,12 @@ if hd142 and len(seen.frequency) == 1:
 #
 # Type the first line in the folder of the zip from the end of this page, in an
 # environment as :doc:`/install` makes one. It also says how to download less: for one
-# image you need no GPU. There's arcae for Linux, on x86-64 and ARM, and for Macs with
-# Apple's own chips. There's none for Windows, so use WSL, or let CASA write a UVFITS
-# file or an npz: :doc:`/tclean` says how. ``--of 0`` is ``tclean``'s ``field="0"``.
-# Cell, size, mask and threshold
-# are chosen from the data. The command is for one small field in total intensity, so no
-# mosaics and no polarization. (For the fifth channel of a line, subtract the continuum
-# and add ``--channels 4``, since they count from 0.) You get, among others:
+# image you need no GPU. arcae is there for Linux and for Macs with Apple's own chips.
+# Without it, see :doc:`/tclean`. ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size,
+# mask and threshold are chosen from the data. The command is for one small field in
+# total intensity, so no mosaics and no polarization. (For the fifth channel of a line,
+# subtract the continuum and add ``--channels 4``, since they count from 0.) You get,
+# among others:
 #
 # - ``my.txt``, the report;
 # - ``my.restored.fits``, the map to publish, in Jy/beam. It's what ``tclean`` calls

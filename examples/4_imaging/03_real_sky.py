@@ -82,9 +82,7 @@ if m87_file:
 #
 # Astronomers call this unknown factor of each antenna its *gain*. ALMA looks at a
 # bright point every few minutes to measure its gains. The EHT can't do that well
-# enough. (Somebody has lined up the stations of this file as well as one can without
-# knowing the source. For most of them little is left, but two are still off by more
-# than 20°, as the report says.)
+# enough.
 #
 # What three telescopes know
 # --------------------------
@@ -350,8 +348,7 @@ plt.show()
 # nearly always in the same intervals, between 61 and 88. Air doesn't do that. Something
 # was wrong with those scans, and in CASA you'd flag them.
 #
-# An interval is as short as the signal allows: most antennas have to see the source
-# with 5 times the noise in it. Where one had too little, its line has a gap. And don't
+# Where an antenna had too little signal in an interval, its line has a gap. And don't
 # take the size of the jumps for known, or their sign. On the sixteen cores beside an
 # H100, antenna 4 is off by 22.3°, as its report says, and on the two of an EPYC by
 # 12.8°. Sums are rounded in another way there, and that alone turned some of the jumps
@@ -404,16 +401,43 @@ plt.show()
 # Programs can also agree and be wrong together, if the data are. The shortest baselines
 # of HD 142527 see more than any of these images, and the report says why: the file's
 # three spectral windows disagree, and the second has 0.81 times the flux of the first,
-# the third 0.68 times. No spectrum of dust is that steep. By itself, the first
-# (``--spw 0``, at 709 GHz) has 7.59 Jy, with a :math:`\chi^2` of 1.24. (In
-# :doc:`/tutorials/4_imaging/02_your_own_data` it's 7.56 Jy, because there the field is
-# wider and the pixels are finer.) In the other two windows, 8,554 of 27,029 rows share
-# time, baseline and window with another row, and in about half of these pairs, only one
-# of the two fits the first window's image. It looks as if rows were mixed up before we
-# got the file.
+# the third 0.68 times. No spectrum of dust is that steep. By itself, the first (``--spw
+# 0``, at 709 GHz) has 7.59 Jy, with a :math:`\chi^2` of 1.24.
+# :doc:`/tutorials/4_imaging/02_your_own_data` goes on from there.
 #
 # __ https://discsim.github.io/frank/
 # __ https://github.com/miguelcarcamov/gpuvmem
+#
+# When should self-calibration stop?
+# ----------------------------------
+#
+# Each round makes an image, takes phases from it, and corrects the data by them. It's
+# enough when the phases don't change any more: ``self_calibrate`` stops when their
+# median change is below 0.02 radians, or after four rounds. If you make the rounds
+# yourself, stop earlier if one of these gets worse, and go back to the round before:
+# the residuals beside the source, the flux against that of the shortest baselines, and
+# how smoothly the phases drift. A falling :math:`\chi^2` alone proves nothing, since
+# more numbers always fit better. The proof is in data that had no say:
+# :doc:`/tutorials/4_imaging/02_your_own_data` solves with one polarization and corrects
+# the other.
+#
+# And how short may an interval be? An antenna has to see the source well enough in it.
+# Of :math:`N` antennas' :math:`N(N-1)/2` baselines, one antenna has a share of
+# :math:`2/N`, and an interval :math:`t` has a share of :math:`t/T` of the whole time.
+# Signal over noise goes with the root of both:
+#
+# .. math::
+#
+#     \text{S/N of an antenna} = \frac{\text{peak}}{\text{noise of the image}}
+#     \sqrt{\frac{2}{N} \cdot \frac{t}{T}}.
+#
+# For example, a peak of 500 times the noise, 43 antennas, and an hour in 360 intervals
+# give :math:`500 \sqrt{2 / (43 \cdot 360)} = 5.7`. Our command wants 5 for phases and
+# 15 for amplitudes, and takes the shortest interval that has it. IRAM's `guide`__ asks
+# for 3 at least for phases. For an extended source take, in place of the peak, the flux
+# that a typical baseline sees.
+#
+# __ https://imager.oasu.u-bordeaux.fr/wp-content/uploads/doc/html/node93.html
 #
 # When it fails
 # -------------
@@ -424,7 +448,8 @@ plt.show()
 # don't quote its flux: closure quantities don't know how bright the source is.
 #
 # A faint source has too little signal for each antenna and interval. ``--every 5min``
-# takes longer intervals.
+# takes longer intervals. If the formula gives less than 3 even for the whole time,
+# self-calibration can't help.
 #
 # And amplitudes can be wrong, too. In a file of the quasar BL Lacertae that comes with
 # eht-imaging, taken by the VLBA at 43 GHz, one antenna was off by 40 %. The first image

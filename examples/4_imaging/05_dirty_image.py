@@ -235,9 +235,8 @@ print(f"the shortest pair sees {abs(shortest):.3f} Jy, without noise")
 # ------------------------------
 #
 # Our sum draws every wave at every pixel, which is called the :term:`direct sum`. For
-# the 90,300 rows of the H100 and 32,400 pixels that's some twelve billion operations.
-# (For the 15,351 rows of a computer without a GPU it's two billion.) A night with many
-# channels has thousands of times as many rows. The usual way out is
+# the 90,300 rows of the H100 and 32,400 pixels that's some twelve billion operations. A
+# night with many channels has thousands of times as many rows. The usual way out is
 # :term:`gridding`: add each visibility to the nearest cell of a regular grid, and make
 # one :term:`fast Fourier transform` of it. That's two additions a row. Nothing is free,
 # though. **What does it cost to move a measurement to the middle of its cell?**
@@ -502,7 +501,7 @@ plt.show()
 # How faint a source could you see? You can know the noise of a dirty image before you
 # make it. Write a function that gives it in Jy/beam, from ``weight``, which is
 # :math:`1/\sigma^2` of each visibility, and ``used``, the weights that you image with,
-# which may be others. (If a visibility is flagged as bad, it's zero in both.)
+# which may be others.
 #
 # A hint: the image in its middle is a weighted mean of the real parts. Put your answer
 # where the dots are, and run ``firstlight try 05_dirty_image.py``. It runs only what

@@ -266,9 +266,7 @@ plt.show()
 # The last line says how long each image took, from the rows to the last step. That's
 # the answer to the title: on two CPU cores, whose tab is *AMD EPYC*, there's hardly a
 # second to save with 300,000 rows. ``ExactLikelihood`` needs one pass over the rows, a
-# fraction of a second, and then a step costs about the same. (On our H100 both took
-# longer than on two CPU cores, and averages saved more than half of the time. But for
-# an image as small as this one, you wouldn't take a GPU.)
+# fraction of a second, and then a step costs about the same.
 #
 # And you lose the image. For the averages the truth has a :math:`\chi^2` of 17, and the
 # image of the fit has less than half of that. *The fit has bent the sky until it agrees
@@ -310,13 +308,11 @@ moved = average_cells(night.uu[0], night.vv[0], turned, night.weight[0], width)
 print(f"moved to the middle: chi² of the truth {chi_squared(*moved, sky=centred):.2f}")
 
 # %%
-# That's 5.70 instead of 1,467, as good as if the telescope had been pointed there. (It
-# can't help our disk, which fills the field wherever its middle is.)
+# That's 5.70 instead of 1,467, as good as if the telescope had been pointed there.
 #
 # So don't trust any fraction of the field. Look whether ``DataAverager`` warns you, or
 # fit an image to every row and compare its :math:`\chi^2` with the rows and with the
-# averages. (The warning sees only the slope across a cell, so the 1.15 at 720 pixels
-# slipped through.)
+# averages.
 #
 # Your turn
 # ---------

@@ -486,8 +486,7 @@ plt.show()
 # flux and half of the peak. And too *little* of any of them adds flux, because pixels
 # are positive, and the noise in them can't cancel. So be careful with sparsity if you
 # want a flux, and with TSV and TV if you want a peak. Best of all, try several, and see
-# what in your image comes from your prior. (You can also use two at once. Then there
-# are two λ to choose, and the same score chooses the pair.)
+# what in your image comes from your prior.
 #
 # And MPoL's :math:`10^{-4}`? For sparsity and TV together, as in its tutorial, it gives
 # an image that is off by 27%, and without any prior it's 28%. So here it does next to

@@ -106,9 +106,8 @@ plt.show()
 # handed out 22 images for each channel, and the whole process grew by 43, because the
 # transforms need room inside as well, which may also happen on a GPU. So plan with
 # three quarters of your memory, or better, measure yours before you rely on it. Fit two
-# channels, then six, and divide the difference of
-# ``torch.cuda.max_memory_allocated()`` by four. (A fold below does it, if you have a
-# CUDA device.)
+# channels, then six, and divide the difference of ``torch.cuda.max_memory_allocated()``
+# by four.
 
 # folded: And how many would an H100 carry in the time of one? A model
 starts, kernels = 100, 12  # of a loop in PyTorch, and of fit
@@ -207,13 +206,12 @@ for apart, chi2 in sharing.items():
     print(*(f"{value:14.4f}" for value in chi2), sep="")
 
 # %%
-# All four arrays, u, v, data and weights, have a row for each channel. (If you need
-# only one of them, say number 4 of 9, take ``uu[4:5]`` and so on, and go on as with a
-# cube of one channel.) Why does each have a *u* and *v* of its own? Because a
-# :term:`baseline <baseline>` counts in wavelengths, and each channel has another
-# wavelength. For one line that hardly matters, and you may give 1-D arrays, which all
-# channels then share. Over a hundredth of the frequency it does: in the fold above,
-# the :math:`\chi^2` of the true image then gets worse.
+# All four arrays, u, v, data and weights, have a row for each channel. Why does each
+# have a *u* and *v* of its own? Because a :term:`baseline <baseline>` counts in
+# wavelengths, and each channel has another wavelength. For one line that hardly
+# matters, and you may give 1-D arrays, which all channels then share. Over a hundredth
+# of the frequency it does: in the fold above, the :math:`\chi^2` of the true image then
+# gets worse.
 #
 # Here is the whole fit. It differs in two places from the fit of a single image. The
 # model has ``nchan`` images, and there's the word ``separate``.

@@ -265,8 +265,7 @@ plt.show()
 # set-up is paid back within a handful of steps, and a fit makes hundreds. With ten
 # thousand a step took :timing:`off-the-grid median "exact, 10,000" @cpu-amd-epyc`, so a
 # hundredth of the data doesn't take anything like a hundredth of the time. The step
-# doesn't look at the data, so it does the same work for any number of them. (Times as
-# short as these differ from one run to the next. The fold has their spread.)
+# doesn't look at the data, so it does the same work for any number of them.
 #
 # And our count? It was wrong at both ends. With a hundred thousand visibilities, ten
 # times as many as at first, the NUFFT took :timing:`off-the-grid median "NUFFT,
@@ -312,17 +311,12 @@ plt.show()
 #    near(max(times) / min(times), 4 / 3, 0.02)
 #
 # On this site, these are the round marks in the figure at the top. From a million on
-# they lie *below* the line, so here our count promised too much. The exact form gains
-# much less than on a CPU, until the data are really many. Up to a million, most of the
-# NUFFT's time is a fixed cost, probably because our package lets cuFINUFFT plan each
-# transform anew. (FINUFFT's row has the execution alone. Divided by its fifty images,
-# and taken twice, there and back, it's half of our step, and on a slower card.) The
-# exact step has a fixed cost, too: each of its operations has to be launched. ``fit``
-# merges them and captures their launches (:doc:`/tutorials/4_imaging/08_faster`). And
-# it takes longer until the set-up has paid for itself: at a million, more than a
-# hundred steps. (That's with the set-up that the fold timed. The page's first one, the
-# one that printed its time, took half as long again, so it needs half as many steps
-# more.)
+# they lie *below* the line, so here our count promised too much. Up to a million, most
+# of the NUFFT's time is a fixed cost, probably because our package lets cuFINUFFT plan
+# each transform anew. FINUFFT's row has the execution alone. The exact step has a fixed
+# cost, too, its launches, which ``fit`` captures
+# (:doc:`/tutorials/4_imaging/08_faster`). And it takes longer until the set-up has paid
+# for itself: at a million, more than a hundred steps.
 #
 # So how many visibilities can you afford? All of them.
 #

@@ -123,10 +123,9 @@ else:
 # - *One image is a piano.* You can cut it into four strips, but a Fourier transform
 #   needs all of them. So in every step, each GPU has to send a part of its strip to
 #   every other one, twice, and each time they all wait for the slowest.
-# - *One network to train* is a piano on wheels. Each GPU takes a quarter of the batch,
-#   and after each step they have to add up their gradients. This is called an
-#   :term:`all-reduce`, and PyTorch's ``DistributedDataParallel`` does it for you. A
-#   batch is a lot of work, so it can go well: see Lambda's row in the table below.
+# - *One network to train* is a piano on wheels. Each GPU takes a part of the batch, and
+#   after each step they add up their gradients, in an :term:`all-reduce`. :doc:`Why are
+#   two GPUs slower than one? </tutorials/2_devices/20_two_gpus>` has the script.
 
 # folded: A fit of some channels, for later
 import matplotlib.pyplot as plt

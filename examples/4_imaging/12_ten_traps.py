@@ -407,9 +407,9 @@ say(limit_of("time", integration=seconds))
 # tell it how wide your channels and integrations are.
 #
 # **7. Averages in cells.** Many programs, MPoL's ``DataAverager`` among them, average
-# all visibilities in a cell of the uv plane. (Its ``NuFFT`` does without.) If the sky
-# is as wide as the field, they change within a cell, so the averages are wrong, and
-# even the *true* sky doesn't fit them (:doc:`/tutorials/4_imaging/06_averaging`):
+# all visibilities in a cell of the uv plane. If the sky is as wide as the field, they
+# change within a cell, so the averages are wrong, and even the *true* sky doesn't fit
+# them (:doc:`/tutorials/4_imaging/06_averaging`):
 
 from firstlight_imaging import FourierCube
 
@@ -494,8 +494,9 @@ print(said_of(Fitted(misread, 5.4 * shrunk)))
 # ``exportuvfits`` divides them by the number of channels, if a set has no
 # ``WEIGHT_SPECTRUM``. You won't see it in an image, but :math:`\chi^2` and all errors
 # are off. The data themselves know better, because apart from its noise, a visibility
-# changes little from one moment to the next. (If you have read the column SIGMA by
-# mistake, no factor helps: the weight is 1/SIGMA².)
+# changes little from one moment to the next. If you have read another column,
+# no factor helps (:doc:`/tclean` says which of SIGMA, WEIGHT and WEIGHT_SPECTRUM is
+# which).
 
 light = replace(seen, weight=seen.weight / 4)
 report = check_weights(light)

@@ -116,7 +116,6 @@ for robust, true in at_beam.items():
 # ------
 #
 # The data come from 43 antennas, and the sky is a disk with two rings, and a companion.
-# (How CLEAN was run stands in the first fold above.)
 #
 # This is our RML fit. It minimizes :math:`\chi^2/2N` plus λ times total variation,
 # which adds up how much each pixel differs from its neighbours. λ wasn't tuned on the

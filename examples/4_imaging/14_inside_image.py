@@ -43,8 +43,7 @@ print(f"flux {found.flux:.4f} Jy, {found.quality.verdict}")
 # %%
 # The flux is right, within an error that we'll find below. The report names the
 # decisions: a *mask*, where emission is allowed, an amount of smoothing, and a moment
-# to stop. We'll come to each of these words. (The first line is simple. The finest
-# fringe gets three pixels, and the field reaches a quarter farther than the source.)
+# to stop. We'll come to each of these words.
 #
 # Here is a fit where *we* decide. ``fit_where`` takes a mask and a strength of *total
 # variation* (TV), which is the sum of the differences between neighbouring pixels: the
@@ -150,9 +149,7 @@ plt.show()
 # there the mask grows outwards, as long as the image stays above 2.5 σ, because the
 # outskirts of a source are fainter than its middle. If you know CASA's
 # *auto-multithresh*, these two numbers are its ``noisethreshold`` and
-# ``lownoisethreshold``. (It does so at four resolutions, so that a faint but extended
-# glow isn't missed, and then again with what a first fit has left over.) You'll write
-# such a mask yourself at the end.
+# ``lownoisethreshold``. You'll write such a mask yourself at the end.
 #
 # How smooth?
 # -----------
@@ -175,9 +172,7 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 # flux.
 #
 # So a good image leaves exactly the noise: an rms of 1 σ. This rule is called the
-# :term:`discrepancy principle`, and ``image`` stops by it. (It's stricter than the rule
-# of thumb in :doc:`First light </tutorials/4_imaging/01_first_light>`, which only asks
-# for nothing above 5 σ, and there let the rms sink to 0.84.)
+# :term:`discrepancy principle`, and ``image`` stops by it.
 #
 # A strength of 1 would have been nearly right here, but you'd have to search for it
 # again for each source. So ``image`` does something else. It takes a strength of 8,
@@ -222,12 +217,13 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 #    same way, and both are off by 10 or 11 %. And once the beam has blurred everything,
 #    ``found.model``, which isn't smoothed, is off by 1 %.
 #
-# How well is the flux known?
-# ---------------------------
+# What is the error bar of an image?
+# ----------------------------------
 #
-# In the laboratory, you'd repeat the measurement and look at the scatter. We can't ask
-# ALMA for that. But we can pretend that our image is the sky, observe it again with
-# fresh noise, and make an image of *that*, in the same way. We do it four times:
+# How well is the flux known, and each pixel? In the laboratory, you'd repeat the
+# measurement and look at the scatter. We can't ask ALMA for that. But we can pretend
+# that our image is the sky, observe it again with fresh noise, and make an image of
+# *that*, in the same way. We do it four times:
 
 from dataclasses import replace
 

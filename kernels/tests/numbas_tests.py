@@ -19,8 +19,11 @@ from unittest.mock import MagicMock
 os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before numba.cuda is imported: its tests look at it
 importlib.import_module("numba.cuda")
 import numpy as np
+from numba.core.sigutils import normalize_signature
 
 from firstlight_kernels import trace
+from firstlight_kernels.arithmetic import convert
+from firstlight_kernels.compilers import dtype_of
 from firstlight_kernels.findings import TraceError
 
 _MOST_THREADS = 1024  # of a launch that is played
@@ -65,6 +68,8 @@ class Player:
             if not 0 < np.prod(blocks) * np.prod(threads) <= _MOST_THREADS:
                 return simulator(kernel, *arguments)
             key, ours = kernel.fn.__code__, [copied(each) for each in arguments]
+            kinds = map(dtype_of, vars(kernel).get("types", [None] * len(ours)))
+            ours = [value if kind is None else convert(value, kind) for value, kind in zip(ours, kinds, strict=True)]
             own = [each.__array__() if hasattr(each, "copy_to_host") else each for each in arguments]
             try:
                 result = simulator(kernel, *arguments)
@@ -109,6 +114,24 @@ class CUDADispatcher:
 _Kernel = CUDADispatcher
 
 
+def keeping_signatures(jit):
+    """Return what makes kernels that know the types of their signature, which the simulator forgets."""
+
+    def with_types(given=None, *more, **options):
+        made = jit(given, *more, **options)
+        if not isinstance(given, str):
+            return made
+
+        def decorated(function):
+            kernel = made(function)
+            kernel.types = normalize_signature(given)[0]
+            return kernel
+
+        return decorated
+
+    return with_types
+
+
 def play(parts) -> Player:
     """Run numba-cuda's tests in the simulator, with a player beside it."""
     from numba.cuda.simulator import kernel as simulator
@@ -116,6 +139,7 @@ def play(parts) -> Player:
     warnings.simplefilter("ignore")
     for name in ("filecheck", *(f"filecheck.{part}" for part in ("matcher", "options", "parser", "finput"))):
         sys.modules.setdefault(name, MagicMock())  # numba-cuda's tests import it, for tests of the compiler
+    sys.modules["numba.cuda"].jit = keeping_signatures(sys.modules["numba.cuda"].jit)
     player, original = Player(), simulator.FakeCUDAKernel.__call__
     simulator.FakeCUDAKernel.__call__ = lambda kernel, *arguments: player.beside(original)(kernel, *arguments)
     try:

@@ -57,13 +57,28 @@ def test_extensions_are_refused_and_a_signature_converts(run):
     with pytest.raises(TypeError, match="more"):
         run(any_number, 1, 1, np.zeros(1), 1.0, 2.0)
 
-    @cuda.jit("void(float64[:], int32)")
+    @cuda.jit("void(float64[::1], int32)")
     def kernel(out, n):
         out[0] = n
 
-    out = np.zeros(1)
+    out = np.zeros(6)
     run(kernel, 1, 1, out, 3.7)
     assert out[0] == 3
+    for wrong in (out[::2], out.reshape(2, 3), out.astype(np.float32), out[0]):
+        with pytest.raises(TypeError, match="kernel is compiled for "):
+            run(kernel, 1, 1, wrong, 3)
+
+
+@pytest.mark.parametrize("run", [trace, lambda *given: launch(*given[:3], given[3:])])
+def test_of_two_signatures_the_nearest_is_taken(run):
+    @cuda.jit(["void(float32[:], int32)", "void(float64[:], float64)"])
+    def kernel(out, n):
+        out[0] = n / 2
+
+    for kind, expected in ((np.float32, 2.5), (np.float64, 2.75)):
+        out = np.zeros(1, kind)
+        run(kernel, 1, 1, out, 5.5)
+        assert out[0] == expected
 
 
 @pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])

@@ -5,7 +5,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 from broken import BROKEN, RIGHT, ones, zeros
-from compiler import PACKAGE, cuda, float32, int32
+from compiler import PACKAGE, cuda, float32, in_compilers_only, int32
 from planted import LOOKS_WRONG, PLANTED
 from puzzle_answers import RIGHT as ANSWERS
 
@@ -246,6 +246,7 @@ def test_threads_that_part_and_meet_give_the_bits_of_a_trace(case) -> None:
     assert_same_bits(*case)
 
 
+@in_compilers_only
 def test_halves_are_rounded_once() -> None:
     half = import_module(f"{PACKAGE}.cuda.fp16")
     hadd = half.hadd

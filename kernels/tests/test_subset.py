@@ -6,7 +6,7 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from compiler import PACKAGE, cuda, float32
+from compiler import PACKAGE, cuda, float32, in_compilers_only
 from variants import compiled
 
 from firstlight_kernels import LaunchError, ptx, trace
@@ -140,6 +140,7 @@ def done_otherwise(x):
     return x
 
 
+@in_compilers_only
 def test_what_has_no_body_is_refused_before_it_gives_none() -> None:
     extern = cuda.declare_device("of_a_library", "float32(float32)")
     libdevice = import_module(f"{PACKAGE}.cuda.libdevice" if OF_NUMBA else f"{PACKAGE}.numba_cuda.libdevice")

@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 from broken import BROKEN, RIGHT
-from compiler import PACKAGE, cuda, float32, float64, int32, int64, numba
+from compiler import PACKAGE, cuda, float32, float64, in_compilers_only, int32, int64, numba
 from planted import LOOKS_WRONG, PLANTED, draws_from_one_state, random
 
 from firstlight_kernels import trace
@@ -508,6 +508,7 @@ def test_a_range_of_a_float() -> None:
     assert out[0] == 3
 
 
+@in_compilers_only
 def test_types_that_a_kernel_takes_from_cuda() -> None:
     @cuda.jit
     def halves(x, out):

@@ -55,6 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.add_argument("words", nargs="*", help=f"see {wheel} --help")
         command.set_defaults(run=beside, command=name)
     add(devices)
+    saved = "a file with what nvidia-smi printed elsewhere (default: ask it here)"
+    add(today).add_argument("file", nargs="?", type=Path, help=saved)
     command = add(record)
     command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
     command.add_argument("--out", type=Path, default=Path("records"), help="the folder of records (default: records)")
@@ -119,6 +121,15 @@ def devices(_: argparse.Namespace) -> int:
         print(f"{device} (best_device() picks this one)" if device == str(best) else device)
         for label, value in rows:
             print(f"  {label:{width}}  {value}")
+    return 0
+
+
+def today(arguments: argparse.Namespace) -> int:
+    """Say at what clock, in what slice and in what slot an NVIDIA card is, and which floors of the site that raises."""
+    from firstlight.timing.today import ask, read
+
+    cards = read(arguments.file.read_bytes() if arguments.file else ask())
+    print("\n\n".join(card.table().text() for card in cards))
     return 0
 
 

@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from playwright.sync_api import TimeoutError
@@ -162,6 +163,15 @@ BARE = """
 """
 
 
+def wait_until(page: Any, condition: str, arg: object = None, timeout: float = 30_000) -> None:
+    """Wait until a condition holds. Playwright's own way is eval, which the pages' policy forbids."""
+    last = monotonic() + timeout / 1000
+    while not page.evaluate(condition, arg):
+        if monotonic() > last:
+            raise TimeoutError(condition)
+        page.wait_for_timeout(50)
+
+
 @cache
 def axe() -> str:
     return (Path(sys.prefix) / "node/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
@@ -170,7 +180,7 @@ def axe() -> str:
 def barriers(page: Any, theme: str) -> list[str]:
     """What keeps a reader out, by axe-core."""
     with suppress(TimeoutError):  # the theme makes what scrolls a stop of the keyboard a moment after each resize
-        page.wait_for_function(STOPS, timeout=2000)
+        wait_until(page, STOPS, timeout=2000)
     if not page.evaluate("'axe' in window"):
         page.evaluate(THIN)
         page.evaluate(axe())

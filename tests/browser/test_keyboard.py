@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from checks import wait_until
 from conftest import SITE, opened
 
 PAGE = SITE / "tutorials/1_setup/02_first_speedup.html"
@@ -69,7 +70,7 @@ def test_the_theme_is_chosen(page: Any) -> None:
             if choice.evaluate("one => one === document.activeElement"):
                 break
         page.keyboard.press(key)
-        page.wait_for_function("wanted => document.documentElement.dataset.theme === wanted", arg=wanted)
+        wait_until(page, "wanted => document.documentElement.dataset.theme === wanted", arg=wanted)
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from checks import wait_until
 from conftest import SITE
 
 PAGE = SITE / "tutorials/1_setup/02_first_speedup.html"
@@ -35,7 +36,7 @@ def taken(page: Any, text: str) -> bool:
     """Give a record: whether it is taken."""
     page.evaluate("document.querySelector('.fl-status').textContent = ''")
     choose(page, text)
-    page.wait_for_function("document.querySelector('.fl-status').textContent !== ''")
+    wait_until(page, "document.querySelector('.fl-status').textContent !== ''")
     return page.locator(".fl-status.fl-bad").count() == 0
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from checks import BARE, OVERFLOW, TABLES, TEXTS, barriers, paper, pictures_and_tables
+from checks import BARE, OVERFLOW, TABLES, TEXTS, barriers, paper, pictures_and_tables, wait_until
 from conftest import PAGES, SITE, watched
 
 SIZES = {1280: 800, 390: 844}
@@ -21,7 +21,7 @@ PACKED = {".html", ".css", ".js", ".json", ".txt"}
 PICTURES = {".webp", ".png", ".jpg", ".svg"}
 READ_BEFORE = "tutorials/4_imaging/04_visibilities.html"  # by somebody who comes again
 APART = re.compile(rb'<svg.*?</svg>|<details class="fl-fold"><summary>What the doctor prints.*?</details>', re.DOTALL)
-SEARCH = {"searchtools.js", "language_data.js", "searchindex.js"}
+SEARCH = {"search-index.js", "doctor-causes.js"}
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +67,11 @@ def weight(path: str) -> int:
 
 
 def too_much(html: str, files: set[str], had: set[str]) -> list[str]:
-    """What a visit brings beyond what it may, pictures apart, and the search on its own page."""
+    """What a visit brings beyond what it may, pictures apart."""
     files = {path for path in files if Path(path).suffix not in PICTURES}
     search = {path for path in files if Path(path).name in SEARCH}
-    problems = ["the search is loaded before it is used"] * (bool(search) and html != "search.html")
-    for kind, brought, most in (
-        ("first", files - search, FIRST),
-        ("another", files - search - had - {html}, AGAIN),
-    ):
+    problems = ["the search is loaded before it is used"] * bool(search)
+    for kind, brought, most in (("first", files, FIRST), ("another", files - had - {html}, AGAIN)):
         if sum(map(weight, brought)) > most:
             parts = ", ".join(f"{path} {weight(path) / KB:.1f}" for path in sorted(brought, key=weight, reverse=True))
             problems.append(f"{kind} visit, over {most / KB:.0f} KB: {parts}")
@@ -92,7 +89,7 @@ def test_page(context: Any, had: set[str], html: str) -> None:
             page.set_viewport_size({"width": width, "height": height})
             problems += [f"at {width} px: {problem}" for problem in check("light")]
     page.emulate_media(color_scheme="dark")
-    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    wait_until(page, "document.documentElement.dataset.theme === 'dark'")
     for width, height in reversed(SIZES.items()):
         page.set_viewport_size({"width": width, "height": height})
         problems += [f"dark, at {width} px: {problem}" for problem in barriers(page, "dark")]
@@ -150,7 +147,7 @@ def test_each_check_finds_something(browser: Any) -> None:
         found += [f"{width}: {one}" for one in barriers(page, "light")]
     page.close()
     files = {path.relative_to(SITE).as_posix() for path in SITE.glob("_static/**/*") if path.is_file()}
-    found += too_much("404.html", files | {"searchindex.js"}, set())
+    found += too_much("404.html", files, set())
     for problem in ("alternative text of", "text of a drawing", "without a caption", "without a scope", "on paper",
                     "wider than the page", "a dead control", "1280: link-name", "1280: color-contrast",
                     ">Hard to read<", ">Same ink<", ">for</span>", "390: color-contrast",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from checks import barriers
+from checks import barriers, wait_until
 from conftest import PAGES, SITE, opened, watched
 
 from _ext.records import browser_digest
@@ -33,7 +33,7 @@ def press(page: Any, only: str = "") -> str:
     if only:
         page.evaluate("only => { document.querySelector('.fl-gpu').dataset.only = only }", only)
     page.locator(f"{BOARD} button").first.click()
-    page.wait_for_function(DONE, timeout=60_000)
+    wait_until(page, DONE, timeout=60_000)
     return said(page)
 
 
@@ -208,9 +208,9 @@ def test_it_stops_at_once_shows_what_it_has_and_starts_again(browser: Any, why: 
     )
     page = fresh(browser, keep + "{ return globalThis.lost = await own.apply(this, all); };")
     page.locator(f"{BOARD} button").first.click()
-    page.wait_for_function("document.querySelectorAll('.fl-gpu tbody tr').length > 1", timeout=30_000)
+    wait_until(page, "document.querySelectorAll('.fl-gpu tbody tr').length > 1", timeout=30_000)
     page.evaluate(STOPS[why])
-    page.wait_for_function(DONE, timeout=10_000)
+    wait_until(page, DONE, timeout=10_000)
     assert why in said(page)
     assert page.locator(f"{BOARD} tbody tr").count() > 1
     assert press(page, "launches").startswith("Done")
@@ -320,7 +320,7 @@ def sky(browser: Any) -> Iterator[Any]:
         "sky.js" in address or "webgpu.js" in address for address in page.asked
     )  # before the button is pressed
     page.locator(f"{BOARD} button").first.click()
-    page.wait_for_function("document.querySelector('.fl-gpu .fl-small')?.textContent?.includes('step')", timeout=30_000)
+    wait_until(page, "document.querySelector('.fl-gpu .fl-small')?.textContent?.includes('step')", timeout=30_000)
     yield page
     assert not page.problems
     page.context.close()
@@ -329,7 +329,7 @@ def sky(browser: Any) -> Iterator[Any]:
 def test_the_sky_sharpens_beside_the_truth_and_pauses(sky: Any) -> None:
     numbers = sky.locator(f"{BOARD} .fl-small")
     before = numbers.inner_text()
-    sky.wait_for_function("before => document.querySelector('.fl-gpu .fl-small')?.textContent !== before", arg=before)
+    wait_until(sky, "before => document.querySelector('.fl-gpu .fl-small')?.textContent !== before", arg=before)
     sky.get_by_text("Pause").click()
     assert all(len(set(pixels(sky, which))) > 50 for which in range(3))
     truth = np.array(pixels(sky, 2)).reshape(128, 128, 4)[..., 0]
@@ -341,16 +341,16 @@ def test_the_sky_sharpens_beside_the_truth_and_pauses(sky: Any) -> None:
     sky.wait_for_timeout(300)
     assert numbers.inner_text() == still
     sky.get_by_role("button", name="Go on").click()
-    sky.wait_for_function("still => document.querySelector('.fl-gpu .fl-small')?.textContent !== still", arg=still)
+    wait_until(sky, "still => document.querySelector('.fl-gpu .fl-small')?.textContent !== still", arg=still)
     sky.get_by_text("Start again").click()
-    sky.wait_for_function("/^step \\d,/.test(document.querySelector('.fl-gpu .fl-small')?.textContent)")
+    wait_until(sky, "/^step \\d,/.test(document.querySelector('.fl-gpu .fl-small')?.textContent)")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_live_sky_has_no_barriers_on_a_telephone(browser: Any, theme: str) -> None:
     page = opened(browser, SITE / "index.html", color_scheme=theme, viewport={"width": 390, "height": 844})
     page.locator(f"{BOARD} button").first.click()
-    page.wait_for_function("document.querySelector('.fl-gpu .fl-small')?.textContent?.includes('step')", timeout=30_000)
+    wait_until(page, "document.querySelector('.fl-gpu .fl-small')?.textContent?.includes('step')", timeout=30_000)
     page.get_by_text("Pause").click()
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert not barriers(page, theme)
@@ -360,9 +360,9 @@ def test_the_live_sky_has_no_barriers_on_a_telephone(browser: Any, theme: str) -
 def test_without_a_gpu_the_frames_of_the_build_play(browser: Any, address: str) -> None:
     page = fresh(browser, NO_GPU["offers no GPU"], at=f"{address}/index.html")
     page.locator(f"{BOARD} button").first.click()
-    page.wait_for_function("document.querySelector('.fl-gpu .fl-small')?.textContent?.startsWith('step 2,')")
+    wait_until(page, "document.querySelector('.fl-gpu .fl-small')?.textContent?.startsWith('step 2,')")
     assert "These are frames of the same fit" in said(page)
     early = pixels(page, 1)
-    page.wait_for_function("document.querySelector('.fl-gpu .fl-small').textContent.startsWith('step 300')")
+    wait_until(page, "document.querySelector('.fl-gpu .fl-small').textContent.startsWith('step 300')")
     assert len(set(pixels(page, 1))) > max(50, len(set(early)))
     page.context.close()

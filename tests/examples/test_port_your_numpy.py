@@ -1,7 +1,11 @@
 """The page's check accepts what is right and tells what is wrong; what it says of NumPy and PyTorch is so."""
 
+import sys
+from types import ModuleType
+
 import numpy as np
 import pytest
+import scipy.ndimage
 import torch
 from pages import judged
 from samples import medians
@@ -124,3 +128,25 @@ def test_the_h100_did_what_the_text_says_of_it() -> None:
     assert airport > 0.75 * took["whole, ported"]
     assert old < took["whole, NumPy"]
     assert took["whole, ported"] < took["whole, torch on all cores"] < took["whole, by swaps"] < took["whole, NumPy"]
+
+
+class PlayedArray(np.ndarray):
+    """An array as CuPy has them, of which NumPy's own functions make others of its kind, on the CPU."""
+
+    def get(self):
+        return np.asarray(self)
+
+
+def test_the_steps_run_as_they_stand_with_the_arrays_of_another_library(page, monkeypatch, capsys) -> None:
+    cupy, cupyx = ModuleType("cupy"), ModuleType("cupyx.scipy.ndimage")
+    cupy.add, cupy.asarray = np.add, lambda array: np.array(array).view(PlayedArray)
+    cupy.stack = lambda arrays: np.stack(arrays).view(PlayedArray)
+    cupyx.median_filter = lambda image, size: scipy.ndimage.median_filter(image, size).view(PlayedArray)
+    monkeypatch.setitem(sys.modules, "cupyx", ModuleType("cupyx"))
+    monkeypatch.setitem(sys.modules, "cupyx.scipy", ModuleType("cupyx.scipy"))
+    monkeypatch.setitem(sys.modules, "cupyx.scipy.ndimage", cupyx)
+    page["with_cupy"](cupy)
+    labels = {timing.label for timing in page["cupy_bench"].timings}
+    assert {f"{step}, CuPy" for step in page["moving"]} < labels
+    assert len(labels) == 8
+    assert "the first median" in capsys.readouterr().out

@@ -7,6 +7,8 @@ import pytest
 from pages import judged
 
 from firstlight_imaging import GridCoords
+from firstlight_imaging.gains import solve_gains
+from firstlight_imaging.simulate import Point, alma_antennas, observe, uv_track, with_noise
 
 PAGE = "4_imaging/03_real_sky.py"
 
@@ -20,6 +22,15 @@ def test_the_diameter_of_a_ring_that_is_off_the_middle(page):
     assert (middle_north, middle_east) == pytest.approx((6, -9), abs=2)
     assert diameter == pytest.approx(42, abs=2)
     assert 1.7 < south < 2.1
+
+
+def test_an_antenna_has_the_signal_over_noise_of_the_formula():
+    count, times = 23, 4
+    clean = observe([Point(1.0)], uv_track(alma_antennas()[:count], n_times=times))
+    seen = with_noise(clean, 0.7, seed=1)
+    gains = solve_gains(seen, clean.data)  # so bright that each integration is an interval
+    noise_of_image = seen.weight.sum() ** -0.5
+    assert 1 / np.median(gains.error) == pytest.approx(np.sqrt(2 / count / times) / noise_of_image, rel=1e-6)
 
 
 def angles(*visibilities):

@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 PAGES = {
@@ -16,7 +14,6 @@ One page: "is 1 < 2, & why?" See :doc:`sub/bare` and *this*.
 Not this, it is the second.
 """,
     "sub/bare.rst": "Bare\n====\n\n- a list, and no paragraph\n",
-    "script.rst": ":orphan:\n\nScript\n======\n\nEnds with </script> it.\n",
     "long.rst": ":orphan:\n\nLong\n====\n\n" + "word " * 60,
 }
 
@@ -39,15 +36,3 @@ def test_a_page_is_described_by_its_first_paragraph_with_links_resolved(site) ->
     assert described(site, "sub/bare") == []
     assert described(site, "long") == ["word " * 39 + "…"]
     assert site.read("html/zeta.html").count('name="viewport"') <= 1
-
-
-def test_the_search_has_the_same_words(site) -> None:
-    told = site.read("html/_static/about.js")
-    about = json.loads(told.removeprefix("const ABOUT = ").removesuffix(";\n"))
-    assert about["zeta"].startswith("One page: “is 1 < 2, & why?” See")
-    assert about["sub/bare"] == ""
-    assert about["script"] == "Ends with </script> it."
-    assert "about.js" in site.read("html/search.html")
-    assert "about.js" not in site.read("html/zeta.html")
-    assert site.rebuild() == "0 added, 0 changed, 0 removed"
-    assert told == site.read("html/_static/about.js")

@@ -5,7 +5,8 @@ import pytest
 from recorded import keep
 from samples import scattered as timing
 
-from _ext.timings import Column, flagged, names_of, svg, table_html
+from _ext.timings import Column, flagged, machine_name, names_of, svg, table_html
+from firstlight.timing.gpu_state import GpuState
 from firstlight.timing.result import Timing
 
 EXAMPLE = '''"""
@@ -182,6 +183,22 @@ def test_a_call_with_fewer_cores_than_on_record_for_the_same_machine_is_flagged(
     assert flagged(here, [other]) == here
     gpu = replace(here, timings=(timing("all", cores=0.5, n=8, device="cuda:0"),))
     assert flagged(gpu, [same]) == gpu
+
+
+def test_two_processors_of_one_name_are_two_machines() -> None:
+    facts = {"device_kind": "cpu", "device_name": "AMD EPYC", "cpu_cores": 2}
+    assert machine_name(facts) == "AMD EPYC, 2 cores"
+    assert machine_name({**facts, "cpu_model": "family 26, model 2"}) == "AMD EPYC, family 26, model 2, 2 cores"
+    gpu = {"device_kind": "cuda", "device_name": "NVIDIA L4", "cpu_model": "family 26, model 2", "cpu_cores": 2}
+    assert machine_name(gpu) == "NVIDIA L4"
+
+
+def test_all_verdicts_stand_beside_a_number_and_what_slowed_a_gpu_down() -> None:
+    slow = GpuState(1.399e9, 699.0, 61, "power")
+    row = timing("product", 3e-4, device="cuda:0", verdicts=("launch-bound", "throttled"), after=slow)
+    html = table_html([Column("GPU", "", (row,))], "x", "1_x/01_sums", "", "machines.html")
+    assert '<em class="fl-verdict">launch-bound, throttled</em>' in html
+    assert "1.40 GHz, 699 W, 61 °C, slowed down by power" in html
 
 
 def test_missing_simulated_and_impossible_have_no_number() -> None:

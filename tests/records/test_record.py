@@ -18,6 +18,7 @@ from firstlight.cli import main
 from firstlight.devices import card
 from firstlight.records import record as records
 from firstlight.records.record import MAX_BYTES, InvalidRecord, facts_of, from_json, judge_record, read, to_json, write
+from firstlight.timing.result import Timing
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -37,6 +38,53 @@ def test_round_trip_with_four_digits_of_what_was_measured_and_all_of_sizes() -> 
     back = from_json(to_json(record))
     assert (back.facts, back.timings, back.outputs) == (record.facts, record.timings, record.outputs)
     assert (back.machine, back.example) == ("nvidia-h200", "1_setup/01_sums")
+
+
+# -- Old rows are judged by the rules of today, and what they do not hold is unknown -----------------------------------
+
+
+def read_again(**row: Any) -> Timing:
+    facts = {"values": (1e-3,) * 9, "device_seconds": None, **row}
+    (back,) = from_json(to_json(record_of(timing(**facts)))).timings.values()
+    return back
+
+
+@pytest.mark.parametrize(
+    ("row", "verdicts"),
+    [
+        (
+            {"verdicts": ("launch-bound",), "device_seconds": 1e-4, "values": (1e-3, 2e-3, 3e-3)},
+            "launch-bound, few, noisy",
+        ),
+        ({"verdicts": ("noisy",)}, "ok"),
+        ({"verdicts": ("in-cache",), "bytes": 10**6}, "in-cache"),  # by the roof of that day
+        (
+            {"verdicts": ("above-roof",), "flops": 2 * 4096**3, "values": (376e-6,) * 9},
+            "above-roof",
+        ),  # which cores did it?
+        ({"flops": 2 * 4096**3, "values": (40e-6,) * 9}, "impossible"),
+        ({"bytes": 190 * 10**6, "values": (6e-6,) * 9}, "impossible"),
+        ({"device": "mps", "bytes": 10**12}, "ok"),  # nobody knows what it can do
+        ({"device": "cpu", "cores": 0.5}, "cpu-contended"),
+    ],
+)
+def test_rows_of_old_records_are_judged_again(row: dict[str, Any], verdicts: str) -> None:
+    assert read_again(**row).verdict_text == verdicts
+
+
+def test_what_an_old_row_does_not_hold_is_unknown() -> None:
+    row = read_again()
+    assert (row.before, row.after, row.queued, row.tensor_cores) == (None,) * 4
+
+
+def test_rows_of_one_experiment_are_judged_together_and_no_others() -> None:
+    rows = {n: timing(n=n, bytes=12 * n, values=(seconds,) * 9) for n, seconds in ((9, 2e-3), (99, 1e-3))}
+    record = record_of()
+    for benches, verdict in ((("sums", "sums"), "non-monotonic"), (("sums", "other"), "ok")):
+        named = zip(benches, rows.items(), strict=True)
+        timings = {f"{bench}/add/cuda:0/n={n}": row for bench, (n, row) in named}
+        back = from_json(to_json(replace(record, timings=timings))).timings
+        assert [row.verdict for row in back.values()] == [verdict, "ok"]
 
 
 # -- Whole or not at all -----------------------------------------------------------------------------------------------

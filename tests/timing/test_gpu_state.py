@@ -42,7 +42,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Callable[[Driver | None, object], G
         monkeypatch.setattr(module, "_nvml", lambda: driver)
         return gpu_state(device)
 
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda of: SimpleNamespace(uuid=f"5c3f-{of.index}"))
     return ask
 
@@ -71,7 +71,7 @@ def test_what_the_driver_does_not_tell_is_unknown(told, monkeypatch: pytest.Monk
     assert told(Driver(handle=NOT_SUPPORTED)) is None
     assert told(None) is None
     assert told(Driver(), "cpu") is None
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
     assert told(Driver()) is None
 
 

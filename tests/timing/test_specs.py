@@ -21,7 +21,7 @@ def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
         "fp64_matrix": (1e12, 200e12),
         "tf32": (50e12, 2e15),
         "bf16": (100e12, 3e15),
-        "fp16": (100e12, 3e15),
+        "fp16": (50e12, 3e15),
         "fp8": (200e12, 6e15),
         "seconds": (0.1e-6, 100e-6),
     }[what]
@@ -49,6 +49,30 @@ def test_rates_of_formats_are_in_the_ratios_that_the_architectures_have():
             assert of.fp64_matrix == pytest.approx(times * spec(name, "fp64"), rel=0.02)
         if of.fp8:
             assert of.fp8 == pytest.approx(2 * spec(name, "fp16"), rel=0.02)
+
+
+def test_float32_is_two_operations_of_each_core_in_each_cycle():
+    cores = {
+        "GTX 1080": 2560,
+        "T4": 2560,
+        "V100 SXM2": 5120,
+        "A100 40GB": 6912,
+        "A100 80GB SXM": 6912,
+        "H100 SXM": 16896,
+    }
+    cores |= {"H200": 16896, "GH200": 16896, "L4": 7424, "L40S": 18176, "RTX 4090": 16384, "RTX 5090": 21760}
+    assert cores.keys() == {name for name, of in SPECS.items() if of.clock and of.fp32}
+    for name, count in cores.items():
+        assert spec(name, "fp32") == pytest.approx(2 * count * (spec_of(name).clock or 0), rel=0.006)
+    for name, units in {"MI300X": 304, "MI300A": 228}.items():
+        assert spec(name, "fp32") == pytest.approx(256 * units * 2.1e9, rel=0.001)
+        assert spec(name, "fp16") == pytest.approx(8 * spec(name, "fp32"), rel=0.001)
+
+
+def test_no_cache_is_larger_than_the_most_that_its_card_may_have():
+    sizes = {name.rpartition(" ")[0]: of.size for name, of in SPECS.items() if name.endswith(("L2", "L3"))}
+    assert len(sizes) == 7
+    assert all((SPECS[name].cache_at_most or 0) >= size for name, size in sizes.items())
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ globalThis.causes = (() => {
       const matches = causes.map(({ words, ...cause }) => {
         const shared = terms.filter((term) => words.has(term));
         const score = sum(shared.map(idf));
-        return { ...cause, score, said: shared.length > 1 && score >= enough ? shared : [] };
+        return { ...cause, score, near: true, said: shared.length > 1 && score >= enough ? shared : [] };
       });
       return best(matches).slice(0, 3);
     }

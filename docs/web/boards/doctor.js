@@ -13,7 +13,7 @@
     const failed = () => ["The causes could not be loaded.", []];
     const [words, found] = await causes.of(typed.value, where).catch(failed);
     const items = found.map(({ code, title, said }) =>
-      element("li", {}, element("a", { href: `#${code}` }, title), " ", element("code", {}, said.join(", "))),
+      element("li", {}, element("a", { href: `doctor/${code}.html` }, title), " ", element("code", {}, said.join(", "))),
     );
     list.replaceChildren(...items);
     if (status.textContent !== words) status.textContent = words;
@@ -29,12 +29,11 @@
     });
   }
 
-  // A cause is folded: what leads to it opens it.
-  function unfold(hash) {
-    const cause = document.getElementById(hash?.slice(1));
-    cause?.querySelector(":scope.fl-cause > details")?.setAttribute("open", "");
+  // A cause once stood on this page: its old address leads on.
+  function lead() {
+    const cause = document.getElementById(location.hash.slice(1));
+    if (cause?.closest(".fl-causes")) location.replace(cause.querySelector("a").href);
   }
-  addEventListener("click", ({ target }) => unfold(target.closest("a")?.hash));
-  addEventListener("hashchange", () => unfold(location.hash));
-  unfold(location.hash);
+  addEventListener("hashchange", lead);
+  lead();
 })();

@@ -1,22 +1,165 @@
-/* The search: a line beside each result says what its page is about, and the pages that say what was asked for in their
-   title or in that line come before those that only mention it. */
+/* One box for a question or an error: the doctor's causes first if what was typed is an error, then the pages that have
+   its words. A page needs not have all of them; a word that few pages have counts for more. Nothing is sent. */
 "use strict";
 
-document.addEventListener("DOMContentLoaded", () => {
-  document.querySelector(".bd-search-container input").select();
-  const asked = new URLSearchParams(location.search).get("q")?.toLowerCase().trim() ?? "";
-  const words = asked
-    .split(/[\W_]+/)
-    .filter((word) => word.length > 2)
-    .map((word) => word.replace(/(ing|e?s)$/, ""));
-  Scorer.score = (result) => {
-    const [page, title, anchor, , score, , kind] = result;
-    if (kind === "object") return score - 15; // a name of the reference, which already has words beside it
-    const about = ABOUT[page] ?? "";
-    const said = `${title} ${about}`.toLowerCase();
-    if (anchor.startsWith("#term-")) result[1] = `${title}: ${anchor.slice(6).replaceAll("-", " ")}`;
-    else result[3] = about;
-    const base = kind === "index" ? score / 8 : score; // a term of the glossary counts as much as a word of a title
-    return base + 10 * said.includes(asked) + 4 * words.filter((word) => said.includes(word)).length;
-  };
-});
+globalThis.search = (() => {
+  const here = new URL("./", document.currentScript.src);
+  const root = new URL("../", here);
+  const { element, load } = chart;
+  const SHOWN = 10;
+  const WITH_A_SENTENCE = 5; // each fetches the text of its page
+  const K = 1.4; // how soon a word that is repeated counts no more (BM25)
+  const B = 0.75; // how much of a page's length is taken off
+  const LITERAL = 1.5; // what it counts that a title or the line about a page says just what was typed
+  const NEAR = 0.6; // what a word counts that only begins like the one that was typed
+
+  /** What finds words, as _ext/search.py took them apart. */
+  function reader({ documents, lengths, words, word, ending, stop, levels }) {
+    const [each, end] = [new RegExp(word, "gu"), new RegExp(ending)];
+    const skipped = new Set(stop);
+    const places = new Map(words.split("\n").map((line) => line.split(" ")));
+    const known = [...places.keys()];
+    const mean = lengths.reduce((sum, one) => sum + one, 0) / lengths.length;
+
+    function stems(text) {
+      const names = text.toLowerCase().normalize("NFKC").match(each) ?? [];
+      const all = names.flatMap((found) => {
+        const name = found.replace(/^_+|_+$/g, "");
+        const parts = name.split("_").filter(Boolean);
+        return parts.length > 1 ? [name, ...parts] : parts;
+      });
+      return all
+        .filter((one) => !skipped.has(one) && one.length > 1 && one.length < 40 && !/^\p{Nd}/u.test(one))
+        .map((one) => one.replace(end, "$1"));
+    }
+
+    /** The words of the index that one word stands for: itself, or else those that begin like it. */
+    function meant(stem) {
+      if (places.has(stem)) return [[stem, 1]];
+      const near = (one) => one.startsWith(stem) || (stem.length > 5 && one.length > 4 && stem.startsWith(one));
+      return stem.length < 3 ? [] : known.filter(near).slice(0, 12).map((one) => [one, NEAR]);
+    }
+
+    /** The documents that have any of the words, the likeliest first. */
+    function find(text) {
+      const asked = [...new Set(stems(text))].slice(0, 40);
+      const scores = new Map();
+      for (const stem of asked) {
+        for (const [one, weight] of meant(stem)) {
+          const some = places.get(one).split(",");
+          const rarity = Math.log(1 + (documents.length - some.length + 0.5) / (some.length + 0.5));
+          let at = 0;
+          for (const place of some) {
+            const [, step, level] = place.match(/^([0-9a-z]+)([A-Z]?)$/);
+            at += Number.parseInt(step, 36);
+            const often = levels[level ? level.charCodeAt(0) - 65 : 0];
+            const long = 1 - B + (B * lengths[at]) / mean;
+            const score = scores.get(at) ?? { sum: 0, met: new Set() };
+            score.sum += (weight * rarity * often * (K + 1)) / (often + K * long);
+            score.met.add(stem);
+            scores.set(at, score);
+          }
+        }
+      }
+      const ranked = [...scores].map(([at, { sum, met }]) => {
+        const [url, title, line, factor] = documents[at];
+        const literal = `${title} ${line}`.toLowerCase().includes(text.toLowerCase()) ? LITERAL : 1;
+        return { url, title, line, score: sum * factor * literal * (0.5 + (0.5 * met.size) / asked.length) };
+      });
+      return ranked.sort((a, b) => b.score - a.score);
+    }
+    return { find, stems };
+  }
+
+  let reading;
+  function index() {
+    reading ??= load(new URL("search-index.js", here).href).then(() => reader(firstlightIndex));
+    return reading;
+  }
+
+  const texts = new Map();
+  const keep = ([url, parts]) => texts.set(url, parts);
+
+  /** The section of a page that has most of the words, and its best sentence. */
+  async function passage(url, text) {
+    const { stems } = await index();
+    await load(new URL(`found/${url.replaceAll("/", "~").replace(/html$/, "js")}`, here).href);
+    const asked = new Set(stems(text));
+    const shared = (words) => new Set(stems(words).filter((stem) => asked.has(stem))).size;
+    const most = (all, score) =>
+      all.map((one) => [score(one), one]).reduce((best, one) => (one[0] > best[0] ? one : best), [0])[1];
+    const part = most(texts.get(url) ?? [], ([, head, words]) => shared(words) + 1.5 * shared(head));
+    if (!part) return {};
+    const sentences = part[2].split("\n").flatMap((block) => block.split(/(?<=[.!?:]) /));
+    return { anchor: part[0], head: part[1], sentence: most(sentences, shared) };
+  }
+
+  /** Whether words may come from an error: few people would write them themselves. */
+  const isNoProse = (words) => /[^\p{L}\s'’…?]|\p{Ll}\p{Lu}/u.test(words) || words.split(/\s+/).length > 3;
+
+  /** All that is found: causes of an error, and documents. */
+  async function find(text) {
+    const { find: pages } = await index();
+    const [, known] = isNoProse(text) ? await causes.of(text) : ["", []];
+    const errors = known.filter(({ said, near }) => !near && said.some(isNoProse)).slice(0, 3);
+    const urls = new Set(errors.map(({ code }) => `doctor/${code}.html`));
+    return { errors, pages: pages(text).filter(({ url }) => !urls.has(url)).slice(0, SHOWN) };
+  }
+
+  function item(url, title, ...about) {
+    return element("li", {}, element("a", { href: new URL(url, root).href }, title), ...about);
+  }
+
+  /** Show where a page says it, and lead there. */
+  async function show(line, { url, title }, text) {
+    const { anchor, head, sentence } = await passage(url, text);
+    if (!sentence) return;
+    const link = line.querySelector("a");
+    const from = sentence.split(" ").slice(0, 8).join(" ");
+    link.href = `${new URL(url, root).href}?${new URLSearchParams({ found: from })}#${anchor}`;
+    const said = sentence.length > 200 ? `${sentence.slice(0, 200)} …` : sentence;
+    const place = head === title ? [] : [element("b", {}, head), " · "];
+    line.append(element("span", { class: "fl-cut" }, ...place, said));
+  }
+
+  function open(box) {
+    const [typed, status, list] = ["textarea", "[role=status]", "ol"].map((part) => box.querySelector(part));
+    let latest = 0;
+    async function answer() {
+      const text = typed.value.trim();
+      latest += 1;
+      const mine = latest;
+      const { errors, pages } = text.length > 1 ? await find(text) : { errors: [], pages: [] };
+      if (mine !== latest) return; // somebody types faster
+      const known = errors.map(({ code, title, said }) =>
+        item(`doctor/${code}.html`, title, element("span", {}, "A cause of ", element("code", {}, said[0]))),
+      );
+      const lines = pages.map(({ url, title, line }) => item(url, title, element("span", {}, line)));
+      list.replaceChildren(...known, ...lines);
+      const found = known.length + lines.length;
+      const nothing = "Nothing here has these words. Is it one of these questions?";
+      const words = text.length < 2 ? "" : found ? `${found} found, the likeliest first.` : nothing;
+      if (status.textContent !== words) status.textContent = words;
+      if (words === nothing) {
+        const questions = document.querySelector(".fl-questions").cloneNode(true);
+        list.append(element("li", {}, questions));
+      }
+      const paged = pages.map((page, at) => [page, lines[at]]).filter(([{ url }]) => !/#|^doctor\//.test(url));
+      for (const [page, line] of paged.slice(0, WITH_A_SENTENCE)) show(line, page, text).catch(() => {});
+    }
+    let wait;
+    typed.addEventListener("input", () => {
+      clearTimeout(wait);
+      wait = setTimeout(answer, 150);
+    });
+    typed.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && !event.shiftKey) event.preventDefault();
+    });
+    typed.value = new URLSearchParams(location.search).get("q") ?? typed.value;
+    box.hidden = false;
+    answer();
+  }
+
+  document.addEventListener("DOMContentLoaded", () => open(document.querySelector(".fl-door")));
+  return { find, keep };
+})();

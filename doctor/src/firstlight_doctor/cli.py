@@ -6,8 +6,9 @@ import argparse
 import errno
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Mapping, Sequence
 
 from firstlight_doctor import __version__
 from firstlight_doctor.errors import PLACES
@@ -15,6 +16,7 @@ from firstlight_doctor.errors import PLACES
 if TYPE_CHECKING:
     from firstlight_doctor.schema import Facts
 
+MAX_REPORT = 50_000_000  # bytes
 PROBES = {"cuda": "CUDA's driver", "nvml": "NVML", "torch": "PyTorch", "numba": "Numba"}
 
 # The doctor as another Python runs it, which must find there neither our packages nor those of the working folder.
@@ -144,9 +146,20 @@ def collected(root: Path) -> Facts:
 
 def pasted(error: str) -> str:
     """Take an error as it is, or read it: "-" from the standard input, "@FILE" from a file."""
-    if error == "-":
-        return sys.stdin.buffer.read().decode(errors="replace")
-    return Path(error[1:]).read_bytes().decode(errors="replace") if error.startswith("@") else error
+    if error != "-" and not error.startswith("@"):
+        return error
+    text = b""
+    with nullcontext(sys.stdin.buffer) if error == "-" else opened(Path(error[1:])) as file:
+        while piece := file.read(1_000_000):  # of a log without end, the end is kept
+            text = (text + piece)[-1_000_000:]
+    return text.decode(errors="replace")
+
+
+def opened(file: Path) -> BinaryIO:
+    """Open a file; one without an end, such as a device or a pipe, is refused."""
+    if file.exists() and not file.is_file() and not file.is_dir():
+        raise ValueError(f"{str(file)!r} is a device or a pipe; expected a file")
+    return file.open("rb")
 
 
 def kept_facts(file: Path) -> Facts:
@@ -156,8 +169,12 @@ def kept_facts(file: Path) -> Facts:
     from firstlight_doctor.report import FORMAT
     from firstlight_doctor.schema import Facts
 
+    with opened(file) as stream:
+        text = stream.read(MAX_REPORT + 1)
+    if len(text) > MAX_REPORT:
+        raise ValueError(f"{str(file)!r} is no report: it has more than {MAX_REPORT / 1e6:.0f} MB")
     try:
-        kept = json.loads(file.read_bytes())
+        kept = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{str(file)!r} is not JSON: {error}") from None
     whole = isinstance(kept, dict) and "facts" in kept

@@ -96,7 +96,6 @@ class NegativeInt64(Int64):  # type: ignore[misc,valid-type]
 
 
 _SCALAR[NegativeInt64] = np.int64
-_TRUTHS: dict[Any, Boolean] = {}
 
 
 class Boolean(Number, int):
@@ -106,37 +105,26 @@ class Boolean(Number, int):
 
     def __new__(cls, value: object) -> Boolean:
         """Return one of two, so that `flag is True` holds, whose constant is typed, too."""
-        truth = bool(value)
-        if truth not in _TRUTHS:
-            _TRUTHS[truth] = super().__new__(cls, truth)
-        return _TRUTHS[truth]
+        return _TRUTHS[bool(value)]
 
     def __repr__(self) -> str:
         return str(bool(self))
 
 
 _TYPED[np.bool_], _SCALAR[Boolean] = Boolean, np.bool_
-for _truth in (False, True):
-    Boolean(_truth)
+_TRUTHS: dict[Any, Boolean] = {truth: int.__new__(Boolean, truth) for truth in (False, True)}
+_AS_NUMPY = {bool: np.bool_, float: np.float64, complex: np.complex128}
 
 
 def scalar(value: Any) -> Any:
     """Return a number as NumPy has it; anything else as it is."""
-    if exact := _SCALAR.get(type(value)):
+    if exact := _SCALAR.get(type(value)) or _AS_NUMPY.get(type(value)):
         return exact(value)
     if isinstance(value, np.integer):
         return value.astype(f"{value.dtype.kind}{value.dtype.itemsize}")
-    if isinstance(value, bool):
-        return np.bool_(value)
     if isinstance(value, int):
         return np.int64(value) if -(2**63) <= value < 2**63 else np.uint64(int(value) % 2**64)
-    if isinstance(value, np.generic):
-        return value
-    if isinstance(value, float):
-        return np.float64(value)
-    if isinstance(value, tuple):
-        return tuple(map(scalar, value))
-    return np.complex128(value) if isinstance(value, complex) else value
+    return tuple(map(scalar, value)) if isinstance(value, tuple) else value
 
 
 def typed(value: Any) -> Any:
@@ -200,16 +188,15 @@ def _of_one(name: str) -> Callable[[Any], Any]:
     return lambda self: typed(_current.operations[name](scalar(self)))
 
 
+_COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
+_OPERATORS: dict[str, Callable[..., Any]] = {f"__{name}__": _of_one(name) for name in ("neg", "pos", "invert", "abs")}
 for _name in BINARY:
-    setattr(Number, f"__{_name.strip('_')}__", _operation(_name))
-    setattr(Number, f"__r{_name.strip('_')}__", _operation(_name, reflected=True))
-    setattr(Undefined, f"__{_name.strip('_')}__", Undefined._same)
-    setattr(Undefined, f"__r{_name.strip('_')}__", Undefined._same)
-for _name in ("neg", "pos", "invert", "abs"):
-    setattr(Number, f"__{_name}__", _of_one(_name))
-    setattr(Undefined, f"__{_name}__", Undefined._same)
-for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Undefined, f"__{_name}__", Undefined._same)
+    _OPERATORS[f"__{_name.strip('_')}__"] = _operation(_name)
+    _OPERATORS[f"__r{_name.strip('_')}__"] = _operation(_name, reflected=True)
+for _name, _operate in _OPERATORS.items():
+    setattr(Number, _name, _operate)
+for _name in (*_OPERATORS, *(f"__{name}__" for name in _COMPARED)):
+    setattr(Undefined, _name, Undefined._same)
 
 
 def _comparison(name: str, base: type) -> Callable[[Any, Any], Any]:
@@ -224,7 +211,7 @@ def _comparison(name: str, base: type) -> Callable[[Any, Any], Any]:
 
 for _kind in _TYPED.values():
     _base = _kind.__bases__[1]
-    for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    for _name in _COMPARED:
         setattr(_kind, f"__{_name}__", _comparison(_name, _base))
     _kind.__hash__ = _base.__hash__
 

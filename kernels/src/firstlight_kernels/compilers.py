@@ -35,7 +35,8 @@ class Compiler:
     @property
     def cuda(self) -> Any:
         """The module that a kernel knows as ``cuda``."""
-        return import_module(f"{self.package}.cuda")
+        name = f"{self.package}.cuda"
+        return sys.modules.get(name) or import_module(name)
 
     @property
     def dispatcher(self) -> type:
@@ -53,6 +54,10 @@ MLIR = Compiler("numba-cuda-mlir", "numba_cuda_mlir", "mlir")
 NUMBA_CUDA = Compiler("numba-cuda", "numba", "numba")
 #: What Numba brings itself, as on a Mac: it can't compile for the GPUs of today. numba-cuda takes its place.
 NUMBA = Compiler("numba", "numba", "numba")
+
+
+#: What a kernel knows as ``cuda``, by which compiler it is of.
+MODULES = ("numba.cuda", "numba_cuda_mlir.cuda")
 
 
 def imported() -> Iterator[Compiler]:
@@ -109,7 +114,7 @@ def python_function(kernel: Any) -> FunctionType:
 
 def is_cuda(value: object) -> bool:
     """Return whether this is what kernels know as ``cuda``."""
-    return isinstance(value, ModuleType) and any(value is each.cuda for each in imported())
+    return isinstance(value, ModuleType) and any(value is sys.modules.get(name) for name in MODULES)
 
 
 def intrinsic_name(value: object) -> str | None:

@@ -20,7 +20,7 @@ from greenlet import getcurrent, greenlet
 
 from firstlight_kernels.arithmetic import compute_as
 from firstlight_kernels.arrays import KINDS, ArrayInfo, TracedArray, address_of
-from firstlight_kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError
+from firstlight_kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError, line_of
 from firstlight_kernels.promotion import Rules
 
 #: Threads of a warp.
@@ -258,16 +258,10 @@ class Executor:
 
     def _located(self, error: Exception) -> Exception:
         """Return an error that names the thread and the line in which another one was raised."""
-        source, trail = None, error.__traceback__
-        while trail:
-            if id(trail.tb_frame.f_code) in self.codes:
-                code = trail.tb_frame.f_code
-                source = SourceLine(code.co_filename, trail.tb_lineno, code.co_name)
-            trail = trail.tb_next
         message = str(error) if isinstance(error, TraceError) else f"{type(error).__name__}: {error}"
         message = message.replace("TracedCuda.", "cuda.").replace("TracedArray", "array")
         kind = TooLongError if isinstance(error, TooLongError) else TraceError
-        return kind(f"{message} ({self.current}, {source or 'in the call of the kernel'})")
+        return kind(f"{message} ({self.current}, {line_of(error, self.codes) or 'in the call of the kernel'})")
 
     # -- Barriers ------------------------------------------------------------------------------------------------------
 

@@ -115,6 +115,17 @@ class SourceLine:
         return f"line {self.line}" + (f": {self.text}" if self.text else f" of {self.function}")
 
 
+def line_of(error: BaseException, codes: set[int]) -> SourceLine | None:
+    """Return the last line of some functions, given the ids of their code, in which an error was raised."""
+    found, trail = None, error.__traceback__
+    while trail:
+        code = trail.tb_frame.f_code
+        if id(code) in codes:
+            found = SourceLine(code.co_filename, trail.tb_lineno, code.co_name)
+        trail = trail.tb_next
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Finding:
     """Something to report of one line of the source: an example in one block, and how often it occurs."""

@@ -15,14 +15,18 @@ from firstlight_kernels.promotion import BINARY, NotCompiledError, Rules, conver
 _HALF, _WHOLE = np.dtype(np.float16), np.dtype(np.int64)
 
 
-def function_of(value: Any, rules: Rules = "numba") -> Callable[..., Any] | None:
-    """Return what a function does in a kernel, or None if it isn't known."""
+@cache
+def _known_function(value: Any, rules: Rules) -> Callable[..., Any] | None:
     if isinstance(value, np.ufunc):
         return of_numpy(value)
     if getattr(value, "__module__", None) == "math":
         return _of_math(value, rules)
-    known = isinstance(value, BuiltinFunctionType | type) and value in _KNOWN
-    return builtins_of(rules)[value.__name__] if known else None
+    return builtins_of(rules)[value.__name__] if value in _KNOWN else None
+
+
+def function_of(value: Any, rules: Rules = "numba") -> Callable[..., Any] | None:
+    """Return what a function does in a kernel, or None if it isn't known."""
+    return _known_function(value, rules) if isinstance(value, np.ufunc | BuiltinFunctionType | type) else None
 
 
 def of_numpy(ufunc: np.ufunc) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from firstlight_kernels.arrays import poison
 __all__ = ["HOST_API", "DeviceArray"]
 
 _OF_NUMPY = {"shape", "strides", "dtype", "size", "ndim", "nbytes", "itemsize", "flags"}
+_VIEWS = {"ravel", "reshape", "transpose", "view"}  # of the same memory
 
 
 class DeviceArray:
@@ -28,6 +29,10 @@ class DeviceArray:
         self.data = data
 
     def __getattr__(self, name: str) -> Any:
+        if name in _VIEWS:
+            return lambda *how, stream=0, **more: DeviceArray(getattr(self.data, name)(*how, **more))  # noqa: ARG005
+        if name == "T":
+            return DeviceArray(self.data.T)
         if name not in _OF_NUMPY:
             raise AttributeError(f"an array on a device has no {name}: copy_to_host() returns an array of NumPy's")
         return getattr(self.data, name)
@@ -36,11 +41,6 @@ class DeviceArray:
     def alloc_size(self) -> int:
         """Its bytes."""
         return self.data.nbytes
-
-    @property
-    def T(self) -> DeviceArray:
-        """The transposed array, in the same memory."""
-        return DeviceArray(self.data.T)
 
     def copy_to_host(self, ary: np.ndarray | None = None, stream: object = 0) -> np.ndarray:  # noqa: ARG002
         """Return a copy, or fill an array with it."""
@@ -55,22 +55,6 @@ class DeviceArray:
         if data.size != self.data.size:
             raise ValueError(f"an array of shape {data.shape} doesn't fit into one of shape {self.data.shape}")
         self.data[...] = data.reshape(self.data.shape)
-
-    def reshape(self, *shape: Any, order: Any = "C") -> DeviceArray:
-        """Return the same memory in another shape."""
-        return DeviceArray(self.data.reshape(*shape, order=order))
-
-    def ravel(self, order: Any = "C", stream: object = 0) -> DeviceArray:  # noqa: ARG002
-        """Return the same memory in one axis."""
-        return DeviceArray(self.data.ravel(order))
-
-    def view(self, dtype: Any) -> DeviceArray:
-        """Return the same memory as elements of another type."""
-        return DeviceArray(self.data.view(dtype))
-
-    def transpose(self, axes: Any = None) -> DeviceArray:
-        """Return the transposed array, in the same memory."""
-        return DeviceArray(self.data.transpose(axes))
 
     def split(self, section: int, stream: object = 0) -> list[DeviceArray]:  # noqa: ARG002
         """Return the array in parts of so many elements."""

@@ -14,15 +14,16 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from firstlight_kernels import lockstep
 from firstlight_kernels import threads as one_by_one
+from firstlight_kernels.arguments import host_array, on_a_gpu
 from firstlight_kernels.arithmetic import convert
-from firstlight_kernels.compilers import Compiler, compiler_of, dtype_of, imported, is_jitted, python_function
+from firstlight_kernels.compilers import MODULES, Compiler, compiler_of, dtype_of, imported, is_jitted, python_function
 from firstlight_kernels.copies import looked_up_names
 from firstlight_kernels.driver import cuda_device_count
 from firstlight_kernels.findings import LaunchError, MissedBarrierError
@@ -83,25 +84,50 @@ def launch(
 
 
 def bound(kernel: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
-    """Return a kernel's arguments, with its defaults, and of the types that its one signature asks for."""
-    function = python_function(kernel)
-    try:
-        call = inspect.signature(function).bind(*arguments)
-    except TypeError as error:
-        raise TypeError(
-            f"{function.__name__}{inspect.signature(function)} got {len(arguments)} arguments: {error}"
-        ) from None
-    call.apply_defaults()
-    if function.__code__.co_flags & inspect.CO_VARARGS:
-        raise TypeError(f"{function.__name__}{inspect.signature(function)} is not simulated: give each argument a name")
+    """Return a kernel's arguments, with its defaults, and of the types that its signatures ask for."""
+    function, given = python_function(kernel), tuple(arguments)
+    if len(given) != function.__code__.co_argcount or function.__kwdefaults__:
+        given = _with_defaults(function, given)
     if getattr(kernel, "extensions", None):
         raise TypeError(
             f"extensions= of {function.__name__} may change its arguments, and only a GPU's launch asks them"
         )
-    types = [dtype_of(each) for each in vars(kernel).get("_wanted", ())]
-    if len(types) != len(call.args):
-        return call.args
-    return tuple(convert(value, to) if to else value for value, to in zip(call.args, types, strict=True))
+    if not (signatures := _signatures(kernel)):
+        return given
+    arrays = (value if on_a_gpu(value) else host_array(value) for value in given)
+    own = [kernel.typeof_pyval(value if data is None else data) for value, data in zip(given, arrays, strict=True)]
+    kernel.typingctx.refresh()
+    cases = [SimpleNamespace(args=types) for types in signatures]
+    found = kernel.typingctx.resolve_overload(
+        function.__name__, cases, own, {}, unsafe_casting=True, exact_match_required=False
+    )
+    if found is None:
+        known, got = (" or ".join(f"({', '.join(map(str, types))})" for types in each) for each in (signatures, [own]))
+        raise TypeError(
+            f"{function.__name__} is compiled for {known} alone, and got {got}: give it such arrays, or leave its "
+            "signature out"
+        )
+    kinds = map(dtype_of, found.args)
+    return tuple(convert(value, kind) if kind else value for value, kind in zip(given, kinds, strict=True))
+
+
+def _with_defaults(function: FunctionType, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    signature = inspect.signature(function)
+    if function.__code__.co_flags & inspect.CO_VARARGS:
+        raise TypeError(f"{function.__name__}{signature} is not simulated: give each argument a name")
+    try:
+        call = signature.bind(*given)
+    except TypeError as error:
+        raise TypeError(f"{function.__name__}{signature} got {len(given)} arguments: {error}") from None
+    call.apply_defaults()
+    return call.args
+
+
+def _signatures(kernel: Any) -> tuple[Any, ...]:
+    """Return the types of arguments for which alone a kernel is compiled; none if it is compiled for any."""
+    if vars(kernel).get("_closed"):  # without a GPU
+        return tuple(vars(kernel).get("_wanted", ()))
+    return () if getattr(kernel, "_can_compile", True) else tuple(kernel.overloads)
 
 
 def _check_constants(kernel: Any, seen: set[object]) -> None:
@@ -214,13 +240,18 @@ def _replace(compiler: Compiler) -> None:
     cuda, dispatcher = compiler.cuda, compiler.dispatcher
     if not hasattr(dispatcher, "configure"):  # NUMBA_ENABLE_CUDASIM asks for Numba's own simulator
         return
-    members: dict[str, Any] = {"configure": _configure, "forall": _for_all, "disable_compile": lambda *_: None}
+    members: dict[str, Any] = {"configure": _configure, "forall": _for_all, "disable_compile": _close}
     for name in ("compile", "compile_device"):
         if hasattr(dispatcher, name):
             members[name] = _without_device(getattr(dispatcher, name))
     for name, value in members.items():
         setattr(dispatcher, name, value)
     vars(cuda).update({name: value for name, value in HOST_API.items() if name in vars(cuda)})
+
+
+def _close(kernel: Any, val: bool = True) -> None:
+    """Compile for no other types than those of a kernel's signatures."""
+    vars(kernel)["_closed"] = val
 
 
 def _silence(compiler: Compiler) -> None:
@@ -235,7 +266,7 @@ def _without_device(compile_now: Callable[..., Any]) -> Callable[..., Any]:
 
     def compiled(self: Any, given: Any, *more: Any, **options: Any) -> Any:
         if isinstance(given, tuple):
-            vars(self)["_wanted"] = () if "_wanted" in vars(self) else given
+            vars(self)["_wanted"] = (*vars(self).get("_wanted", ()), given)
         try:
             return compile_now(self, given, *more, **options)
         except Exception as error:
@@ -250,7 +281,6 @@ def _without_device(compile_now: Callable[..., Any]) -> Callable[..., Any]:
 
 _WHEN_IMPORTED: list[Callable[[Compiler], None]] = []
 _DONE: set[tuple[object, Compiler]] = set()
-_MODULES = ("numba.cuda", "numba_cuda_mlir.cuda")
 
 
 def when_imported(act: Callable[[Compiler], None]) -> None:
@@ -278,7 +308,7 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in _MODULES:
+        if fullname not in MODULES:
             return None
         others = (each for each in sys.meta_path if each is not self)
         spec = next((found for each in others if (found := each.find_spec(fullname, path, target))), None)

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
-from types import CodeType, FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from firstlight_kernels.arguments import host_array
 from firstlight_kernels.arithmetic import scalar
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
-from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, SourceLine
+from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, line_of
 from firstlight_kernels.functions import OF_CUDA, function_of
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, LOADS, MATCHES, SHUFFLES, STORES, VOTES
 from firstlight_kernels.lanes import (
@@ -43,7 +43,7 @@ from firstlight_kernels.lanes import (
     where,
 )  # fmt: skip
 from firstlight_kernels.masked import Unsupported, masked_code
-from firstlight_kernels.promotion import Negative, Rules, converted, operations, truth
+from firstlight_kernels.promotion import Rules, converted, operations, truth
 
 __all__ = ["LaunchError", "Unsupported", "run"]
 
@@ -91,11 +91,18 @@ class _Run:
         memory.start(lanes)
         self.barriers = Barriers(lanes)
         self.turns, self.calls, self.call = 0, count(1), 0
-        self.codes: set[CodeType] = set()
+        self.codes: set[int] = set()
         self.uses: set[str] = set()
         self.bound: dict[int, Any] = {}  # device functions and arrays from outside, by their ids
         self.arrays: dict[object, Array] = {}  # shared and local ones, by where they are made
         self.dynamic = np.full((lanes.count, shared_bytes), 0xFF, np.uint8)  # NaN, if it holds floats
+        self.helpers: dict[str, Any] = {f"{name}__": value for name, value in {
+            **operations(rules),
+            "where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "choose": self.choose,
+            "both": self.both, "either": self.either, "leave": self.barriers.leave, "load": memory.load,
+            "store": memory.store, "attribute": self.attribute, "method": self.method, "elements": self.elements,
+            "contains": self.contains, "Turns": self.loop, "slice": slice, "negated": negated,
+        }.items()}  # fmt: skip
 
     def start(self, function: FunctionType, arguments: tuple[Any, ...]) -> None:
         names = function.__code__.co_varnames
@@ -104,22 +111,12 @@ class _Run:
         try:
             kernel(self.lanes.all, *given)
         except (LaunchError, Unsupported) as error:
-            line = self.line_of(error)
+            line = line_of(error, self.codes)
             if isinstance(error, Unsupported):
                 raise error if error.line else Unsupported(error.reason, line) from None
             raise type(error)(f"{error}; {line}") from None
         except Exception as error:
-            raise Unsupported(f"{type(error).__name__}: {error}", self.line_of(error)) from error
-
-    def line_of(self, error: Exception) -> SourceLine | None:
-        """Return the line of the kernel, or of a device function, in which an error was raised."""
-        found, trail = None, error.__traceback__
-        while trail:
-            code = trail.tb_frame.f_code
-            if code in self.codes:
-                found = SourceLine(code.co_filename, trail.tb_lineno, code.co_name)
-            trail = trail.tb_next
-        return found
+            raise Unsupported(f"{type(error).__name__}: {error}", line_of(error, self.codes)) from error
 
     # -- Names ---------------------------------------------------------------------------------------------------------
 
@@ -129,30 +126,25 @@ class _Run:
             known: Callable[..., Any] = self.bound[id(function)]
             return known
         masked = masked_code(function, is_kernel=is_kernel)
-        names: dict[str, Any] = {}
+        names = self.helpers | masked.constants
         copy = FunctionType(masked.code, names, function.__name__, function.__defaults__)
         self.bound[id(function)] = copy if is_kernel else self.as_device_function(copy)
-        self.codes.add(masked.code)
+        self.codes.add(id(masked.code))
         self.uses |= masked.uses
-        variables = inspect.getclosurevars(function) if function.__closure__ else None
+        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         for name, (chain, line) in masked.outside.items():
             try:
-                scope = variables.nonlocals if variables and chain[0] in variables.nonlocals else function.__globals__
-                root = scope[chain[0]] if chain[0] in scope else getattr(builtins, chain[0])
+                if chain[0] in cells:
+                    root = cells[chain[0]].cell_contents
+                else:
+                    scope = function.__globals__
+                    root = scope[chain[0]] if chain[0] in scope else getattr(builtins, chain[0])
                 names[name] = self.looked_up(root, chain)
             except Unsupported as error:
                 raise Unsupported(error.reason, error.line or line) from None
-            except AttributeError as error:
+            except (AttributeError, ValueError) as error:
                 raise Unsupported(f"{'.'.join(chain)} is not known: {error}", line) from None
-        names |= {name: self.value(value, name) for name, value in masked.constants.items()}
         copy.__defaults__ = tuple(self.value(value, "a default") for value in function.__defaults__ or ())
-        names |= {f"{name}__": value for name, value in {
-            **operations(self.rules),
-            "where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "choose": self.choose,
-            "both": self.both, "either": self.either, "leave": self.barriers.leave, "load": self.memory.load,
-            "store": self.memory.store, "attribute": self.attribute, "method": self.method, "elements": self.elements,
-            "contains": self.contains, "Turns": self.loop, "slice": slice, "negated": negated,
-        }.items()}  # fmt: skip
         bound: Callable[..., Any] = self.bound[id(function)]
         return bound
 
@@ -175,7 +167,9 @@ class _Run:
             if is_cuda(value) and name not in ("types", "random"):
                 dtype = dtype_of(getattr(value, name, None))
                 return NumberType(dtype) if dtype is not None else self.intrinsic(".".join(chain[number:]))
-            if isinstance(value, np.ndarray | np.generic | tuple) or intrinsic_name(value):
+            if not isinstance(value, ModuleType) and (
+                isinstance(value, np.ndarray | np.generic | tuple) or intrinsic_name(value)
+            ):
                 value = self.value(value, chain[number - 1])
                 for rest in chain[number:]:
                     value = self.attribute(self.lanes.all, value, rest)
@@ -230,7 +224,11 @@ class _Run:
         if isinstance(value, bool | np.bool_):
             return np.bool_(value)
         if isinstance(value, int | float | complex | np.number):
-            return value if type(value) is Negative else scalar(value)
+            return scalar(value)
+        if known := _OF_PYTHON.get(id(value)):
+            return known
+        if function := function_of(value, self.rules):
+            return _without_mask(function)
         if (data := host_array(value)) is not None:
             return self.array(data, name, space)
         if isinstance(value, tuple):
@@ -244,10 +242,6 @@ class _Run:
             return self.intrinsic(found)
         if is_jitted(value) or inspect.isfunction(getattr(value, "py_func", None)):
             return self.bind(value.py_func)
-        if known := _OF_PYTHON.get(id(value)):
-            return known
-        if found_function := function_of(value, self.rules):
-            return _without_mask(found_function)
         raise Unsupported(f"{getattr(value, '__name__', repr(value))} in a kernel")
 
     def array(self, data: np.ndarray, name: str, space: str) -> Array:

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+from firstlight_kernels.arithmetic import scalar
 from firstlight_kernels.findings import SourceLine
 from firstlight_kernels.promotion import Negative
 
@@ -30,15 +31,9 @@ _OPERATORS: dict[type, str] = {
     ast.BitXor: "xor", ast.UAdd: "pos", ast.USub: "neg", ast.Invert: "invert", ast.Not: "negated",
 }  # fmt: skip
 _COMPARISONS: dict[type, str] = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
-    ast.Eq: "==",
-    ast.NotEq: "!=",
-    ast.Is: "is",
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=", ast.Is: "is",
     ast.IsNot: "is not",
-}
+}  # fmt: skip
 #: What is the same whether threads that take no part compute it, too.
 _HARMLESS = (ast.Constant, ast.Name, ast.BinOp, ast.UnaryOp, ast.Compare, ast.operator, ast.unaryop, ast.cmpop,
              ast.expr_context)  # fmt: skip
@@ -353,7 +348,7 @@ class _Translator:
         key = type(value), repr(value)
         if key not in self.constants:
             self.constants[key] = name = f"k{len(self.constants)}__"
-            self.result.constants[name] = value
+            self.result.constants[name] = value if type(value) is Negative else scalar(value)
         return self.constants[key]
 
     def chain(self, node: ast.expr) -> tuple[str, ...]:

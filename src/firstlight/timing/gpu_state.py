@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 # Those of NVML's reasons that mean less work a second; nvidia-smi lists them as "clocks event reasons".
-_REASONS = {0x04: "power", 0x08: "hardware", 0x20: "heat", 0x40: "heat", 0x80: "power supply"}
+REASONS = {0x04: "power", 0x08: "hardware", 0x20: "heat", 0x40: "heat", 0x80: "power supply"}
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ def gpu_state(device: str) -> GpuState | None:
     True
     """
     torch, nvml = sys.modules.get("torch"), _nvml()
-    if nvml is None or torch is None or not device.startswith("cuda") or not torch.cuda.is_available():
+    # Nor is a GPU started for it: that belongs to the first call.
+    if nvml is None or torch is None or not device.startswith("cuda") or not torch.cuda.is_initialized():
         return None
     # By its UUID, because CUDA_VISIBLE_DEVICES numbers the GPUs anew.
     uuid = getattr(torch.cuda.get_device_properties(torch.device(device)), "uuid", None)
@@ -55,7 +56,7 @@ def gpu_state(device: str) -> GpuState | None:
         return None if getattr(nvml, question)(handle, *which, ctypes.byref(found)) else found.value * unit
 
     reasons = ask("nvmlDeviceGetCurrentClocksThrottleReasons")
-    names = dict.fromkeys(name for bit, name in _REASONS.items() if int(reasons or 0) & bit)
+    names = dict.fromkeys(name for bit, name in REASONS.items() if int(reasons or 0) & bit)
     return GpuState(
         clock_hz=ask("nvmlDeviceGetClockInfo", 1, unit=1e6),  # of the multiprocessors
         watts=ask("nvmlDeviceGetPowerUsage", unit=1e-3),

@@ -182,7 +182,7 @@ def _timed(call: Callable[[], object], row: Timing, on: Device, budget: float) -
     queues, start = on.queues(), on.tick()
     loops, values, cores = _steady_blocks(call, on, budget)
     queued = _queued(queues, on.queues(), on.tick() - start)
-    after = before and _state_at_work(call, on, loops)
+    after = None if on.name == "cpu" else _state_at_work(call, on, loops)
     timing = replace(row, first=first, values=tuple(values), loops=loops, cores=cores, queued=queued)
     timing = replace(timing, device_seconds=on.seconds_of(call, timing.median), before=before, after=after)
     return replace(timing, verdicts=verdicts_of(timing))

@@ -35,6 +35,7 @@ class Spec:
     bf16: float | None = None
     fp16: float | None = None
     fp8: float | None = None
+    clock: float | None = None  # at which fp32 holds
     slot: str | None = None  # which joins it to the CPU's memory
     shares_memory: bool = False  # with the CPU: nothing has to be sent
     seconds: float | None = None

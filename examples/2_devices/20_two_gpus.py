@@ -1,0 +1,275 @@
+"""
+Why are two GPUs slower than one?
+=================================
+
+You've wrapped your network in ``DataParallel``, or started it with ``torchrun`` on two
+GPUs. Both are busy, ``nvidia-smi`` says. And an epoch takes *longer* than with one of
+them.
+
+**Write down a guess: if each GPU gets half of the batch, how long will its step take?**
+By the end of this page you have a script for several GPUs to copy, a list of what slows
+it down, and a way to say beforehand whether a second GPU will help your network.
+
+**Needs:** any computer, and :doc:`a training loop
+</tutorials/2_devices/02_training_loop>`. You don't need two GPUs. We haven't got two
+either, so what others measured has their name on it.
+"""
+
+# %%
+# Find yours
+# ----------
+#
+# Go down the list, and stop at the first row that is yours:
+#
+# .. list-table:: Why two GPUs are slower than one
+#    :header-rows: 1
+#    :widths: 24 38 38
+#
+#    * - cause
+#      - how to tell
+#      - what to do
+#    * - **the batch is too small**
+#      - with half the batch, a step on *one* GPU takes as long
+#      - give each GPU the batch that one had. If it's still launch-bound, stay with one
+#    * - **DataParallel**
+#      - that word is in your program
+#      - take DDP, below. ``DataParallel`` copies the whole network to the other GPUs in
+#        each step, from a single Python, and PyTorch `advises against it`__
+#    * - **each does everything**
+#      - an epoch has as many steps as before
+#      - ``DistributedSampler``
+#    * - **loading**
+#      - a loop through the loader alone takes as long as an epoch
+#      - more workers, if there are cores: two GPUs want double the pictures
+#    * - **a slow link**
+#      - ``nvidia-smi topo -m`` says ``SYS`` or ``PHB``, and not ``NV``; or the backend
+#        is ``gloo``
+#      - ``nccl``; fewer exchanges, by ``model.no_sync()`` in all but each fourth step
+#    * - **waiting for the slowest**
+#      - two kinds of card, or an ``.item()`` in each step
+#      - equal cards, equal work, and a look at the loss once an epoch
+#
+# __ https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
+#
+# And if it *hangs*, one process has a batch more than another, and waits for an answer
+# in its last step. ``DistributedSampler`` prevents that.
+#
+# Copy this
+# ---------
+#
+# PyTorch's ``DistributedDataParallel``, or *DDP*, with one process for each GPU. Save
+# it as ``train.py``, and start it with ``torchrun --standalone --nproc-per-node 2
+# train.py``:
+#
+# .. code-block:: python
+#
+#    import os
+#
+#    import torch
+#    import torch.distributed as dist
+#    from torch.nn.parallel import DistributedDataParallel
+#    from torch.utils.data import DataLoader, DistributedSampler
+#
+#    if __name__ == "__main__":
+#        dist.init_process_group("nccl")
+#        gpu = int(os.environ["LOCAL_RANK"])
+#        torch.cuda.set_device(gpu)
+#        model = DistributedDataParallel(YourModel().to(gpu), device_ids=[gpu])
+#        optimizer = torch.optim.Adam(model.parameters())
+#        sampler = DistributedSampler(data)  # each process gets its own half
+#        loader = DataLoader(data, batch_size=64, sampler=sampler, num_workers=4)
+#        for epoch in range(5):
+#            sampler.set_epoch(epoch)  # another order in each epoch
+#            for x, y in loader:
+#                loss = criterion(model(x.to(gpu)), y.to(gpu))
+#                optimizer.zero_grad()
+#                loss.backward()  # exchanges the gradients, too
+#                optimizer.step()
+#        if gpu == 0:
+#            torch.save(model.module.state_dict(), "model.pt")
+#        dist.destroy_process_group()
+#
+# Try it: what do two GPUs exchange?
+# ----------------------------------
+#
+# Each process has the whole network, and computes the gradients of its own pictures.
+# Then both take the mean of the two, by an :term:`all-reduce`, and make the same step.
+# **Is that the gradient of the whole batch?**
+
+import torch
+from torch import nn
+from torch.utils.data import DistributedSampler
+
+torch.manual_seed(1)
+network = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 1)).double()
+x, y = torch.randn(128, 20).double(), torch.randn(128, 1).double()
+
+
+def gradient(x, y):
+    network.zero_grad()
+    nn.functional.mse_loss(network(x), y).backward()
+    return torch.cat([each.grad.flatten() for each in network.parameters()])
+
+
+whole = gradient(x, y)
+mean = (gradient(x[:64], y[:64]) + gradient(x[64:], y[64:])) / 2
+print(f"mean of two halves, and the whole: differ by {(mean - whole).abs().max():.0e}")
+assert torch.allclose(mean, whole, rtol=1e-12)
+
+# %%
+# It is. So two GPUs with 64 pictures each make the same step as one with 128, and you
+# choose the learning rate for 128. But who says that each takes other pictures? Let's
+# look at what each process of two gets, of ten pictures, with and without a sampler:
+
+pictures = range(10)
+with_sampler = [
+    list(DistributedSampler(pictures, num_replicas=2, rank=rank, shuffle=False))
+    for rank in (0, 1)
+]
+without = [list(pictures), list(pictures)]
+for name, shares in (("with", with_sampler), ("without", without)):
+    print(f"{name:8} process 0: {shares[0]}, process 1: {shares[1]}")
+assert sorted(with_sampler[0] + with_sampler[1]) == list(pictures)
+
+# %%
+# Without the sampler, both go through all of them. They do the work twice, with an
+# exchange on top, so an epoch takes longer than on one GPU. (For an odd number the
+# sampler gives one picture to both, so that nobody has to wait.)
+#
+# What does half a batch save?
+# ----------------------------
+#
+# Think of a bus. With half of the passengers, it doesn't drive faster. We trained a
+# network of 9 million weights on one H100. With 256 pictures, a step took
+# :timing:`training-a-cnn median "large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, and
+# with *eight* it took :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
+# @nvidia-h100-80gb-hbm3`. A thirtieth of the pictures takes more than half of the time,
+# because most of the step is Python and :term:`launches <launch>`, which don't get
+# fewer. So two such GPUs, with 128 pictures each, save less than half even if the
+# exchange is free. With our smallest network, 256 pictures took
+# :timing:`training-a-cnn median "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` and
+# one took :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
+# @nvidia-h100-80gb-hbm3`. There a second GPU saves nothing at all, and the exchange is
+# pure loss.
+#
+# .. holds::
+#
+#    few, many = (median(f"training-a-cnn/large, GPU/cuda:0/n={n}") for n in (8, 256))
+#    few > 0.5 * many
+#    one, full = (median(f"training-a-cnn/small, GPU/cuda:0/n={n}") for n in (1, 256))
+#    near(full, one, 0.25)
+#
+# And what does the exchange cost? Each GPU sends as many bytes as its gradients have,
+# and receives as many. At best that takes:
+
+# folded code: Bytes of the gradients, over the rates of data sheets
+
+from firstlight.display import quantity
+from firstlight.timing.specs import spec
+
+WEIGHTS = {"our small network": 31_294, "our large network": 9e6}
+WEIGHTS |= {"ResNet-50": 25_557_032, "a language model": 1e9}
+LINKS = ("PCIe 3 x16", "PCIe 4 x16", "NVLink 4")
+
+
+def exchange(weights, link):
+    """Seconds for two GPUs: each sends half of its bytes, adds, and sends the sum."""
+    return 4 * weights / spec(link, "bandwidth")
+
+
+print(f"{'':20}" + "".join(f"{link:>12}" for link in LINKS))
+for name, weights in WEIGHTS.items():
+    times = [quantity(exchange(weights, link), "s") for link in LINKS]
+    print(f"{name:20}" + "".join(f"{time:>12}" for time in times))
+
+# %%
+# Each exchange consists of messages, too, and a message takes some microseconds,
+# whatever it carries. DDP begins while ``backward`` still computes, so a part of the
+# exchange is hidden. If the cards can't reach each other and the bytes go through the
+# CPU's memory, it takes longer.
+#
+# So do the test of the first row before you rent a second GPU: time a step with your
+# batch, and with half of it (:doc:`/tutorials/2_devices/07_timing_it_right`). What you
+# save is at most the difference. Where it's large, several GPUs do what they promise.
+# Others measured it, with a network whose batch fills the card:
+#
+# .. measured-by-others:: four-v100
+#
+# If you have many *separate* fits, give each GPU some of them. They have nothing to
+# exchange (:doc:`/tutorials/4_imaging/11_more_than_one_gpu`).
+#
+# Your turn
+# ---------
+#
+# The last batch of an epoch is smaller, and it needn't be equally small for everybody.
+# Then the mean of the means is wrong. Write ``combine``: it gets a list with a gradient
+# of each process, each the gradient of a *mean* over its pictures, and a list of how
+# many pictures each had, perhaps none. Return the gradient of the mean over all
+# pictures. Put your answer where the dots are, and run ``firstlight try
+# 20_two_gpus.py``.
+
+
+def combine(gradients, counts): ...
+
+
+# %%
+
+# folded: What checks your answer
+
+
+def find_problem(answer):
+    random = torch.Generator().manual_seed(2)
+    for counts in ([64, 64], [64, 3], [1, 2, 5, 128], [7], [16, 0], [0, 9, 4]):
+        x = torch.randn(sum(counts), 20, generator=random).double()
+        y = torch.randn(sum(counts), 1, generator=random).double()
+        shares = zip(x.split(counts), y.split(counts), strict=True)
+        gradients = [gradient(*share) for share in shares]
+        kept = [each.clone() for each in gradients]
+        got = answer(gradients, list(counts))
+        if not isinstance(got, torch.Tensor) or got.shape != gradients[0].shape:
+            return "return one gradient, a tensor like those you get."
+        if not torch.allclose(got, gradient(x, y), rtol=1e-9):
+            return f"with {counts} pictures it isn't that of all."
+        if not all(map(torch.equal, kept, gradients)):
+            return "it changes the gradients that it was given."
+    return ""
+
+
+def check(answer):
+    try:
+        problem = find_problem(answer)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    return f"Not yet: {problem}" if problem else "Right, for any share of the batch."
+
+
+# %%
+
+print(check(combine))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+slow = quantity(exchange(WEIGHTS["ResNet-50"], "PCIe 3 x16"), "s")
+print(f"""\
+1. First time a step with half of your batch, on one GPU. Two can't save more.
+2. DistributedDataParallel with a DistributedSampler, one process a GPU, and each with
+   a batch that fills it. Not DataParallel.
+3. After each step all gradients travel: for ResNet-50, {slow} at best over PCIe 3.""")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def combine_solution(gradients, counts):
+    pairs = zip(gradients, counts, strict=True)
+    return sum(count * each for each, count in pairs) / sum(counts)
+
+
+print(f"Our solution: {check(combine_solution)}")

@@ -1,0 +1,363 @@
+"""
+How fast is your card today?
+============================
+
+Your program takes half as long again as yesterday, with the same code, the same data,
+and the same kind of card. So you begin to doubt your code. But a data sheet only says
+what a card can do on a good day. What it does today was decided by somebody else:
+whoever set its clock, plugged it into a narrow slot, or gave you a seventh of it.
+
+**Guess: for how long did our H100 multiply matrices before it slowed down? For
+milliseconds, for seconds, or for minutes?** By the end you'll be able to read a
+card's state in one line, and to say what becomes of a floor of this site on that card.
+
+**Needs:** any computer, and :doc:`floors </tutorials/2_devices/03_is_it_possible>`.
+Without a GPU from NVIDIA, you'll read what others' cards said.
+"""
+
+# %%
+# Copy this
+# ---------
+#
+# **While your program runs**, type this on the same computer:
+#
+# .. code-block:: bash
+#
+#    firstlight today
+#
+# It asks NVIDIA's own ``nvidia-smi``, and says what that does to our floors. If
+# ``firstlight`` isn't installed there, save what ``nvidia-smi`` says, take the file
+# home, and type ``firstlight today card.txt``:
+#
+# .. code-block:: bash
+#
+#    WHAT=index,name,memory.total,clocks.current.sm,clocks.max.sm
+#    WHAT=$WHAT,clocks.current.memory,clocks.max.memory
+#    WHAT=$WHAT,power.limit,power.default_limit
+#    WHAT=$WHAT,ecc.mode.current,mig.mode.current
+#    WHAT=$WHAT,pcie.link.gen.max,pcie.link.width.current
+#    WHAT=$WHAT,clocks_throttle_reasons.active
+#    nvidia-smi --query-gpu=$WHAT --format=csv > card.txt
+#    nvidia-smi -L >> card.txt
+#
+# Why while it runs? A card with nothing to do lowers its clock to save power, and then
+# it tells you nothing. (If your driver doesn't know one of the fields, leave that out.)
+#
+# Try it
+# ------
+#
+# Here's what two cards said, as their owners posted it when they asked for help with
+# something else: a `V100`__, and a `GTX 1080 Ti`__. **Both were slower than on paper.
+# Which kind of floor is higher on each: that of the memory, or that of the
+# arithmetic?**
+#
+# __ https://github.com/NVIDIA/nvidia-docker/issues/1076
+# __ https://github.com/anderskm/gputil/issues/38
+
+from firstlight.timing.today import ask, read
+
+posted = """\
+name, clocks.current.sm, clocks.max.sm, clocks.current.memory, clocks.max.memory
+Tesla V100-SXM2-32GB, 1290 MHz, 1530 MHz, 877 MHz, 877 MHz
+NVIDIA GeForce GTX 1080 Ti, 1480 MHz, 1911 MHz, 5005 MHz, 5505 MHz
+"""
+for seen in read(posted):
+    print(f"{seen.name}\n  {seen.rows()[0]}\n  {seen.rows()[1]}")
+
+# %%
+# The V100's memory ran as fast as it can, so whatever waits for the memory took as long
+# as ever. But somebody had set its clock to 1,290 MHz, and so each of its cores did
+# less: whatever waits for *arithmetic* took nearly a fifth longer. The GTX 1080 Ti was
+# slower at both.
+#
+# You could write that down as two rules. Think of a kitchen. If the cooks work more
+# slowly, then the dishes that take much chopping come late. If the waiters walk more
+# slowly, all that has to be fetched comes late.
+#
+# .. math::
+#
+#     t_\text{arithmetic} = \frac{\text{operations}}{\text{rate on paper}} \cdot
+#         \frac{\text{clock on paper}}{\text{clock today}} \cdot
+#         \frac{1}{\text{your part}}
+#
+# .. math::
+#
+#     t_\text{memory} = \frac{\text{bytes}}{\text{rate on paper}} \cdot
+#         \frac{1}{\text{your part}}
+#
+# The parts are those that you have of the card's cores and of its memory, if you share
+# the card with others. Otherwise they are 1.
+# (And if the memory's own clock is lower, that belongs into the second.) A launch and a
+# transfer know nothing of the card's clock. What they need is the CPU and the slot.
+#
+# How long does a card stay fast?
+# -------------------------------
+#
+# And if nobody sets a lower clock? Our H100 multiplied two matrices of 4,096 rows again
+# and again. One point stands for nineteen products in TF32, or for 34 in ``float16``.
+#
+# .. holds::
+#
+#    kinds = "tf32", "float16"
+#    [row(f"precision/GPU, matmul, {kind}").loops for kind in kinds] == [19, 34]
+
+# folded code: The times are those of its record, which a clone of this site has
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from firstlight.records.record import read as read_record
+
+NAME = "records/nvidia-h100-80gb-hbm3/2_devices/13_precision.json"
+here = Path(globals().get("__file__", "here")).resolve()
+found = [folder / NAME for folder in here.parents if (folder / NAME).is_file()]
+fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+for path in found[:1]:
+    rows = read_record(path).timings
+    for kind, marker in (("tf32", "o"), ("float16", "s")):
+        row = rows[f"precision/GPU, matmul, {kind}/cuda:0/n=4096"]
+        taken = row.loops * np.cumsum(row.values)
+        label = {"tf32": "TF32"}.get(kind, kind)
+        slower = np.array(row.values) / row.values[0]
+        ax.plot(1e3 * taken, slower, marker, label=f"products in {label}")
+ax.axhline(1, color="gray", ls=":")
+ax.set(xlabel="milliseconds of products", ylabel="time of one, against the first")
+ax.set_title("After forty milliseconds, our H100 slowed down")
+ax.legend(frameon=False)
+fig.set_label(
+    "The time of a product against the milliseconds that the card has multiplied. In "
+    "TF32 and in float16, it's level until nearly 40 ms, and then an eighth longer."
+)
+plt.show()
+
+# %%
+# It was milliseconds. Before a twentieth of a second was over, each product took an
+# eighth longer, and it stayed so. That can't have been heat, for no card warms up in
+# so short a time. A card may only draw so much *power*, and if products of matrices
+# need more, it lowers its clock until they don't. (We think so. That run didn't ask
+# ``nvidia-smi``. Products in ``float32``, which use none of the tensor cores, stayed as
+# they were.)
+#
+# .. holds::
+#
+#    values = {kind: row(f"precision/GPU, matmul, {kind}").values for kind in kinds}
+#    early = {kind: values[kind][:6] for kind in kinds}
+#    late = {kind: min(values[kind][6:]) / min(early[kind]) for kind in kinds}
+#    all(max(early[kind]) < 1.02 * min(early[kind]) for kind in kinds)
+#    sum(early["tf32"]) * 19 < 0.04 and sum(early["float16"]) * 34 < 0.04
+#    all(1.11 < late[kind] < 1.15 for kind in kinds)
+#    all(max(values[kind]) < 1.2 * min(early[kind]) for kind in kinds)
+#    plain = row("precision/GPU, matmul, float32").values
+#    max(plain) < 1.01 * min(plain)
+#
+# So a benchmark of a few milliseconds tells you what a rested card does, and your
+# program runs on a tired one. If somebody has lowered the power limit, for example to
+# fit more cards into a rack, it happens sooner, and no formula says by how much. You
+# have to measure. The next cell does so where there's a GPU, for a moment, and asks
+# ``nvidia-smi`` meanwhile.
+
+# folded code: The same on your GPU
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+
+def tire(side, seconds):
+    """Return when every ten products were done, and what nvidia-smi said meanwhile."""
+    import torch
+
+    def mark():
+        marks.append(torch.cuda.Event(enable_timing=True))
+        marks[-1].record()
+
+    x = torch.rand(side, side, device="cuda", dtype=torch.float16)
+    marks, product = [], torch.mm(x, x)  # and the library has started
+    torch.cuda.synchronize()
+    time.sleep(min(seconds, 1))  # so that the card is rested
+    with ThreadPoolExecutor() as other:
+        said, until = other.submit(ask), time.perf_counter() + seconds
+        mark()
+        while time.perf_counter() < until:
+            for _ in range(10):
+                torch.mm(x, x, out=product)
+            mark()
+            marks[max(0, len(marks) - 4)].synchronize()  # never far ahead of the GPU
+        torch.cuda.synchronize()
+        done = [marks[0].elapsed_time(each) / 1e3 for each in marks]
+        return done, said
+
+
+# %%
+
+# folded code: The same on your GPU, continued
+side, seconds = 4096, 2.0
+try:
+    from firstlight import best_device
+
+    has_gpu = best_device().type == "cuda"
+except ImportError:
+    has_gpu = False
+if has_gpu:
+    done, said = tire(side, seconds)
+    each = np.diff(done)
+    early, late = np.median(each[:3]), np.median(each[-len(each) // 4 :])
+    print(f"after {done[-1]:.2g} s, a product took {late / early:.2f} times as long")
+    try:
+        for seen in read(said.result()):
+            seen.table().show()
+    except ValueError as problem:
+        print(f"nvidia-smi: {problem}")
+else:
+    print("There's no such GPU here.")
+
+# %%
+# When you only have a slice
+# --------------------------
+#
+# Clusters cut large cards into slices, so that more people get one. On an A100 or
+# H100 it's called *MIG*, and ``nvidia-smi -L`` names your slice. In ``3g.40gb``, the
+# first number counts sevenths of the multiprocessors. The second one is your memory in
+# GB, and with it come the same part of the L2 cache and of the *bandwidth*, `counted in
+# eighths`__. Below is an A100 in two slices, which we made up. **What has its slice
+# called 1g.10gb?** Say it before you look at the table.
+#
+# __ https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
+
+sliced = """\
+name, memory.total, clocks.current.sm, clocks.max.sm, power.limit, mig.mode.current
+NVIDIA A100-SXM4-80GB, 81920 MiB, 1410 MHz, 1410 MHz, [N/A], Enabled
+GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-5d5ba0d6)
+  MIG 3g.40gb     Device  0: (UUID: MIG-8a3b1c22)
+  MIG 1g.10gb     Device  1: (UUID: MIG-0f6e7d11)
+"""
+(seen,) = read(sliced)
+seen.table().show()
+
+# %%
+# An eighth of the memory makes each of its floors eight times as high, and a seventh of
+# the multiprocessors makes those of arithmetic seven times as high. It has an eighth of
+# the L2, too, so what stayed in the cache on a whole card may not fit any more.
+#
+# Not all settings cost something. With *ECC*, a card finds and mends flipped bits. HBM,
+# the memory of large cards, has room of its own for the check bits, and on a V100 ECC
+# costs `neither memory nor bandwidth`__. In GDDR, the memory of small cards, they lie
+# among your data. On a K40, they took a sixteenth of it.
+#
+# And one line of the table never changes from day to day. ``float64`` has a half of the
+# ``float32`` rate on some cards, and on others a 32nd or a 64th
+# (:doc:`/tutorials/2_devices/13_precision`). :doc:`/cards` has the sheets that our
+# floors are worked out from, and :doc:`/your_gpu` measures your GPU in your browser.
+#
+# __ https://images.nvidia.com/content/volta-architecture/pdf/volta-architecture-whitepaper.pdf
+#
+# Your turn
+# ---------
+#
+# You know how many bytes your kernel moves and how many operations it does, and a
+# cluster has given you a card, or a part of one. Write the function that says how long
+# the kernel takes *at least*, on that card, today. A card has these fields. The last
+# four are as ``nvidia-smi`` prints them:
+
+from collections import namedtuple
+
+Card = namedtuple("Card", "bandwidth rate clock highest memory slice")
+a100 = Card(2.039e12, 19.5e12, "1410 MHz", "1410 MHz", "81920 MiB", "")
+lowered = a100._replace(clock="705 MHz")
+small = a100._replace(slice="1g.10gb")
+
+# %%
+# ``bandwidth`` and ``rate`` are bytes and operations a second, for the whole card at
+# its ``highest`` clock. If a card has no slices, ``slice`` is empty. If a clock isn't
+# told, it's ``"[N/A]"``, and then the floor is that of the highest clock, because a
+# floor must be true in any case. Put your function where the dots are, and run
+# ``firstlight try 21_your_card_today.py``.
+
+
+def least(moved, operations, card): ...
+
+
+# %%
+
+# folded: What checks your answer
+MUCH_MEMORY, MUCH_ARITHMETIC = (1e9, 1e9), (1e6, 1e12)  # bytes and operations
+CASES = [  # a card, what it's asked to do, and by how much the floor is higher
+    ("a whole card", a100, MUCH_MEMORY, 1),
+    ("a whole card", a100, MUCH_ARITHMETIC, 1),
+    ("half of the clock", lowered, MUCH_ARITHMETIC, 2),
+    ("half of the clock", lowered, MUCH_MEMORY, 1),
+    ("the slice 1g.10gb", small, MUCH_MEMORY, 8),
+    ("the slice 1g.10gb", small, MUCH_ARITHMETIC, 7),
+    ("the slice 3g.40gb", a100._replace(slice="3g.40gb"), MUCH_MEMORY, 2),
+    ("both", lowered._replace(slice="2g.20gb"), MUCH_ARITHMETIC, 7),
+    ("a clock that isn't told", a100._replace(clock="[N/A]"), MUCH_ARITHMETIC, 1),
+]
+
+
+def hint(case, got, right, work):
+    if "told" in case:
+        return "if the clock isn't told, take the highest."
+    if "half" in case and work == MUCH_MEMORY:
+        return "the clock of the cores doesn't change how fast the memory is."
+    if "slice" in case:
+        return "memory is counted in eighths, multiprocessors in sevenths."
+    if got > right:
+        return "both go on at the same time, so it's the longer one, not the sum."
+    return "which of the two takes longer? And is the card at its highest clock?"
+
+
+# %%
+
+# folded: What checks your answer, continued
+
+
+def check(answer):
+    for case, card, (moved, operations), factor in CASES:
+        right = factor * max(moved / card.bandwidth, operations / card.rate)
+        what = f"With {case}, {moved:.0e} bytes and {operations:.0e} operations"
+        try:
+            got = float(answer(moved, operations, card))
+        except Exception as error:
+            return f"Not yet. {what}: {type(error).__name__}: {error}"
+        if not abs(got / right - 1) < 1e-6:
+            says = hint(case, got, right, (moved, operations))
+            return f"Not yet. {what}: {got:.3g} s, not {right:.3g} s. Hint: {says}"
+    return "Right."
+
+
+# %%
+
+print(check(least))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+# remember
+print("""\
+1. Ask while your program runs: firstlight today. A resting card tells you nothing.
+2. A lower clock raises the floors of arithmetic. A slice raises those of memory, too.
+3. A card that multiplies matrices slows down within a tenth of a second.""")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def least_solution(moved, operations, card):
+    highest = float(card.highest.split()[0])
+    told = card.clock.split()[0]
+    clock = float(told) if told.isdigit() else highest
+    sevenths, eighths = 7, 8
+    if card.slice:
+        first, second = card.slice.split(".")
+        whole = float(card.memory.split()[0]) / 1024
+        sevenths = int(first.rstrip("g"))
+        eighths = round(8 * int(second.rstrip("gb")) / whole)
+    memory = moved / card.bandwidth * 8 / eighths
+    arithmetic = operations / card.rate * highest / clock * 7 / sevenths
+    return max(memory, arithmetic)
+
+
+print(f"Our solution: {check(least_solution)}")

@@ -103,6 +103,7 @@ html_theme_options: dict[str, object] = {
     "collapse_navigation": True,
     "secondary_sidebar_items": ["page-toc", "edit-this-page"],
     "show_prev_next": True,
+    "article_header_end": ["copy-page"],
     "footer_start": ["copyright"],
     "footer_end": ["built"],
     "back_to_top_button": False,

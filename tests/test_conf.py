@@ -7,10 +7,14 @@ import runpy
 import shutil
 import threading
 import zlib
+from html import unescape
 from pathlib import Path
+from urllib.parse import parse_qs
 
 import pytest
 from sphinx_here import sphinx_build
+
+from firstlight import __version__
 
 ROOT = Path(__file__).resolve().parents[1]
 READ = ("conf.py", "docs", "examples", "records", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "LICENSE")
@@ -149,6 +153,16 @@ def test_a_service_that_names_the_repository_gets_edit_links_to_the_files_that_m
     pages = [path.read_text(encoding="utf-8") for path in (folder / "build/html").rglob("*.html")]
     link = re.compile(r'href="https://github\.com/someone/their-fork/edit/main/([^"]*)"')
     assert {path for page in pages for path in link.findall(page)} == {*PAGES, "docs/added.md"}
+
+
+def test_a_mistake_on_a_page_is_reported_to_that_repository(online):
+    folder, _ = online
+    page = (folder / "build/html/added.html").read_text(encoding="utf-8")
+    (link,) = re.findall(r'href="https://github\.com/someone/their-fork/issues/new\?([^"]*)"', page)
+    asked = parse_qs(unescape(link))
+    assert "“Added”" in asked["title"][0]
+    assert "https://someone.github.io/their-fork/added.html" in asked["body"][0]
+    assert __version__ in asked["body"][0]
 
 
 def test_a_service_that_names_the_repository_gets_the_address_of_its_pages(online):

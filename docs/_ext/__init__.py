@@ -22,6 +22,7 @@ from _ext import (
     meta,
     navigation,
     outputs,
+    programs,
     prose,
     published,
     records,
@@ -51,6 +52,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     # A build begins.
     app.connect("builder-inited", search.replace_sphinxs)
     references.tell_of_unreachable_inventories()
+    app.connect("builder-inited", gallery.one_at_a_time, priority=0)
     app.connect("builder-inited", course.warn_of_problems)
     # sphinx-gallery runs the examples at this event, with the default priority, 500.
     app.connect("builder-inited", gallery.forget_outdated, priority=100)
@@ -110,5 +112,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("build-finished", doctor.lay)
     app.connect("build-finished", search.lay)
     app.connect("build-finished", assets.drop_icons)
+    app.connect("build-finished", programs.write)
     app.connect("build-finished", gallery.tell_costs)
     return {"version": "1", "env_version": 17}

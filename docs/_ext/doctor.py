@@ -124,6 +124,7 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
             "body": app.builder.render_partial(sheet(app, cause))["fragment"],  # type: ignore[attr-defined]
             "parents": [{"link": f"../{PAGE}.html", "title": "Doctor"}],
             "metatags": f'<meta name="description" content="{described}">\n',
+            "markdown": f"{cause.code}.md",
             "meta": {"html_theme.sidebar_secondary.remove": "true"},
         }
         for arrow, some in near.items():

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from filelock import FileLock, Timeout
 from sphinx.util.logging import getLogger
 
 from _ext.records import project_root
@@ -17,6 +18,19 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 PAGE_SECONDS = 15  # that an example may take without a GPU on two cores
+
+
+def one_at_a_time(app: Sphinx) -> None:
+    """Keep other builds out of this clone. The system takes the lock back, too, if this process is killed."""
+    lock = FileLock(Path(app.srcdir, "tutorials/.building"), is_singleton=True)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise SystemExit(  # what Sphinx makes of an error asks for a report on it
+            "another build is at work in this clone, and both would write into docs/tutorials: "
+            "wait until it has ended, or build in another clone"
+        ) from None
+    app.connect("build-finished", lambda *_: lock.release())
 
 
 def forget_outdated(app: Sphinx) -> None:

@@ -19,7 +19,8 @@ def formula(self: HTML5Translator, node: nodes.math | nodes.math_block, *, block
     """Write a formula; one that cannot be set stays as it was written, with a warning."""
     latex = node.astext()
     try:
-        self.body.append(tex2mathml(latex, as_block=block))
+        written = f' alttext="{escape(latex)}"'  # for programs.py
+        self.body.append(tex2mathml(latex, as_block=block).replace("<math", f"<math{written}", 1))
     except MathError as error:
         getLogger(__name__).warning("the formula %s cannot be set: %s", latex, error, location=node)
         self.body.append(f"<code>{escape(latex)}</code>")

@@ -1,4 +1,6 @@
 import shutil
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -69,3 +71,25 @@ def test_another_import_runs_the_example(project) -> None:
     script = project.root / "examples/1_x/01_plain.py"
     script.write_text(script.read_text() + "from firstlight_kernels import cuda\n")
     assert forgotten(project) == ["01_plain"]
+
+
+HOLD = """
+import sys, time
+from filelock import FileLock
+lock = FileLock(sys.argv[1])
+lock.acquire()
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_two_builds_do_not_write_into_one_clone(make_site) -> None:
+    site = make_site({"a.rst": ":orphan:\n\nA\n=\n"})
+    site.rebuild()
+    command = [sys.executable, "-c", HOLD, str(site.folder / "tutorials/.building")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline()
+        with pytest.raises(SystemExit, match="another build is at work"):
+            site.build("html")
+        other.kill()
+    site.rebuild()

@@ -50,6 +50,13 @@ def test_extensions_are_refused_and_a_signature_converts(run):
     with pytest.raises(TypeError, match="extensions="):
         run(extended, 1, 1, np.zeros(1))
 
+    @cuda.jit
+    def any_number(out, *more):
+        out[0] = len(more)
+
+    with pytest.raises(TypeError, match="more"):
+        run(any_number, 1, 1, np.zeros(1), 1.0, 2.0)
+
     @cuda.jit("void(float64[::1], int32)")
     def kernel(out, n):
         out[0] = n
@@ -148,6 +155,24 @@ def test_a_negative_number_of_the_source_counts_from_the_end(run):
     x, out = np.arange(12.0).reshape(3, 4), np.zeros((2, 3))
     assert not run(last, 1, 3, [x, out])
     np.testing.assert_array_equal(out, [[0] * 3, x[:, -1] + x[-2, -3] - 0.5])
+
+
+@pytest.mark.parametrize(
+    "run", [launch, lambda k, b, t, a: one_by_one(k, b, t, *a), lambda k, b, t, a: trace(k, b, t, *a).problems]
+)
+def test_whole_arrays_are_reduced(run):
+    @cuda.jit
+    def of_rows(x, flags, out):
+        i = cuda.threadIdx.x
+        out[i, 0] = x[i].sum() + np.sum(x)
+        out[i, 1] = np.prod(x[i]) + x[i].size
+        out[i, 2] = flags[i].any() + 2 * np.all(flags[i])
+
+    x = np.array([[1, 2, 3], [2**31 - 1, 2**31 - 1, 2]], np.int32)
+    flags, out = np.array([[False, True], [True, True]]), np.zeros((2, 3), np.int64)
+    assert not run(of_rows, 1, 2, [x, flags, out])
+    whole = x.astype(np.int64)
+    np.testing.assert_array_equal(out.T, [whole.sum(1) + whole.sum(), whole.prod(1) + 3, [1, 3]])
 
 
 def test_who_waits_at_different_barriers_is_named_and_who_has_returned_is_not_missed():

@@ -144,9 +144,10 @@ def done_otherwise(x):
 def test_what_has_no_body_is_refused_before_it_gives_none() -> None:
     extern = cuda.declare_device("of_a_library", "float32(float32)")
     libdevice = import_module(f"{PACKAGE}.cuda.libdevice" if OF_NUMBA else f"{PACKAGE}.numba_cuda.libdevice")
-    overload = import_module(f"{PACKAGE}.cuda.extending" if OF_NUMBA else f"{PACKAGE}.numba_cuda.extending").overload
+    extending = import_module(f"{PACKAGE}.cuda.extending" if OF_NUMBA else f"{PACKAGE}.extending")
+    more = {} if OF_NUMBA else {"typing_registry": extending.typing_registry}
     for function in (declared, done_otherwise):
-        overload(function)(lambda x: lambda x: x + 1)
+        extending.overload(function, **more)(lambda x: lambda x: x + 1)
 
     @cuda.jit
     def of_a_library(x):

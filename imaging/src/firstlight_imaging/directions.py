@@ -24,7 +24,7 @@ def from_j2000(ra: float, dec: float, *, back: bool = False) -> tuple[float, flo
     --------
     >>> ra, dec = from_j2000(187.7, 12.4)
     >>> round(3.6e6 * (dec - 12.4), 1), np.round(from_j2000(ra, dec, back=True), 12).tolist()  # mas
-    (6.1, [187.7, 12.4])
+    (-17.4, [187.7, 12.4])
     """
     bias = erfa.bp06(_J2000, 0.0)[0]
     turned = (bias if back else bias.T) @ erfa.s2c(math.radians(ra), math.radians(dec))

@@ -6,6 +6,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from types import FrameType
 from typing import Any, Protocol
 
@@ -14,6 +15,8 @@ import numpy as np
 from firstlight_kernels.arithmetic import NegativeInt64, Undefined, convert, scalar, typed
 from firstlight_kernels.findings import TraceError
 
+#: What both compilers know of whole arrays.
+REDUCTIONS: dict[str, Callable[..., Any]] = {"sum": operator.add, "prod": operator.mul, "any": any, "all": all}
 #: The kind of an access, in ``Trace.accesses["kind"]``.
 LOAD, STORE, ATOMIC = range(3)
 KINDS = ("load", "store", "atomic")
@@ -120,9 +123,17 @@ class TracedArray:
             return self._part(getattr(self._data, name))
         if name in ("ravel", "reshape", "transpose", "view"):
             return lambda *how: self._part(getattr(self._data, name)(*how))
+        if name in REDUCTIONS:
+            return lambda: self.reduced(name, sys._getframe(1))
         if name.startswith("__"):
             raise AttributeError(name)
         raise TraceError(f"{self.name}.{name} is not supported by the tracer")
+
+    def reduced(self, name: str, frame: FrameType) -> Any:
+        """Return the sum of all elements, or what else a reduction makes of them, one after the other."""
+        elements = (typed(self.load(at, frame)) for at in np.ndindex(self.shape))
+        start = None if name in ("any", "all") else typed(self.dtype.type(name == "prod"))
+        return typed(REDUCTIONS[name](elements) if start is None else reduce(REDUCTIONS[name], elements, start))
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ from firstlight_kernels.arithmetic import (
     typed,
     typed_code,
 )
-from firstlight_kernels.arrays import TracedArray, poison, write_elements
+from firstlight_kernels.arrays import REDUCTIONS, TracedArray, poison, write_elements
 from firstlight_kernels.compilers import dtype_of, imported, intrinsic_name, is_cuda
 from firstlight_kernels.copies import empty_copy, fill_copy
 from firstlight_kernels.executor import OWN_BLOCK, WARP, WHOEVER, Executor, codes_of
@@ -290,6 +290,18 @@ def _ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
     return result
 
 
+def _reduction(name: str) -> Callable[[Any], Any]:
+    def result(array: Any) -> Any:
+        if not isinstance(array, TracedArray):
+            raise TraceError(f"np.{name} needs an array, and got {type(array).__name__}: {array!r}")
+        return array.reduced(name, sys._getframe(1))
+
+    return result
+
+
+_REDUCTIONS = {id(getattr(np, name)): _reduction(name) for name in REDUCTIONS}
+
+
 def _traced(target: Any) -> TracedArray:
     """Return the array of an atomic operation."""
     if not isinstance(target, TracedArray):
@@ -375,8 +387,8 @@ def instrument(
             return instrument(called, traced_cuda, codes, made)
         if isinstance(value, tuple):
             return rebuilt(translate, value, name or known_as(value))
-        if host := subset.of_the_host(value):
-            return host
+        if known := _REDUCTIONS.get(id(value)) or subset.of_the_host(value):
+            return known
         return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)
 
     traced_cuda.translate = translate

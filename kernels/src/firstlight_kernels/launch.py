@@ -113,6 +113,8 @@ def bound(kernel: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
 
 def _with_defaults(function: FunctionType, given: tuple[Any, ...]) -> tuple[Any, ...]:
     signature = inspect.signature(function)
+    if function.__code__.co_flags & inspect.CO_VARARGS:
+        raise TypeError(f"{function.__name__}{signature} is not simulated: give each argument a name")
     try:
         call = signature.bind(*given)
     except TypeError as error:

@@ -140,13 +140,20 @@ def _package_of(function: object) -> str:
     return (getattr(function, "__module__", None) or "").partition(".")[0]
 
 
+#: Where compilers keep what ``@overload`` tells them.
+_REGISTRIES = (
+    *(
+        (f"{each}.typing.templates", "builtin_registry")
+        for each in ("numba.core", "numba.cuda", "numba_cuda_mlir.numba_cuda")
+    ),
+    ("numba_cuda_mlir.extending", "typing_registry"),
+)
+
+
 def _is_overloaded(function: object) -> bool:
     """Return whether somebody told a compiler, as by ``@overload``, what a function is in a kernel."""
-    for package in ("numba.core", "numba.cuda", "numba_cuda_mlir.numba_cuda"):
-        templates = sys.modules.get(f"{package}.typing.templates")
-        if templates and any(function is each for each, _ in templates.builtin_registry.globals):
-            return True
-    return False
+    registries = [getattr(sys.modules.get(module), name, None) for module, name in _REGISTRIES]
+    return any(function is each for registry in registries if registry for each, _ in registry.globals)
 
 
 def _makes_no_array(function: Any) -> Callable[..., Any]:

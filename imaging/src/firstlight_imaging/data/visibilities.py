@@ -265,8 +265,8 @@ def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence
     for name in shared:
         for i, part in enumerate(parts[1:], 1):
             if not np.array_equal(getattr(parts[0], name), getattr(part, name)):
-                other = "executions are joined by join_executions, or CASA's concat makes one set of them"
-                cure = f": {other}" if name in ("time", "start", "antennas") else ""
+                at_other_times = name in (*_PER_ROW, "start")
+                cure = ": join_executions does it, or CASA's concat" * at_other_times
                 raise ValueError(f"visibilities 0 and {i} differ in {name}, which they must share to be joined{cure}")
     axis = 1 if label == "execution" else 0
     joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in _CUBES}

@@ -52,6 +52,10 @@ def markdown(html: str, page: str, base: str) -> str:
     article = BeautifulSoup(SPAN.sub("", DRAWN.sub(drawn, found[1] if found else "")), "html.parser")
     for part in article.select(ONLY_SEEN):
         part.decompose()
+    for part in article.select("ol.loweralpha"):
+        part.name = "ul"  # Markdown has only numbers, and a text refers to the letters
+        for number, item in enumerate(part.find_all("li", recursive=False)):
+            (item.p or item).insert(0, f"({chr(97 + number)}) ")
     for part in article.select("[href], [src]"):
         name = "href" if part.has_attr("href") else "src"
         part[name] = address(page, base, str(part[name]))

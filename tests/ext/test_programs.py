@@ -43,6 +43,11 @@ It says :math:`a < b`, see :doc:`sub/other`, the `same file <machines.html#card>
 
       In the second.
 
+a. First.
+b. Second.
+
+1. Numbered.
+
 .. dropdown:: A fold
 
    Folded.
@@ -77,6 +82,7 @@ def test_a_page_is_told_whole(site) -> None:
         "[Figure: A line & a dot]",
         "A caption\n\n| card | time |\n| --- | --- |\n| a\\|b | 1 ms |",
         "**One**\n\nIn the first.\n\n**Two**\n\nIn the second.",
+        "- (a) First.\n- (b) Second.\n\n1. Numbered.",
         "**A fold**\n\nFolded.",
         "![A ring](_images/03_real_sky.webp)",
         "<https://example.net/x.html>",

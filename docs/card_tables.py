@@ -15,7 +15,7 @@ READERS = {
 }  # fmt: skip
 LAST_CACHE = {name: f"{name} L2" for name in ("T4", "RTX 4090", "RTX 5090", "H100 SXM", "B200")}
 LAST_CACHE |= {"A100 40GB": "A100 40GB L2", "A100 80GB SXM": "A100 40GB L2", "H200": "H100 SXM L2"}
-LAST_CACHE["MI300X"] = "MI300X L3"
+LAST_CACHE |= {"MI300A": "MI300X L3", "MI300X": "MI300X L3"}
 ADDED = 99_000_000  # numbers in the addition of the first speed-up, of 4 bytes
 ELEMENTS = 500_001 * 101  # of the matrix on the page on the compiler
 

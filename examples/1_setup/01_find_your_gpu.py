@@ -84,8 +84,7 @@ borrow one from Google.
 #
 # .. code-block:: bash
 #
-#     python -m pip install --force-reinstall torch --index-url
-#     https://download.pytorch.org/whl/cu130
+#     python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu130
 #
 # **Borrow one.** All other pages run on your CPU, and show what a GPU did. So you don't
 # need one today. When you want one, Google lends it. Open

@@ -172,9 +172,10 @@ plt.show()
 # the others.
 #
 # Below, one SM is enlarged. What NVIDIA calls a **CUDA core** is one of its 128 small
-# squares: a unit that multiplies and adds *one* pair of numbers at a time. That's all
-# it can do. It runs no program of its own, so it is nothing like a core of a CPU. The
-# card has 16,896 of them (132 × 128), and your program won't get faster by that number.
+# squares: a unit that does *one* simple operation at a time, for example multiplies two
+# numbers and adds a third. It runs no program of its own, so it is nothing like a core
+# of a CPU. The card has 16,896 of them (132 × 128), and your program won't get faster
+# by that number.
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
 # matrices at once. It does nothing else, but this it does very fast, mostly with
@@ -193,9 +194,9 @@ plt.show()
 # product took :timing:`precision median "GPU, matmul, float64/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3`, even less than in ``float32``. Its tensor cores can do
 # ``float64``, too, at the rate that the data sheet gives for ``float32``, and they came
-# nearer to it. On a card for games, ``float64`` has 1/32 or 1/64 of the rate of
+# nearer to it. On NVIDIA's cards for games, ``float64`` has 1/32 or 1/64 of the rate of
 # ``float32``. And a price tells you nothing: a T4 or an L4 stands in a data centre and
-# is as slow, and so is one of NVIDIA's newest and most expensive, the B300.
+# is as slow, and so is one of the newest and most expensive, the B300.
 #
 # .. holds::
 #
@@ -414,8 +415,9 @@ plt.show()
 #    threads. Apple calls an SM a *core*, so never compare the "cores" of two makers. In
 #    Apple's chips, CPU and GPU share one memory, so there is no PCIe between them. So
 #    do AMD's MI300A and NVIDIA's GB10, and on a GH200 a faster link takes the place of
-#    PCIe (:doc:`/cards`). The rest of the page holds for all of them. NVIDIA describes
-#    its own in the `CUDA programming guide`__.
+#    PCIe (:doc:`/cards`). The ideas of this page hold for all of them, and the numbers
+#    are NVIDIA's. Apple's GPUs have no ``float64`` at all. NVIDIA describes its own in
+#    the `CUDA programming guide`__.
 #
 #    __ https://docs.nvidia.com/cuda/cuda-programming-guide/
 #

@@ -376,18 +376,25 @@ plt.show()
 # If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for
 # example, has instructions for 16 numbers, and takes each of them in two goes. And the
 # sixteen cores of the H100's computer did little more than half of what was predicted:
-# all together, less than eight times what one of them did alone.
+# all together, in the median less than eight times what one of them did alone.
 #
-# Most likely there are only eight. A rented machine counts :term:`virtual CPUs <virtual
-# CPU>`, and as a rule two of them share one core and its vectors (*hyper-threading*).
-# The record doesn't say, and we can't ask that machine any more. Other programs may
-# have had a part of it, too, as happens in a cloud. And even when all cores are yours,
-# many CPUs lower their clock rate when all of them work.
+# A rented machine counts :term:`virtual CPUs <virtual CPU>`, and as a rule two of them
+# share one core and its vectors (*hyper-threading*). So were there only eight? Eight
+# would have 8 × 64 = 512 multiply-adds under way at most, and in its fastest run that
+# computer had more. But it didn't have sixteen cores to itself either: by the CPU time
+# that they took, only about ten of our sixteen threads ran at once. More than that the
+# record doesn't say, and we can't ask that machine any more. Other programs may have
+# had a part of it, too, as happens in a cloud. And even when all cores are yours, many
+# CPUs lower their clock rate when all of them work.
 #
 # .. holds::
 #
 #    one = row("count-your-cpu/SIMD, one thread/cpu/n=256")
 #    7 < cores.flop_rate / one.flop_rate < 8
+#    9 < cores.cores < 11
+#    chain = row("count-your-cpu/one at a time")
+#    done = cores.flops / min(cores.values)
+#    done / (chain.flops / min(chain.values)) > 512
 #    row("wins-add/CPU/cpu/n=1000000").cores > 30
 #
 # __ https://www.agner.org/optimize/microarchitecture.pdf

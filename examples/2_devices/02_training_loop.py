@@ -249,11 +249,12 @@ except RuntimeError as error:
 #
 # Think of a cook with a thousand hands, who fills one plate or a hundred in the same
 # second. But each order comes on a slip of paper, and a waiter has to write it. A step
-# of our network is about 35 operations, and for each of them Python calls PyTorch, and
-# PyTorch asks the GPU to start. We call that a :term:`launch`. It takes longer than the
-# work itself, so most of the time the cook stands and waits. A larger batch means more
-# plates for the same number of slips, and a larger network means fuller plates. The
-# table has an example of each.
+# of our network is about 35 operations. On the way forward Python calls PyTorch for
+# each of them, on the way back PyTorch goes through its own list, and each time it asks
+# the GPU to start. We call that a :term:`launch`. It takes longer than the work itself,
+# so most of the time the cook stands and waits. A larger batch means more plates for
+# the same number of slips, and a larger network means fuller plates. The table has an
+# example of each.
 #
 # So let's make the batch larger. **Guess first:** what will batches of 16, 64 and 256
 # do here? All three see each picture five times.

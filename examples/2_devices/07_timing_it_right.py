@@ -302,7 +302,7 @@ for old in (add, add_anew, stack_and_sum):
 #
 # The last line is far away from 1, so you may say that ``add`` is faster, and by what
 # factor. The second line depends on the computer. ``add_anew`` needs new memory for
-# each result. On the H100 it lost clearly, and on two cores of an EPYC it even won a
+# each result. On the H100 it lost clearly, and with one thread on an EPYC it even won a
 # little. If on yours the second line is as close to 1 as the first, say "no difference
 # that I can measure". That's a result, too, and it saves you the trouble of rewriting
 # your program.

@@ -62,8 +62,7 @@ both sides. Without one, the GPU's side is a model.
 #        back/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`
 #
 # (The computer is a rented one, and its cores are :term:`virtual CPUs <virtual CPU>`,
-# probably two to each real core. It's also slow at launching. A better CPU would win
-# more often.)
+# probably two to each real core. A better CPU would win more often.)
 #
 # The first job is over before the GPU has properly started. The second one is what
 # people mean when they praise GPUs. But look at the third: the same additions on the
@@ -630,7 +629,7 @@ plt.show()
 #      - never
 #    * - sampler
 #      - 2,200
-#      - 530
+#      - 540
 #      - 2,200
 #      - 13,000
 #

@@ -122,8 +122,8 @@ for x in (one, large):
 # A computer writes numbers as you do in the lab, as digits and an exponent, only in
 # powers of two. A :term:`format` says how many bits each gets. The digits say how large
 # the step to the next number is. The step from 1 is called :term:`eps`. For
-# ``bfloat16`` you have just seen it: 0.0078. Everywhere else, the step is at most eps
-# times the number.
+# ``bfloat16`` you have just seen it: 0.0078. Elsewhere, the step is at most eps times
+# the number, except for the very smallest numbers, where it stays the same.
 #
 # The exponent says how large a number can get before it becomes infinite:
 
@@ -210,7 +210,8 @@ for name in ("bfloat16", "float16"):
 # *Arithmetic.* Here every card is different. A matrix product uses each number many
 # times once it is loaded, so it waits for the arithmetic. Modern cards have special
 # units that multiply small matrices, called :term:`tensor cores <tensor core>`, and
-# these like some formats much more than others. The fold has what data sheets promise:
+# these like some formats much more than others. The fold has what data sheets promise.
+# *None* means that the card has no such units:
 
 # folded: The table of data sheets
 from firstlight.display import show_table

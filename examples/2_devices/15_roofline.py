@@ -384,7 +384,8 @@ plt.show()
 # straight up or down, because only the time changed. The dotted roof is for the other
 # steps, whose frames may fit into a :term:`cache`. On the H100 it's the same as the
 # solid one. (The roof is the fastest of several runs, and a point is a median, so even
-# a perfect step ends a little below.)
+# a perfect step ends a little below. If a CPU was busy when its roof was measured, the
+# roof is too low, and a step may seem to exceed it.)
 #
 # .. holds::
 #

@@ -13,7 +13,7 @@ At the end of this page you'll know three cures, *batching*, *compiling* and
 *capturing*, and you'll be able to choose one before you have tried any of them.
 
 **Needs:** any computer. Compiling needs a C++ compiler on a CPU, and :term:`Triton` on
-a GPU. Capturing needs an NVIDIA or AMD card.
+a GPU. This page's capture needs an NVIDIA or AMD card.
 """
 
 # %%
@@ -144,16 +144,18 @@ for place in dict.fromkeys(("cpu", device.type)):
 # :timing:`launch-slope speedup "CPU, 192 operations"/"GPU, 192 operations"
 # @nvidia-h100-80gb-hbm3` as fast as one of the fastest GPUs in the world.
 #
-# That computer is a slow one for this. Others, with faster CPUs, started an operation
-# in two thirds to a quarter of the time (:doc:`their numbers
-# </tutorials/2_devices/11_when_the_gpu_wins>`). There, all times of this page that
-# consist of launches are shorter by as much. And we measured with PyTorch 2.11, two
-# versions before the one that the site installs.
+# A single addition, repeated, took the same computer only :timing:`wins-add median
+# "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`, so an operation of our chain costs more
+# than a bare launch. Others' computers took about as long for a single one, or down to
+# less than half (:doc:`their numbers </tutorials/2_devices/11_when_the_gpu_wins>`).
+# With a faster CPU, all times of this page that consist of launches are shorter. And
+# we measured with PyTorch 2.11, two versions before the one that the site installs.
 #
 # .. holds::
 #
 #    each = median("launch-slope/GPU, 192 operations") / 192
-#    near(6.67e-6 / each, 2 / 3, 0.1) and near(2.67e-6 / each, 1 / 4, 0.1)
+#    single = median("wins-add/GPU/cuda:0/n=10000")
+#    each > 1.5 * single and near(6.67e-6, single, 0.1) and 2.67e-6 < single / 2
 #
 # What was the H100 doing? For each operation, Python calls PyTorch. PyTorch looks at
 # the device and the type of your arrays and chooses a function for them, which is
@@ -483,11 +485,12 @@ if compiled:
 # Capture: a list that stays in the kitchen
 # -----------------------------------------
 #
-# Cards from NVIDIA and AMD can keep a list of launches, a :term:`CUDA graph`. You run
-# your function once to *capture* it. Afterwards a single launch, the *replay*, does all
-# of it. It sounds too good, and there is a catch. We've written a toy that keeps such a
-# list in Python, so that you can see the catch without a card. It captures ``factor * x
-# + y``. **What will the second and the third line print?**
+# Cards from NVIDIA and AMD, and with the newest PyTorch also Intel's, can keep a list
+# of launches, a :term:`CUDA graph`. You run your function once to *capture* it.
+# Afterwards a single launch, the *replay*, does all of it. It sounds too good, and
+# there is a catch. We've written a toy that keeps such a list in Python, so that you
+# can see the catch without a card. It captures ``factor * x + y``. **What will the
+# second and the third line print?**
 
 # folded: The toy: a list of functions, and of the arrays they read and write
 

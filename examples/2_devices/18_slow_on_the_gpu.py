@@ -57,7 +57,8 @@ it's slow without a GPU, too.
 #        the CPU may wait for earlier kernels; the GPU's row has the copy alone
 #      - send less, in larger pieces, once (:doc:`/tutorials/2_devices/04_small_copies`)
 #    * - **float64**
-#      - ``x.dtype`` is ``torch.float64``, as all that comes from NumPy is
+#      - ``x.dtype`` is ``torch.float64``, as NumPy's floats are unless you
+#        say otherwise
 #      - ``.float()``; some cards do ``float64`` at a 64th of the rate
 #        (:doc:`/cards`)
 #    * - **Python**
@@ -249,7 +250,7 @@ for kind in (np.float32, np.float32, np.float64):
 #      - a package with code for your card (:doc:`/install`); a larger
 #        ``CUDA_CACHE_MAXSIZE``
 #    * - CuPy compiles
-#      - operation, type and shape (``~/.cupy/kernel_cache``)
+#      - operation, type and number of dimensions (``~/.cupy/kernel_cache``)
 #      - keep that folder, also in a container: `CUPY_CACHE_DIR`__ says where it is
 #    * - Numba compiles
 #      - process, kernel and types

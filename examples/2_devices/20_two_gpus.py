@@ -44,15 +44,16 @@ either, so what others measured has their name on it.
 #    * - **a slow link**
 #      - ``nvidia-smi topo -m`` says ``SYS`` or ``PHB``, and not ``NV``; or the backend
 #        is ``gloo``
-#      - ``nccl``; fewer exchanges, by ``model.no_sync()`` in all but each fourth step
+#      - ``nccl``; fewer exchanges, by ``model.no_sync()`` for all but each fourth
+#        batch, with the optimizer's step only after that one, or the copies drift apart
 #    * - **waiting for the slowest**
 #      - two kinds of card, or an ``.item()`` in each step
 #      - equal cards, equal work, and a look at the loss once an epoch
 #
 # __ https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
 #
-# And if it *hangs*, one process has a batch more than another, and waits for an answer
-# in its last step. ``DistributedSampler`` prevents that.
+# And if it *hangs*, often one process has a batch more than another, and waits for an
+# answer in its last step. ``DistributedSampler`` prevents that.
 #
 # Copy this
 # ---------

@@ -218,8 +218,9 @@ bench.show()
 # --------------------
 #
 # You may have read that each thread runs on a core, and that 1,024 threads on 64 cores
-# have to take turns. Then this kernel couldn't work. Each thread takes a number, *waits
-# until everybody has one*, and puts it down at the other end:
+# have to take turns. If each of them ran to its end before the next could start, this
+# kernel couldn't work. Each thread takes a number, *waits until everybody has one*, and
+# puts it down at the other end:
 
 
 @cuda.jit
@@ -356,11 +357,12 @@ print(f"{wrong_rows} of {bright.size} rows wrong")
 print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 
 # %%
-# On the H100, *all rows but the first* were wrong, and so they are in the simulator.
-# Both start many blocks at once, so they read what nobody has written yet. If block 0
-# ran to its end, then block 1, and so on, all rows would be right, as often as you
-# like. CUDA promises neither: blocks must be able to run `in any order, in parallel or
-# in series`__.
+# On the H100, *all rows but the first* were wrong. It starts many blocks at once, so
+# they read what nobody has written yet. The simulator starts many, too, and which comes
+# first is luck: in one of the tabs, not a single row is wrong. If block 0 ran to its
+# end, then block 1, and so on, all rows would be right, as often as you like. CUDA
+# promises neither: blocks must be able to run `in any order, in parallel or in
+# series`__.
 #
 # A test can't protect you from that, if it passes where you run it. ``trace`` can,
 # because it asks what is *certain* to come before what:

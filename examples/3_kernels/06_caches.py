@@ -189,8 +189,8 @@ plt.show()
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (Our record leaves out the
-# arrays of 8 and 16 MiB: they came faster than any memory could deliver, and our timer
-# took that for a mistake.)
+# arrays of 8 and 16 MiB: they came faster than any memory of that card could deliver,
+# and our timer took that for a mistake.)
 #
 # RRZE's squares are twice as high. Their card has the same kind of L2, so it isn't the
 # cache. Our threads ask for four bytes at a time and wait. If 2,048 threads of a

@@ -57,7 +57,7 @@ class Player(Executor):
         self.cuda, made = Names(self), {}
         self.function = instrument(kernel, self.cuda, self.codes, made)
         self.kernel = self.function.__code__
-        used = [looked_up_names(function.__code__) for function in made.values()]
+        used = [looked_up_names(one.__code__) for one in made.values() if isinstance(one, FunctionType)]
         self.waits = any(WAITING & {name, *taken} for names in used for name, taken in names.items())
 
     def play(self, blocks: Dim3, threads: Dim3, arguments: Sequence[Any]) -> None:

@@ -66,9 +66,10 @@ for seen in read(posted):
 
 # %%
 # The V100's memory ran as fast as it can, so whatever waits for the memory took as long
-# as ever. But somebody had set its clock to 1,290 MHz, and so each of its cores did
-# less: whatever waits for *arithmetic* took nearly a fifth longer. The GTX 1080 Ti was
-# slower at both.
+# as ever. But it leaves the factory with a clock of 1,290 MHz for programs, and its
+# sheet counts with 1,530: whatever waits for *arithmetic* took nearly a fifth longer.
+# The GTX 1080 Ti was slower at both. It may run at 1,911 MHz, but the rates on its
+# sheet are those at 1,582 MHz, so that is the clock on paper.
 #
 # You could write that down as two rules. Think of a kitchen. If the cooks work more
 # slowly, then the dishes that take much chopping come late. If the waiters walk more
@@ -127,17 +128,17 @@ ax.set_title("After forty milliseconds, our H100 slowed down")
 ax.legend(frameon=False)
 fig.set_label(
     "The time of a product against the milliseconds that the card has multiplied. In "
-    "TF32 and in float16, it's level until nearly 40 ms, and then an eighth longer."
+    "TF32 and in float16, it's level until nearly 40 ms, then an eighth to a seventh "
+    "longer, and after that a seventh to a fifth."
 )
 plt.show()
 
 # %%
 # It was milliseconds. Before a twentieth of a second was over, each product took an
-# eighth longer, and it stayed so. That can't have been heat, for no card warms up in
-# so short a time. A card may only draw so much *power*, and if products of matrices
-# need more, it lowers its clock until they don't. (We think so. That run didn't ask
-# ``nvidia-smi``. Products in ``float32``, which use none of the tensor cores, stayed as
-# they were.)
+# eighth longer at first, then a seventh to a fifth. Most likely that was the power. A
+# card may only draw so much *power*, and if products of matrices need more, it lowers
+# its clock until they don't. (That run didn't ask ``nvidia-smi``, so we can't be sure.
+# Products in ``float32`` and ``float64`` stayed as they were.)
 #
 # .. holds::
 #
@@ -147,9 +148,10 @@ plt.show()
 #    all(max(early[kind]) < 1.02 * min(early[kind]) for kind in kinds)
 #    sum(early["tf32"]) * 19 < 0.04 and sum(early["float16"]) * 34 < 0.04
 #    all(1.11 < late[kind] < 1.15 for kind in kinds)
-#    all(max(values[kind]) < 1.2 * min(early[kind]) for kind in kinds)
-#    plain = row("precision/GPU, matmul, float32").values
-#    max(plain) < 1.01 * min(plain)
+#    later = [value / min(early[kind]) for kind in kinds for value in values[kind][10:]]
+#    1.14 < min(later) and max(later) < 1.2
+#    plain = [row(f"precision/GPU, matmul, float{bits}").values for bits in (32, 64)]
+#    all(max(one) < 1.01 * min(one) for one in plain)
 #
 # So a benchmark of a few milliseconds tells you what a rested card does, and your
 # program runs on a tired one. If somebody has lowered the power limit, for example to
@@ -216,10 +218,12 @@ else:
 #
 # Clusters cut large cards into slices, so that more people get one. On an A100 or
 # H100 it's called *MIG*, and ``nvidia-smi -L`` names your slice. In ``3g.40gb``, the
-# first number counts sevenths of the multiprocessors. The second one is your memory in
-# GB, and with it come the same part of the L2 cache and of the *bandwidth*, `counted in
-# eighths`__. Below is an A100 in two slices, which we made up. **What has its slice
-# called 1g.10gb?** Say it before you look at the table.
+# second number is your memory in GB, and with it comes the same part of the
+# *bandwidth*, `counted in eighths`__. The first one is only a label for the part of the
+# multiprocessors. ``nvidia-smi mig -lgip`` lists how many they are, under ``SM``:
+# ``3g.40gb`` has 42 of an A100's 108, but 60 of the 132 of an H100 with HBM3. Below is
+# an A100 in two slices, which we made up. **A 1g.10gb of it has 14. How much longer do
+# its floors get?** Say it before you look at the table.
 #
 # __ https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 
@@ -234,19 +238,22 @@ GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-5d5ba0d6)
 seen.table().show()
 
 # %%
-# An eighth of the memory makes each of its floors eight times as high, and a seventh of
-# the multiprocessors makes those of arithmetic seven times as high. It has an eighth of
-# the L2, too, so what stayed in the cache on a whole card may not fit any more.
+# An eighth of the memory makes each of its floors eight times as high, and 14 of 108
+# multiprocessors make those of arithmetic nearly eight times as high. It has an eighth
+# of the L2, too, so what stayed in the cache on a whole card may not fit any more. But
+# the L2 doesn't always follow the memory: a ``1g.20gb`` has a quarter of the memory and
+# still an eighth of the L2.
 #
 # Not all settings cost something. With *ECC*, a card finds and mends flipped bits. HBM,
 # the memory of large cards, has room of its own for the check bits, and on a V100 ECC
 # costs `neither memory nor bandwidth`__. In GDDR, the memory of small cards, they lie
 # among your data. On a K40, they took a sixteenth of it.
 #
-# And one line of the table never changes from day to day. ``float64`` has a half of the
-# ``float32`` rate on some cards, and on others a 32nd or a 64th
-# (:doc:`/tutorials/2_devices/13_precision`). :doc:`/cards` has the sheets that our
-# floors are worked out from, and :doc:`/your_gpu` measures your GPU in your browser.
+# And one line of the table never changes from day to day. Outside the tensor cores,
+# ``float64`` has a half of the ``float32`` rate on some cards, and on others a 32nd or
+# a 64th (:doc:`/tutorials/2_devices/13_precision`). :doc:`/cards` has the sheets that
+# our floors are worked out from, and :doc:`/your_gpu` measures your GPU in your
+# browser.
 #
 # __ https://images.nvidia.com/content/volta-architecture/pdf/volta-architecture-whitepaper.pdf
 #
@@ -255,21 +262,25 @@ seen.table().show()
 #
 # You know how many bytes your kernel moves and how many operations it does, and a
 # cluster has given you a card, or a part of one. Write the function that says how long
-# the kernel takes *at least*, on that card, today. A card has these fields. The last
-# four are as ``nvidia-smi`` prints them:
+# the kernel takes *at least*, on that card, today. A card has these fields. Those with
+# units are as ``nvidia-smi`` prints them:
 
 from collections import namedtuple
 
-Card = namedtuple("Card", "bandwidth rate clock highest memory slice")
-a100 = Card(2.039e12, 19.5e12, "1410 MHz", "1410 MHz", "81920 MiB", "")
+Card = namedtuple("Card", "bandwidth rate paper clock highest memory slice own whole")
+a100 = Card(2.039e12, 19.5e12, 1410, "1410 MHz", "1410 MHz", "81920 MiB", "", 108, 108)
+h100 = Card(3.35e12, 67e12, 1980, "1980 MHz", "1980 MHz", "81559 MiB", "", 132, 132)
+gtx = Card(484e9, 11.3e12, 1582, "1480 MHz", "1911 MHz", "11264 MiB", "", 28, 28)
 lowered = a100._replace(clock="705 MHz")
-small = a100._replace(slice="1g.10gb")
+small = a100._replace(slice="1g.10gb", own=14)
+large = h100._replace(slice="3g.40gb", own=60)
 
 # %%
 # ``bandwidth`` and ``rate`` are bytes and operations a second, for the whole card at
-# its ``highest`` clock. If a card has no slices, ``slice`` is empty. If a clock isn't
-# told, it's ``"[N/A]"``, and then the floor is that of the highest clock, because a
-# floor must be true in any case. Put your function where the dots are, and run
+# the clock on ``paper``, in MHz. If a card has no slices, ``slice`` is empty. You have
+# ``own`` of its ``whole`` multiprocessors. If a clock isn't told, it's ``"[N/A]"``, and
+# then the floor is that of the ``highest`` clock, because a floor must be true in any
+# case. Put your function where the dots are, and run
 # ``firstlight try 21_your_card_today.py``.
 
 
@@ -286,10 +297,13 @@ CASES = [  # a card, what it's asked to do, and by how much the floor is higher
     ("half of the clock", lowered, MUCH_ARITHMETIC, 2),
     ("half of the clock", lowered, MUCH_MEMORY, 1),
     ("the slice 1g.10gb", small, MUCH_MEMORY, 8),
-    ("the slice 1g.10gb", small, MUCH_ARITHMETIC, 7),
-    ("the slice 3g.40gb", a100._replace(slice="3g.40gb"), MUCH_MEMORY, 2),
-    ("both", lowered._replace(slice="2g.20gb"), MUCH_ARITHMETIC, 7),
-    ("a clock that isn't told", a100._replace(clock="[N/A]"), MUCH_ARITHMETIC, 1),
+    ("the slice 1g.10gb", small, MUCH_ARITHMETIC, 108 / 14),
+    ("the slice 1g.20gb", small._replace(slice="1g.20gb"), MUCH_MEMORY, 4),
+    ("a slice of an H100", large, MUCH_MEMORY, 2),
+    ("a slice of an H100", large, MUCH_ARITHMETIC, 132 / 60),
+    ("both", lowered._replace(slice="2g.20gb", own=28), MUCH_ARITHMETIC, 216 / 28),
+    ("a sheet's clock", gtx, MUCH_ARITHMETIC, 1582 / 1480),
+    ("a clock not told", gtx._replace(clock="[N/A]"), MUCH_ARITHMETIC, 1582 / 1911),
 ]
 
 
@@ -299,10 +313,12 @@ def hint(case, got, right, work):
     if "half" in case and work == MUCH_MEMORY:
         return "the clock of the cores doesn't change how fast the memory is."
     if "slice" in case:
-        return "memory is counted in eighths, multiprocessors in sevenths."
+        return "memory is counted in eighths. The multiprocessors are own and whole."
+    if "sheet" in case:
+        return "the rate is that of the clock on paper, not of the highest."
     if got > right:
         return "both go on at the same time, so it's the longer one, not the sum."
-    return "which of the two takes longer? And is the card at its highest clock?"
+    return "which of the two takes longer? And is the card at its clock on paper?"
 
 
 # %%
@@ -336,7 +352,7 @@ print(check(least))
 print("""\
 1. Ask while your program runs: firstlight today. A resting card tells you nothing.
 2. A lower clock raises the floors of arithmetic. A slice raises those of memory, too.
-3. A card that multiplies matrices slows down within a tenth of a second.""")
+3. A card may slow down before it has multiplied matrices for a tenth of a second.""")
 
 # %%
 # Solution
@@ -346,17 +362,14 @@ print("""\
 
 
 def least_solution(moved, operations, card):
-    highest = float(card.highest.split()[0])
-    told = card.clock.split()[0]
-    clock = float(told) if told.isdigit() else highest
-    sevenths, eighths = 7, 8
+    told, highest = card.clock.split()[0], card.highest.split()[0]
+    clock = float(told if told.isdigit() else highest)
+    eighths = 8
     if card.slice:
-        first, second = card.slice.split(".")
-        whole = float(card.memory.split()[0]) / 1024
-        sevenths = int(first.rstrip("g"))
-        eighths = round(8 * int(second.rstrip("gb")) / whole)
+        mine = int(card.slice.split(".")[1].rstrip("gb"))
+        eighths = round(8 * mine / (float(card.memory.split()[0]) / 1024))
     memory = moved / card.bandwidth * 8 / eighths
-    arithmetic = operations / card.rate * highest / clock * 7 / sevenths
+    arithmetic = operations / card.rate * card.paper / clock * card.whole / card.own
     return max(memory, arithmetic)
 
 

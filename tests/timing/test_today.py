@@ -54,7 +54,7 @@ def test_a_card_for_games_is_held_against_the_clock_of_its_sheet() -> None:
     clocks = "2520 MHz, 3105 MHz, 10251 MHz, 10501 MHz"
     game = f"0, NVIDIA GeForce RTX 4090, 24564 MiB, {clocks}, 450.00 W, 450.00 W, [N/A], [N/A], 3, 8, 0x0"
     (rows,) = told(game)
-    assert rows["clock"][1] == "arithmetic: as ever"
+    assert rows["clock"] == ("2520 of 3105 MHz, 2520 on the sheet", "arithmetic: as ever")
     assert rows["memory's clock"][1] == "memory: 1.02 times as long"
     assert rows["slot"] == ("PCIe 3 x8", "transfers: 4 times as long")
     assert rows["held back by"][0] == "nothing"
@@ -72,12 +72,12 @@ def test_what_a_card_does_not_tell_changes_no_floor(none: str) -> None:
     assert "float64" not in rows, "a laptop's card isn't the one of the sheet"
 
 
-def test_slices_are_counted_in_eighths_of_the_memory_and_sevenths_of_the_multiprocessors() -> None:
+def test_slices_are_counted_in_eighths_of_the_memory_and_in_multiprocessors() -> None:
     first, second = told(A100, A100.replace("0, NV", "1, NV"), SLICES)
-    assert first["slice 3g.40gb"] == ("0.5 of the memory", "memory: 2 times as long; arithmetic: 2.33 times as long")
-    assert first["slice 1c.2g.20gb"][1] == "memory: 4 times as long; arithmetic: 7 times as long"
-    assert first["slice 1g.10gb+me"][1] == "memory: 8 times as long; arithmetic: 7 times as long"
-    assert second["slice 7g.80gb"][1] == "memory: as ever; arithmetic: as ever"
+    assert first["slice 3g.40gb"] == ("0.5 of the memory", "memory: 2 times as long; arithmetic: 2.57 times as long")
+    assert first["slice 1c.2g.20gb"][1] == "memory: 4 times as long; arithmetic: see nvidia-smi mig -lgip, under SM"
+    assert first["slice 1g.10gb+me"][1] == "memory: 8 times as long; arithmetic: 7.71 times as long"
+    assert second["slice 7g.80gb"][1] == "memory: as ever; arithmetic: 1.1 times as long"
     assert "MIG" not in first
     assert [seen.table().caption[:6] for seen in read(f"{HEADS}\n{A100}\n{A100.replace('0, NV', '1, NV')}")] == [
         "GPU 0:",
@@ -88,20 +88,23 @@ def test_slices_are_counted_in_eighths_of_the_memory_and_sevenths_of_the_multipr
 @pytest.mark.parametrize(
     ("name", "mib", "profile", "shares"),
     [
-        ("NVIDIA A100-SXM4-40GB", 40960, "1g.5gb", (1 / 8, 1 / 7)),
-        ("NVIDIA A100-SXM4-40GB", 40960, "1g.10gb", (2 / 8, 1 / 7)),
-        ("NVIDIA H100 80GB HBM3", 81559, "4g.40gb", (4 / 8, 4 / 7)),
-        ("NVIDIA H200", 143771, "1g.18gb", (1 / 8, 1 / 7)),
-        ("NVIDIA B200", 183359, "2g.45gb", (2 / 8, 2 / 7)),
-        ("NVIDIA B300 SXM6 AC", 275040, "3g.135gb", (4 / 8, 3 / 7)),
-        ("NVIDIA A30", 24576, "1g.6gb", (2 / 8, 1 / 4)),
-        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 97887, "1g.24gb+gfx", (2 / 8, 1 / 4)),
+        ("NVIDIA A100-SXM4-40GB", 40960, "1g.5gb", (1 / 8, 14 / 108)),
+        ("NVIDIA A100-SXM4-40GB", 40960, "1g.10gb", (2 / 8, 14 / 108)),
+        ("NVIDIA H100 80GB HBM3", 81559, "4g.40gb", (4 / 8, 64 / 132)),
+        ("NVIDIA H100 80GB HBM3", 81559, "3g.40gb", (4 / 8, 60 / 132)),
+        ("NVIDIA H100 80GB HBM3", 81559, "1g.20gb", (2 / 8, 26 / 132)),
+        ("NVIDIA H100 PCIe", 81559, "1g.20gb", (2 / 8, None)),
+        ("NVIDIA H200", 143771, "1g.18gb", (1 / 8, None)),
+        ("NVIDIA B200", 183359, "2g.45gb", (2 / 8, None)),
+        ("NVIDIA B300 SXM6 AC", 275040, "3g.135gb", (4 / 8, None)),
+        ("NVIDIA A30", 24576, "1g.6gb", (2 / 8, None)),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", 97887, "1g.24gb+gfx", (2 / 8, None)),
     ],
 )
-def test_a_slice_has_what_the_guide_to_mig_gives_it(
-    name: str, mib: int, profile: str, shares: tuple[float, float]
+def test_a_slice_has_what_its_card_gives_it(
+    name: str, mib: int, profile: str, shares: tuple[float, float | None]
 ) -> None:
-    assert Seen({"name": name, "memory.total": f"{mib} MiB"}).shares(profile) == pytest.approx(shares)
+    assert Seen({"name": name, "memory.total": f"{mib} MiB"}).shares(profile) == shares
 
 
 def test_a_card_in_slices_of_which_none_is_listed_says_where_to_look() -> None:

@@ -36,7 +36,11 @@ SHEETS = {
     "GH200 480GB": "GH200",
     "RTX PRO 6000 Blackwell Workstation Edition": "RTX PRO 6000",
 }
-IN_QUARTERS = ("A30", "RTX PRO 6000")  # as MIG shares out their multiprocessors; others in sevenths
+# The multiprocessors of a card, and of a slice by its number of g and its eighths: nvidia-smi mig -lgip lists them.
+MULTIPROCESSORS = {
+    "A100-": (108, {(1, 1): 14, (1, 2): 14, (2, 2): 28, (3, 4): 42, (4, 4): 56, (7, 8): 98}),
+    "H100 80GB HBM3": (132, {(1, 1): 16, (1, 2): 26, (2, 2): 32, (3, 4): 60, (4, 4): 64, (7, 8): 132}),
+}
 LANES = 16
 NOT_TOLD = "not told"
 AS_EVER = 1.005  # a factor below this changes no floor
@@ -104,7 +108,8 @@ class Seen:
             elif held and HELD_BY[1] in held:
                 yield what, f"{now:g} of {most:g} MHz", "none that we know: ask while your program runs"
             else:
-                yield what, f"{now:g} of {most:g} MHz", longer(floor, usual / now)
+                paper = f", {usual:g} on the sheet" if usual != most else ""
+                yield what, f"{now:g} of {most:g} MHz{paper}", longer(floor, usual / now)
         yield "held back by", NOT_TOLD if held is None else " and ".join(dict.fromkeys(held)) or "nothing", ""
 
     def _settings(self) -> Iterator[Row]:
@@ -121,27 +126,28 @@ class Seen:
             yield "MIG", mode, "you have a slice: nvidia-smi -L names it" if mode == "Enabled" else ""
         for name in self.slices:
             memory, compute = self.shares(name)
-            effect = f"{longer('memory', 1 / memory)}; {longer('arithmetic', 1 / compute)}"
-            yield f"slice {name}", f"{memory:.3g} of the memory", effect
+            cores = longer("arithmetic", 1 / compute) if compute else "arithmetic: see nvidia-smi mig -lgip, under SM"
+            yield f"slice {name}", f"{memory:.3g} of the memory", f"{longer('memory', 1 / memory)}; {cores}"
 
-    def shares(self, slice_name: str) -> tuple[float, float]:
-        """Return which part of the memory and of the multiprocessors a MIG slice has.
+    def shares(self, slice_name: str) -> tuple[float, float | None]:
+        """Return which part of the memory and of the multiprocessors a MIG slice has; None if we don't know it.
 
-        Memory is given away in eighths, and multiprocessors in sevenths or quarters.
+        Memory is given away in eighths. How many multiprocessors a slice has depends on the card.
 
         Examples
         --------
         >>> Seen({"name": "NVIDIA A100-SXM4-80GB", "memory.total": "81920 MiB"}).shares("3g.40gb")
-        (0.5, 0.42857142857142855)
+        (0.5, 0.3888888888888889)
         """
         found = re.match(r"(?:(\d+)c\.)?(\d+)g\.(\d+)gb", slice_name)
         if not found:
             raise ValueError(f"{slice_name!r} is no slice: expected a name such as 1g.10gb")
-        mine, multiprocessors, gigabytes = found.groups()
+        part, number, gigabytes = found.groups()
         total = (self.number("memory.total") or 0) / 1024
-        parts = 4 if any(card in self.name for card in IN_QUARTERS) else 7
-        eighths = round(8 * int(gigabytes) / total) if total else int(multiprocessors)
-        return min(max(eighths, 1), 8) / 8, int(mine or multiprocessors) / parts
+        eighths = min(max(round(8 * int(gigabytes) / total) if total else int(number), 1), 8)
+        whole, slices = next((known for card, known in MULTIPROCESSORS.items() if card in self.name), (1, {}))
+        mine = None if part else slices.get((int(number), eighths))
+        return eighths / 8, mine / whole if mine else None
 
     def _slot(self) -> Iterator[Row]:
         version, lanes = self.number("pcie.link.gen.max"), self.number("pcie.link.width.current")
@@ -153,7 +159,8 @@ class Seen:
     def _float64(self) -> Iterator[Row]:
         if self.sheet and self.sheet.fp32 and self.sheet.fp64:
             times = self.sheet.fp32 / self.sheet.fp64
-            yield "float64", f"1:{times:.0f} of float32", f"its arithmetic: {times:.0f} times as long"
+            where = ", outside the tensor cores" if self.sheet.fp64_matrix else ""
+            yield "float64", f"1:{times:.0f} of float32", f"its arithmetic: {times:.0f} times as long{where}"
 
 
 def longer(what: str, factor: float) -> str:

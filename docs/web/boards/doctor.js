@@ -13,7 +13,13 @@
     const failed = () => ["The causes could not be loaded.", []];
     const [words, found] = await causes.of(typed.value, where).catch(failed);
     const items = found.map(({ code, title, said }) =>
-      element("li", {}, element("a", { href: `doctor/${code}.html` }, title), " ", element("code", {}, said.join(", "))),
+      element(
+        "li",
+        {},
+        element("a", { href: `doctor/${code}.html` }, title),
+        " ",
+        element("code", {}, said.join(", ")),
+      ),
     );
     list.replaceChildren(...items);
     if (status.textContent !== words) status.textContent = words;

@@ -37,7 +37,12 @@ globalThis.search = (() => {
     function meant(stem) {
       if (places.has(stem)) return [[stem, 1]];
       const near = (one) => one.startsWith(stem) || (stem.length > 5 && one.length > 4 && stem.startsWith(one));
-      return stem.length < 3 ? [] : known.filter(near).slice(0, 12).map((one) => [one, NEAR]);
+      return stem.length < 3
+        ? []
+        : known
+            .filter(near)
+            .slice(0, 12)
+            .map((one) => [one, NEAR]);
     }
 
     /** The documents that have any of the words, the likeliest first. */
@@ -103,7 +108,12 @@ globalThis.search = (() => {
     const [, known] = isNoProse(text) ? await causes.of(text) : ["", []];
     const errors = known.filter(({ said, near }) => !near && said.some(isNoProse)).slice(0, 3);
     const urls = new Set(errors.map(({ code }) => `doctor/${code}.html`));
-    return { errors, pages: pages(text).filter(({ url }) => !urls.has(url)).slice(0, SHOWN) };
+    return {
+      errors,
+      pages: pages(text)
+        .filter(({ url }) => !urls.has(url))
+        .slice(0, SHOWN),
+    };
   }
 
   function item(url, title, ...about) {

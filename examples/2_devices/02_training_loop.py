@@ -478,7 +478,8 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 # The loader asks for the pictures one by one, in Python, and then stacks them into a
 # batch. That happens on the CPU, so a GPU doesn't make it any faster. In other words,
 # the faster the training gets, the more you notice the loader. Compare the tabs: it has
-# a larger part in the H100's epoch than in the EPYC's.
+# a larger part in the H100's epoch than in the EPYC's, also because the CPU beside the
+# H100 takes longer to load.
 #
 # .. holds::
 #

@@ -120,9 +120,10 @@ plt.show()
 # of :math:`n` ``float32`` numbers reads :math:`2n` numbers and writes :math:`n`, each
 # of 4 bytes: :math:`12\,n` bytes. If your card isn't on our list, its maker's data
 # sheet has both rates, as *memory bandwidth* and *FP32*. If the data have to travel to
-# the GPU first, add their bytes divided by the rate of the link. For example, 10 GB
-# over PCIe 4, with its :spec:`PCIe 4 x16 bandwidth`, need a third of a second whatever
-# the GPU.
+# the GPU, too, their bytes divided by the rate of the link is a third time, and the
+# longest of the three is the floor. For example, 10 GB over PCIe 4, with its
+# :spec:`PCIe 4 x16 bandwidth`, need a third of a second whatever the GPU. Only where
+# all has to be there before the work begins, the times add up.
 #
 # The board below does this division. **Choose report 1, and drag the blue point to the
 # right. How often does the verdict change, and why?** Then try a number of your own:

@@ -344,8 +344,8 @@ if device.type == "cuda":
 # (Without such a GPU, the cell prints nothing.) Put the marks around many calls, so
 # that they themselves hardly count. But events count everything between them. If your
 # program can't launch as fast as the GPU works, as here on the H100, the GPU's idle
-# time is in there, however many the calls are. Only a :term:`profiler` or a CUDA graph
-# leaves it out.
+# time is in there, however many the calls are. A :term:`profiler` or a CUDA graph
+# leaves it out, and so does a queue that is held back until all calls are in it.
 #
 # When it fails
 # -------------

@@ -260,7 +260,7 @@ plt.show()
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #
-# On our H100 the guide was right for a batch of 16 kB, which took
+# On our H100 the guide was right for a batch of 16 kB and a copy that waits, which took
 # :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=16384"
 # @nvidia-h100-80gb-hbm3` pinned each time, and :timing:`pinned-memory median "to the
 # GPU, pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` by the plain line. For 262 kB it
@@ -299,10 +299,11 @@ plt.show()
 #    "cpu-contended" in row(within, "nvidia-h200").verdicts
 #
 # So what is left of the guide's warning? The batch of 16 kB, which a single core
-# copies. There the line took half as long again as the plain copy. About the large
-# ones, these two rows say nothing. Measure the line on your computer, with a batch of
-# your size, or let the ``DataLoader`` pin with workers. (Without a GPU there is nothing
-# to send, so the first line takes next to no time.)
+# copies. There, pinning each time took half as long again as the plain copy if the copy
+# waits, as in the third fold; the line of the guide, which doesn't, you see below.
+# About the large ones, these two rows say nothing. Measure the line on your computer,
+# with a batch of your size, or let the ``DataLoader`` pin with workers. (Without a GPU
+# there is nothing to send, so the first line takes next to no time.)
 
 from torch.utils.benchmark import Timer
 

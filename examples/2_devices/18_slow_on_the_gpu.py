@@ -330,7 +330,7 @@ print(check(suspect))
 print(f"""\
 1. Go through the loader alone: here that was {share:.0%} of an epoch, and no GPU makes
    it faster.
-2. Double the batch. If a step takes no longer, the GPU waits for launches.
+2. Double the batch. If a step takes no longer, the GPU most likely waits for launches.
 3. If only the first call is slow, something is compiled or loaded. Keep its cache.""")
 
 # %%

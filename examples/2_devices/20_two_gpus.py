@@ -119,8 +119,11 @@ assert torch.allclose(mean, whole, rtol=1e-12)
 
 # %%
 # It is. So two GPUs with 64 pictures each make the same step as one with 128, and you
-# choose the learning rate for 128. But who says that each takes other pictures? Let's
-# look at what each process of two gets, of ten pictures, with and without a sampler:
+# choose the learning rate for 128. A network with ``BatchNorm`` is an exception, since
+# each process takes the means of its own pictures:
+# ``nn.SyncBatchNorm.convert_sync_batchnorm(model)`` takes those of all. But who says
+# that each takes other pictures? Let's look at what each process of two gets, of ten
+# pictures, with and without a sampler:
 
 pictures = range(10)
 with_sampler = [

@@ -489,8 +489,8 @@ if compiled:
 # of launches, a :term:`CUDA graph`. You run your function once to *capture* it.
 # Afterwards a single launch, the *replay*, does all of it. It sounds too good, and
 # there is a catch. We've written a toy that keeps such a list in Python, so that you
-# can see the catch without a card. It captures ``factor * x + y``. **What will the
-# second and the third line print?**
+# can see the catch without a card. It captures the line ``factor * x + y``. **What will
+# the second and the third line print?**
 
 # folded: The toy: a list of functions, and of the arrays they read and write
 

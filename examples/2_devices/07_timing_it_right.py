@@ -11,16 +11,36 @@ shortest and the longest time? By the end of this page you'll have a timer of tw
 lines in which you understand every line. And you'll be able to say which of two
 versions is faster and by how much, give or take.
 
-**Needs:** any computer. What a GPU must be asked to do before you look at the clock
-stands in :doc:`03_is_it_possible`.
+**Needs:** any computer.
 """
 
 # %%
 # Copy this
 # ---------
 #
-# PyTorch brings a timer that does nearly everything right. It waits for the GPU, makes
-# many calls, and gives you the :term:`median`:
+# The commonest mistake comes first. On a GPU you have to *wait* for the result before
+# you look at the clock, because a call only asks the GPU to work:
+#
+# .. code-block:: python
+#
+#    start = perf_counter()
+#    y = x @ x
+#    asked = perf_counter() - start  # wrong: the GPU has only been asked
+#    torch.accelerator.synchronize()  # waits until it is done
+#    done = perf_counter() - start  # right
+#
+# In these lines, our H100 had been *asked* for a product of two large matrices after a
+# two-hundredth of the time that the product then took. So if you see a speed-up of
+# hundreds, look for this wait. :doc:`/tutorials/2_devices/03_is_it_possible` shows how
+# to tell.
+#
+# .. holds::
+#
+#    ten = "2_devices/03_is_it_possible"
+#    asked, done = printed(r"asked after (\d+) µs, done after (\d+),", page=ten)
+#    near(1000 * done / asked, 200, 0.1)
+#
+# PyTorch brings a timer that waits, makes many calls, and gives you the :term:`median`:
 
 import torch
 from torch.utils.benchmark import Timer
@@ -39,22 +59,29 @@ took = timer.blocked_autorange()
 print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs")
 
 # %%
-# Look at the second number, too. If it isn't small beside the first, your computer has
-# other work to do, and the first one isn't worth much.
+# Look at the second number, too. On the H100 it rounds to nothing. On the EPYC it's a
+# sixth of the first, because that computer had other work to do, and then the first
+# number isn't worth much.
 #
-# Two of these lines are there because of two of its habits. It gives the CPU a single
-# thread unless you ask for more, which makes any GPU look good. And if the first call
-# has to *compile* something, it takes that one long call for a whole block. For many
-# sizes or versions, collect the results of ``blocked_autorange`` in a list, and
-# ``torch.utils.benchmark.Compare(results).print()`` makes a table of them. If that's
-# all you wanted to know, you may leave now. The rest of the page is for people who'd
-# like to know what such a timer does, and how far they may trust it.
+# .. holds::
+#
+#    median, within = printed(r"^(\d+) µs, middle half within (\d+)", "cpu-amd-epyc")
+#    near(median / within, 6, 0.03)
+#
+# Two lines need a reason. Without ``num_threads=``, the timer gives the CPU a single
+# thread, which makes any GPU look good. And without ``timer.timeit(1)``, a first call
+# that has to *compile* something would count like the others. For many versions,
+# collect the results of ``blocked_autorange`` in a list, and
+# ``torch.utils.benchmark.Compare(results).print()`` makes a table of them.
+#
+# If that's all you wanted to know, you may leave now. The rest of the page says what
+# such a timer does, and how far you may trust it.
 #
 # Try it
 # ------
 #
-# Let's do without it, and time one call ten times. It adds two vectors, which are in
-# the fold. ``finish`` waits for the GPU, if there is one.
+# Let's do without it, and time one call ten times. It adds two vectors. ``finish``
+# waits for the GPU, if there is one.
 
 from time import perf_counter
 
@@ -111,10 +138,9 @@ print(", ".join(quantity(seconds, "s") for seconds in ten))
 # has to be loaded, or a GPU has to wake up. So a first call isn't wrong, but it answers
 # another question, and we keep it apart.
 #
-# The other nine aren't equal, either, although each of them did the same. Your computer
-# has other things to do, and sometimes they come in between. Let's time 300 more calls
-# and look at all of them. **Where would you draw a line, and say: that's how long it
-# takes?**
+# The other nine aren't equal, either. Your computer has other things to do, and
+# sometimes they come in between. Let's time 300 more calls. **Where would you draw a
+# line, and say: that's how long it takes?**
 
 from statistics import median
 
@@ -182,8 +208,8 @@ plt.show()
 # second says how many of them you get in a second, which is the :term:`throughput`,
 # because the GPU works on one call while your program launches the next. If your
 # program needs each result before it can go on, report the first one, otherwise the
-# second. But say which. (For so short a call, the second number is mostly that of the
-# launches, and our table says so: ``launch-bound``.)
+# second. But say which. For so short a call the GPU waits for the launches, and our
+# tables say so: ``launch-bound``.
 #
 # A timer of twenty lines
 # -----------------------
@@ -223,10 +249,8 @@ print(f"{n:,} pairs on {device}: {middle} (quartiles {low} and {high})")
 # counts. It drops the blocks at the beginning while they're slower than the rest,
 # because a processor raises its clock rate only when it has work to do. That's called
 # :term:`warm-up`. And it keeps at least nine blocks, because a median of two or three
-# says little.
-#
-# The clock matters, too. ``perf_counter`` only ever runs forwards. ``time.time`` gives
-# you the time of day, which your computer may correct while you measure.
+# says little. Its clock, ``perf_counter``, only ever runs forwards. Your computer may
+# correct that of ``time.time`` while you measure.
 #
 # Can we trust it? A timer is an instrument, so let's compare it with two others:
 # PyTorch's, and ``Bench``, which measures everything on this site
@@ -248,7 +272,14 @@ for name, values in three.items():
 # %%
 # You'd expect the three to agree within their quartiles. **Do they?** Quite often they
 # don't. On an H100 the three medians were within two percent of each other, and still
-# the quartiles of ``Bench`` hardly touched those of the other two.
+# the quartiles of ``Bench`` hardly touched those of the other two. On one core of the
+# EPYC, PyTorch's median was even a fifth below the other two, far outside of all
+# quartiles.
+#
+# .. holds::
+#
+#    epyc = printed(r"^(?:twenty lines|Bench|PyTorch) +([\d.]+) µs", "cpu-amd-epyc")
+#    near(epyc[2] / min(epyc[:2]), 4 / 5, 0.06)
 #
 # .. holds::
 #
@@ -259,11 +290,12 @@ for name, values in three.items():
 #    max(ours, bench, torch) < 1.02 * min(ours, bench, torch)
 #    high - min(our_low, torch_low) < 0.1 * (high - low)
 #
-# None of the timers is wrong. Quartiles tell you how well a timer repeats *itself*,
-# within one short run, with the same arrays at the same place in memory, at the same
-# clock rate. What changes from one second to the next, or from one run to another, they
-# can't know. Even `the size of the environment variables`__ has changed results. That's
-# why your new version was faster in one run, and slower in the next.
+# We don't know why. But quartiles can't tell you, because they say how well a timer
+# repeats *itself*, within one short run, with the same arrays at the same place in
+# memory, at the same clock rate. What changes from one second to the next, or from one
+# run to another, they can't know. Even `the size of the environment variables`__ has
+# changed results. That's why your new version was faster in one run, and slower in the
+# next.
 #
 # __ https://doi.org/10.1145/1508244.1508284
 #
@@ -303,9 +335,8 @@ for old in (add, add_anew, stack_and_sum):
 # The last line is far away from 1, so you may say that ``add`` is faster, and by what
 # factor. The second line depends on the computer. ``add_anew`` needs new memory for
 # each result. On the H100 it lost clearly, and with one thread on an EPYC it even won a
-# little. If on yours the second line is as close to 1 as the first, say "no difference
-# that I can measure". That's a result, too, and it saves you the trouble of rewriting
-# your program.
+# little. If on yours it is as close to 1 as the first, say "no difference that I can
+# measure". That's a result, too.
 #
 # The GPU's own clock
 # -------------------
@@ -341,11 +372,10 @@ if device.type == "cuda":
     print(f"by the GPU's clock, a call takes {quantity(1e-3 * milliseconds, 's')}")
 
 # %%
-# (Without such a GPU, the cell prints nothing.) Put the marks around many calls, so
-# that they themselves hardly count. But events count everything between them. If your
-# program can't launch as fast as the GPU works, as here on the H100, the GPU's idle
-# time is in there, however many the calls are. A :term:`profiler` or a CUDA graph
-# leaves it out, and so does a queue that is held back until all calls are in it.
+# Events around many calls hardly count themselves. But they count everything between
+# them. If your program can't launch as fast as the GPU works, as here on the H100, the
+# GPU's idle time is in there, however many the calls are. A :term:`profiler` or a CUDA
+# graph leaves it out.
 #
 # When it fails
 # -------------
@@ -357,16 +387,15 @@ if device.type == "cuda":
 #   row is faster than memory could be. In your program, other data may push them out
 #   between two calls, and then they're *cold* and take longer. Time with arrays as
 #   large as yours, or write to a large array before each call.
-# - *The timer doesn't wait.* Python's ``timeit`` and IPython's ``%timeit`` don't know
-#   of your GPU, and time only the launch. PyTorch's ``Timer`` waits for PyTorch's
-#   device, but not for a second GPU.
+# - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU, and times
+#   only the launch. PyTorch's ``Timer`` waits for PyTorch's device, but not for a
+#   second GPU.
 # - *The card slows down.* It may draw only so much power. If it needs more, as for
 #   products of large matrices, it lowers its clock, and that doesn't take minutes: our
 #   H100 did products in TF32, and before a twentieth of a second was over, each took an
-#   eighth longer, and later up to a sixth. Most likely that was the power. So what you
-#   measure in the first moments may look too good. ``nvidia-smi -q -d PERFORMANCE``
-#   says why a card holds back. If it is yours, ``nvidia-smi -lgc`` holds the clock at
-#   one rate, if you choose one that the power allows.
+#   eighth longer, and later up to a sixth. Most likely that was the power. ``nvidia-smi
+#   -q -d PERFORMANCE`` says why a card holds back. If it's yours, ``nvidia-smi -lgc``
+#   holds the clock at one rate.
 #
 #   .. holds::
 #

@@ -276,7 +276,7 @@ plt.show()
 #    near(median(within, "nvidia-h200"), 8e-3, 0.05)
 #    "cpu-contended" in row(within, "nvidia-h200").verdicts
 #
-# .. dropdown:: Why do the large batches, pinned each time, all take eight milliseconds?
+# .. dropdown:: Why do the large batches, pinned each time, take so long in the figure?
 #
 #    That's the fault of a neighbour, and not of pinning. Into pinned memory PyTorch
 #    copies anything large with all cores of the CPU, here sixteen, and is done when the

@@ -345,9 +345,9 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 #
 # However large :math:`s` is, the gain is never more than :math:`1/(1-p)`. This is
 # called :term:`Amdahl's law`. Do you need to know :math:`s` well? By the formula, the
-# whole gains 10 if the four steps get 20 times as fast, 15 if they get 90 times as
-# fast, and 18 if they take no time at all. So you don't. If your GPU lies anywhere
-# between the first two, expect ten to fifteen, and you haven't written a line yet.
+# whole gains 10 with :math:`s = 20`, 15 with :math:`s = 90`, and 18 if the four steps
+# take no time at all. So you don't. If your GPU lies anywhere between the first two,
+# expect ten to fifteen, and you haven't written a line yet.
 #
 # Move the steps, and check each
 # ------------------------------

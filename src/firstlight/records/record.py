@@ -34,7 +34,7 @@ UNTOLD = ("in-cache", "above-roof", "coarse")  # what a record's rows can't tell
 MAX_BYTES = 250_000
 TIMED = ("imaging", "kernels")  # what pages time of the package: when it changes, a record has drifted
 MAX_AGE = timedelta(days=365)
-HOME = re.compile(r"(?:/home/|/Users/|/root/|[A-Za-z]:\\Users\\)[\w.-]*")
+HOME = re.compile(r"(?:/(?:home|Users|root|scratch|gpfs|lustre|mnt)/|[A-Za-z]:\\Users\\)[\w.-]*")
 LEAST_SECONDS, MOST_OF_ROOF = 1e-10, 25  # of a call; tensor cores reach 16 times the roof of float32
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
 

@@ -83,9 +83,7 @@ def read_uvtable(path: str | Path, *, unit: Unit | None = None, conjugate: bool 
             raise ValueError("its last line has no end, as where a copy stopped: add a line break if it is complete")
         columns = next(filter(None, map(_columns, head)), dict.fromkeys(_COLUMNS, ""))
         if (other := _OTHER_UNIT.search(" ".join(head))) and not any(columns.values()):
-            raise ValueError(
-                f"its head speaks of {other[0]}, but not behind a column: write Re [{other[0]}], or use Jy"
-            )
+            raise ValueError(f"its head speaks of {other[0]}, but not behind a column: write Re [{other[0]}]")
         held = dict(zip(columns, np.array(rows, float).T, strict=True))
         arrays, units = _arrays(held, columns), [columns["u"], columns["v"]]
         if wavelength := re.search(r"wavelength *\[m\] *= *([\d.eE+-]+)", " ".join(head)):

@@ -588,6 +588,7 @@ plt.show()
 # H100's data sheet and the two rates of the CPU beside it, and what we measured. **One
 # number in the H100's table can't be right. Which?**
 
+
 # folded: How to find the size from which a GPU is faster
 def crossing(sizes, cpu, gpu):
     """The size from which the GPU is always faster."""

@@ -152,7 +152,7 @@ def train(model, loader, optimizer, epochs=5):
 
 # %%
 # It leaves each loss on the device, because ``loss.item()`` or a ``print`` in each step
-# would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
+# would make your program :doc:`wait for the GPU </tutorials/2_devices/06_queues>`.
 
 # folded: score counts what is right, and start makes a model and all that it needs
 # model.train() and model.eval() tell layers such as dropout whether you are training.
@@ -289,9 +289,9 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 #    whole < 1.1 * whole_cpu
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. (The two machines' scores differ, too, because ``LazyLinear`` draws its
+# learned less. The two machines' scores differ, too, because ``LazyLinear`` draws its
 # weights where its first batch is, and from the same seed a GPU draws others than a
-# CPU.) On the computer that built this page, the loss went like this:
+# CPU. On the computer that built this page, the loss went like this:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -730,5 +730,5 @@ print(f"Our solution: {check(train_anywhere_solution)}")
 #    and more: :doc:`/tutorials/2_devices/13_precision`.) We left both off, because
 #    neither makes a launch any shorter, and ``autocast`` even adds some.
 #
-# :doc:`/where_from` has short training scripts to download, and
-# :doc:`/tutorials/2_devices/05_moving_a_model` says what else a model can leave behind.
+# There are :doc:`short training scripts to download </where_from>`, and a page on
+# :doc:`what else a model can leave behind </tutorials/2_devices/05_moving_a_model>`.

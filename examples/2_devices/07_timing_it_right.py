@@ -215,10 +215,9 @@ plt.show()
 # -----------------------
 #
 # Now let's write a better timer, for the second answer. To read the clock, and to wait,
-# takes time as well, and for a short call that's a good part of the result. It's like
-# weighing a letter on a bathroom scale: weigh a hundred of them together, and divide.
-# So we make many calls, wait once, and divide by their number. Let's call that a
-# *block*.
+# takes time as well. It's like weighing a letter on a bathroom scale: weigh a hundred
+# of them together, and divide. So we make many calls, wait once, and divide by their
+# number. Let's call that a *block*.
 
 from math import ceil
 
@@ -252,9 +251,8 @@ print(f"{n:,} pairs on {device}: {middle} (quartiles {low} and {high})")
 # says little. Its clock, ``perf_counter``, only ever runs forwards. Your computer may
 # correct that of ``time.time`` while you measure.
 #
-# Can we trust it? A timer is an instrument, so let's compare it with two others:
-# PyTorch's, and ``Bench``, which measures everything on this site
-# (:doc:`/how_we_measure`).
+# Can we trust it? Let's compare it with two others: PyTorch's, and ``Bench``, which
+# :doc:`measures everything on this site </how_we_measure>`.
 
 bench = Bench("timing-it-right")
 size = {"n": n, "bytes": 12 * n}
@@ -302,11 +300,11 @@ for name, values in three.items():
 # Is the new version faster?
 # --------------------------
 #
-# If the computer changes while you measure, you can't help it. But you can make sure
-# that both versions suffer alike, by letting them take turns. Old, new, old, new: each
-# pair gives you a ratio, and what changes slowly drops out of it. Our new version is
-# ``add``, which writes each result into the same memory. We compare it with two older
-# ones, but first with itself. **What should the three ratios be?**
+# You can't help it if the computer changes while you measure. But you can let both
+# versions take turns, so that they suffer alike. Each pair gives you a ratio, and what
+# changes slowly drops out of it. Our new version is ``add``, which writes each result
+# into the same memory. We compare it with two older ones, but first with itself. **What
+# should the three ratios be?**
 
 
 def compare(old, new, rounds=25):
@@ -358,8 +356,7 @@ bench.show()
 # %%
 # A third way is to ask the GPU's own clock. You put two marks into its list of jobs,
 # which are called :term:`events <event>`, and the GPU notes the time when it gets
-# there. Your own waiting isn't in the result. On NVIDIA's and AMD's GPUs it goes like
-# this:
+# there. On NVIDIA's and AMD's GPUs it goes like this:
 
 if device.type == "cuda":
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -380,13 +377,10 @@ if device.type == "cuda":
 # When it fails
 # -------------
 #
-# A good timer times what you give it, and that may not be what your program does.
-#
 # - *The data are warm.* We call ``add`` again and again with the same vectors, so they
-#   stay in the :term:`cache`, a small and fast memory. Our tables say ``in-cache`` if a
-#   row is faster than memory could be. In your program, other data may push them out
-#   between two calls, and then they're *cold* and take longer. Time with arrays as
-#   large as yours, or write to a large array before each call.
+#   stay in the :term:`cache`, a small and fast memory. In your program, other data may
+#   push them out between two calls, and then they're *cold* and take longer. Time with
+#   arrays as large as yours, or write to a large array before each call.
 # - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU, and times
 #   only the launch. PyTorch's ``Timer`` waits for PyTorch's device, but not for a
 #   second GPU.
@@ -406,7 +400,7 @@ if device.type == "cuda":
 #      near(late[0] / (sum(early) / 6), 9 / 8, 0.02)
 #      near(max(late) / (sum(early) / 6), 7 / 6, 0.02)
 #
-# - *The work changes*, or is too good to be true. See :doc:`03_is_it_possible`.
+# - *The work changes*, or the time is :doc:`too good to be true <03_is_it_possible>`.
 #
 # Here is what other people measured on their cards. Two of them waited for the GPU, and
 # one didn't. Can you tell which?
@@ -432,8 +426,8 @@ print(f"largest relative error: {worst_error():.1e}")
 #
 # Somebody gives you the samples, and you write the report. ``report`` gets all of them
 # in the order in which they were taken, in seconds, with the first call at the head. It
-# also gets a floor, and no call can be faster than that (:doc:`03_is_it_possible`).
-# Return a dictionary with ``first``, ``median``, ``low`` and ``high`` (the quartiles)
+# also gets a :doc:`floor <03_is_it_possible>`, and no call can be faster than that.
+# Return a dictionary with ``first``, ``median``, the quartiles ``low`` and ``high``,
 # and ``count``, the number of samples behind them. Return ``None`` if you wouldn't
 # report anything. One such case is that fewer than nine samples follow the first. What
 # is the other?

@@ -46,8 +46,8 @@ if torch.cuda.is_available():
 # Three meters
 # ------------
 #
-# Why does the snippet print so many numbers? Let's make the smallest tensor that one
-# could want, and look at the first of them.
+# Why does the snippet print so many numbers? Let's make a very small tensor, and look
+# at the first of them.
 
 from firstlight import best_device
 
@@ -74,15 +74,15 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 # - ``memory_allocated()`` counts the rooms that are occupied: *allocated*.
 # - ``memory_reserved()`` counts the floors that PyTorch rents: *reserved*. Its older
 #   name was ``memory_cached()``, because the empty rooms are called the *cache*.
-# - ``nvidia-smi`` sees only what the landlord has let. To the floors it adds what CUDA
-#   itself needs for each program, the *context*, and all other programs.
+# - ``nvidia-smi`` sees only what the landlord has let: the floors, what CUDA itself
+#   needs for each program, the *context*, and all other programs.
 #
 # Is there room for one more?
 # ---------------------------
 #
 # Let's watch the three meters in a longer run. **Two tensors, of 150 and 300 MiB, live
 # on the card. The larger one is deleted, and one of 200 moves in. Then the smaller one
-# is deleted, too. Is there room for 240 MiB?** (Two small tensors live there as well.)
+# is deleted, too. Is there room for 240 MiB?** Two small tensors live there as well.
 
 # folded: PyTorch's rules for rooms and floors, as a model
 
@@ -442,9 +442,8 @@ if on_cuda:
 
 # %%
 # The rehearsal said 17,082,400 bytes, and it was right to the byte, on our CPU and on
-# our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms.
-# That's close enough to choose a batch before the job has even been queued. A larger
-# network needs some air, because mixed precision, ``foreach`` optimizers and the
+# our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms. A
+# larger network needs some air, because mixed precision, ``foreach`` optimizers and the
 # libraries for matrix products all change the sum.
 #
 # For example, which is the largest batch that fits into 16 MB?
@@ -465,9 +464,9 @@ print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,}
 # Who doesn't let go?
 # -------------------
 #
-# Memory that grows from step to step has an owner. Python frees a tensor as soon as
-# nothing refers to it, so look for what still does. Here are two loops that collect the
-# loss, a single number of 4 bytes:
+# Memory that grows from step to step has an owner, because Python frees a tensor as
+# soon as nothing refers to it. Here are two loops that collect the loss, a single
+# number of 4 bytes:
 #
 # .. code-block:: python
 #
@@ -564,9 +563,9 @@ show_table("What a list of losses keeps", head, rows)
 #    has 18.73 GiB memory in use. Of the allocated memory 9.08 GiB is allocated by
 #    PyTorch, and 9.35 GiB is reserved by PyTorch but unallocated.
 #
-# Tensors hold 9.08 GiB, empty rooms 9.35, and 12.73 were never rented. Together, the
-# empty rooms and the free memory are 22.08 GiB. The program asked for 22.78, so no
-# setting could have saved it. It needs a smaller batch.
+# Tensors hold 9.08 GiB, empty rooms 9.35, and 12.73 were never rented. Together that's
+# 22.08 GiB. The program asked for 22.78, so no setting could have saved it. It needs a
+# smaller batch.
 #
 # So you catch the error, and try again with half the batch. After
 # ``torch.OutOfMemoryError`` PyTorch still works, and nothing is broken. Here are two

@@ -352,7 +352,7 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 # Move the steps, and check each
 # ------------------------------
 #
-# Which of your lines need another word? The fold asks both libraries about eight.
+# Only now do we touch the code.
 
 # folded: One line, two libraries
 numbers, two = np.array([[1, 2], [3, 10]], np.float32), np.float64(2)
@@ -427,8 +427,8 @@ print(f"one median is {gain:.2f} times as fast; predicted for the whole:")
 print(f"{quantity(old, 's')} / {quantity(new, 's')} = {old / new:.2f} times as fast")
 
 # %%
-# The rest is mostly typing. ``keepdims`` becomes ``[:, None, None]``, ``axis=(1, 2)``
-# becomes ``flatten``, and the :term:`NaN` functions become a mask:
+# ``keepdims`` becomes ``[:, None, None]``, ``axis=(1, 2)`` becomes ``flatten``, and the
+# :term:`NaN` functions become a mask:
 
 
 def t_calibrate(sky, biases, flats):
@@ -736,9 +736,8 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 # :timing:`port-numpy speedup "photometry, NumPy"/"photometry, torch"
 # @nvidia-h100-80gb-hbm3` as long. The loop does about thirty small operations for each
 # star, and a GPU needs some time to start each of them, its :term:`launch`, however
-# little there is to do. And whenever the loop asks for a number, with ``float(…)``, or
-# picks numbers by a mask, the CPU waits until the GPU is done. To move such a loop,
-# turn it inside out: do each operation once, for all stars.
+# little there is to do. To move such a loop, turn it inside out: do each operation
+# once, for all stars.
 
 # figure
 # sphinx_gallery_thumbnail_number = 2

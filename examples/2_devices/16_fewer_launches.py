@@ -146,10 +146,10 @@ for place in dict.fromkeys(("cpu", device.type)):
 #
 # A single addition, repeated, took the same computer only :timing:`wins-add median
 # "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`, so an operation of our chain costs more
-# than a bare launch. Others' computers took about as long for a single one, or down to
-# less than half (:doc:`their numbers </tutorials/2_devices/11_when_the_gpu_wins>`).
-# With a faster CPU, all times of this page that consist of launches are shorter. And
-# we measured with PyTorch 2.11, two versions before the one that the site installs.
+# than a bare launch. Others' computers took :doc:`about as long for a single one
+# </tutorials/2_devices/11_when_the_gpu_wins>`, or down to less than half. With a faster
+# CPU, all times of this page that consist of launches are shorter. We measured with
+# PyTorch 2.11.
 #
 # .. holds::
 #
@@ -238,17 +238,15 @@ print("\n".join(times))
 #
 # Now look what happened with more asteroids. With a million of them, it took
 # :timing:`fewer-launches median "as written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`.
-# That is a hundred thousand times the work, and even a bit less time. (The launches are
-# the CPU's work, and it probably wasn't equally fast all the time.) Only at ten million
+# That is a hundred thousand times the work, in about the same time. Only at ten million
 # did it rise, to :timing:`fewer-launches median "as written/cuda:0/n=10000000"
 # @nvidia-h100-80gb-hbm3`.
 #
-# So the formula is right to leave out the number of asteroids. On a CPU the time rises
-# much earlier, because there the CPU does the work itself.
+# So the formula is right to leave out the number of asteroids.
 #
 # You can use this as a test of your own program. Give it ten times as much to do in
-# every call. If that takes hardly longer on the GPU, it's most probably launch-bound.
-# (:doc:`/tutorials/2_devices/14_profile` shows you which lines are to blame.)
+# every call. If that takes hardly longer on the GPU, it's most probably launch-bound. A
+# :doc:`profile </tutorials/2_devices/14_profile>` shows you which lines are to blame.
 #
 # What can you do, then? You can order for many guests in one call (*batch*), you can
 # order dishes in place of ingredients (*compile*), or you can leave a written list in
@@ -696,11 +694,10 @@ bench.show()
 # The first one gains nothing from a graph, since its GPU is busy. The second one waited
 # for launches most of the time. In a whole program each of them takes longer than one
 # bare operation, because its modules and their Python come on top. Count with
-# :spec:`kernel of a program seconds`, a round number of ours: two programs of others
-# took about as much on an H200, and a third took more beside an old CPU. The model in
-# the box is the longer of two: this for all launches, or the GPU's work, which they
-# measured. For a kernel of a graph it takes :spec:`graph node seconds`, which RRZE-HPC
-# measured on an H200 for one that moves 64 kB.
+# :spec:`kernel of a program seconds`, a round number of ours. The model in the box is
+# the longer of two: this for all launches, or the GPU's work, which they measured. For
+# a kernel of a graph it takes :spec:`graph node seconds`, which RRZE-HPC measured on an
+# H200.
 #
 # Your turn
 # ---------

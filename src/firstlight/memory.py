@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Meter"]
 
 
-class Meter(TorchDispatchMode):
+class Meter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # of PyTorch
     """Counts the bytes of all tensors that are made inside of ``with`` and still live, on any device.
 
     After each operation, ``levels`` grows by what they hold then. Of tensors that share memory, it counts once. A GPU
@@ -38,7 +38,7 @@ class Meter(TorchDispatchMode):
     """
 
     def __init__(self, limit: float = math.inf) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.storages: weakref.WeakSet[torch.UntypedStorage] = weakref.WeakSet()
         self.levels: list[int] = []
         self.limit = limit

@@ -39,12 +39,11 @@ belongs there and which doesn't.
 # cups each, would need no longer, so the GPU's time is less than a third
 # of what the best CPU of that kind would need.
 #
-# When we let all sixteen of that computer try, they took about :timing:`count-your-cpu
-# median "SIMD, all cores/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU was
-# :timing:`count-your-cpu speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all
-# cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as fast. But the computer was rented, what
-# it calls cores are :term:`virtual CPUs <virtual CPU>`, and for so short a job they got
-# in each other's way. So don't believe a factor before you know what the CPU did.
+# When we let all sixteen of that computer try, the GPU was even :timing:`count-your-cpu
+# speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096"
+# @nvidia-h100-80gb-hbm3` as fast. But those cores were rented :term:`virtual CPUs
+# <virtual CPU>`, and for so short a job they got in each other's way. So don't believe
+# a factor before you know what the CPU did.
 #
 # .. holds::
 #
@@ -174,7 +173,7 @@ plt.show()
 # Below, one SM is enlarged. What NVIDIA calls a **CUDA core** is one of its 128 small
 # squares: a unit that does *one* simple operation at a time, for example multiplies two
 # numbers and adds a third. It runs no program of its own, so it is nothing like a core
-# of a CPU. The card has 16,896 of them (132 × 128), and your program won't get faster
+# of a CPU. The card has 132 × 128 = 16,896 of them, and your program won't get faster
 # by that number.
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
@@ -265,10 +264,10 @@ show_table("Where a number can be, on an H100", head, rows)
 # From top to bottom the rate falls by a factor of more than 6,000. So this is the first
 # rule for working with a GPU: *bring the numbers over once, and use them often*.
 #
-# These are the most that the hardware allows. The last two rates are from data sheets,
-# and the first two follow from the number of CUDA cores and the clock: in each cycle
-# every core can read two new numbers and write one, from two `banks of registers`__,
-# and an SM can read 128 bytes of shared memory. NVIDIA gives no rate for the L2 cache.
+# The last two rates are from data sheets, and the first two follow from the number of
+# CUDA cores and the clock: in each cycle every core can read two new numbers and write
+# one, from two `banks of registers`__, and an SM can read 128 bytes of shared memory.
+# NVIDIA gives no rate for the L2 cache.
 #
 # __ https://arxiv.org/abs/2503.20481
 #
@@ -280,17 +279,6 @@ show_table("Where a number can be, on an H100", head, rows)
 # @nvidia-h100-80gb-hbm3` from memory that was :doc:`prepared for it
 # </tutorials/2_devices/08_pinned_memory>`.
 #
-# And the CPU's own way to its memory? When the sixteen cores beside our H100 copied a
-# long vector, they moved :timing:`bytes-in-flight rate "Numba-CPU"
-# @nvidia-h100-80gb-hbm3`, if you count what they read and what they wrote. PCIe carries
-# its rate *each way*, so count both ways there, too: then the cores moved about three
-# quarters of what PCIe allows.
-#
-# .. holds::
-#
-#    copied = row("bytes-in-flight/Numba-CPU")
-#    near(copied.byte_rate / (2 * spec("PCIe 5 x16", "bandwidth")), 0.75, 0.05)
-#
 # Why so many threads?
 # --------------------
 #
@@ -301,9 +289,8 @@ show_table("Where a number can be, on an H100", head, rows)
 # number took some 730 cycles.
 #
 # A CPU does everything to avoid such a wait: large caches, and circuits that guess what
-# your program will need next. All this takes up most of the chip. A GPU doesn't avoid
-# the wait at all. It spends the space on units that compute, and while one warp waits,
-# it lets *another* warp work.
+# your program will need next. All this takes up most of the chip. A GPU spends the
+# space on units that compute, and while one warp waits, it lets *another* warp work.
 #
 # Here's a warp in round numbers. It asks for its number and waits 720 cycles. Then it
 # works for 40 cycles (we chose that), and asks for the next number. So one round takes

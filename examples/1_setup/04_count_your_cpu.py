@@ -115,11 +115,10 @@ print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
 # at every turn, and four of them are in the making all the time.
 #
 # A core does the same. A multiply-add takes about four clock cycles, but a new one can
-# begin in every cycle. This is called a *pipeline*. And it works only if there's
-# something to begin: in a single chain, each multiply-add waits for the one before, and
-# three of four stations stand empty. Most cores have two such pipelines, two *units*,
-# side by side. So a chain uses one place of eight, and that's why eight cups took no
-# longer.
+# begin in every cycle. This is called a *pipeline*. In a single chain, each
+# multiply-add waits for the one before, and three of four stations stand empty. Most
+# cores have two such pipelines, two *units*, side by side. So a chain uses one place of
+# eight, and that's why eight cups took no longer.
 #
 # There's a second way to do many things at once. If neighbours in memory all need the
 # same operation, a core can load several of them as one *vector*, and compute with all

@@ -185,12 +185,10 @@ if has_gpu:
 
 # %%
 # The first of the H100's two times is that of a single launch in PyTorch, after a
-# pause. If you launch again and again, it's much less. There, a product of two tiny
-# matrices, 8 × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. One of 4,096 × 4,096
-# takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`,
-# nearly all of it work. So ten launches fit easily into the time of the notes, and ten
-# products don't.
+# pause. If you launch again and again, it's much less: a product of two tiny matrices,
+# 8 × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
+# @nvidia-h100-80gb-hbm3` there, nearly all of it launch. So ten launches fit easily
+# into the time of the notes, and ten products don't.
 #
 # **The result is infinite.** The loop multiplies the product by itself, again and
 # again. Let's look at what becomes of it. **Guess first: after how many products does
@@ -203,9 +201,8 @@ for number in range(1, 6):
 
 # %%
 # The elements grow so fast that ``float32``, which ends near :math:`3 \times 10^{38}`,
-# can't hold them any more. With the fourth product, they become infinite. The same
-# happens with the larger matrices of the notes. A GPU multiplies infinities at least as
-# fast as numbers, so no clock will warn you. Only a look at the result does.
+# can't hold them any more. A GPU multiplies infinities at least as fast as numbers, so
+# no clock will warn you. Only a look at the result does.
 #
 # **The work wasn't the same.** The 6.007 seconds are for one product, and the 0.001
 # seconds for ten. In this case the GPU was given more to do, so the mistake made it
@@ -324,8 +321,7 @@ bench.show()
 # cache don't, if you use them again and again: an H100 took the mean of small images,
 # 33 MB in all, at :timing:`wins-stack rate "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`,
 # while its memory has :spec:`H100 SXM bandwidth`. That cache has :spec:`H100 SXM L2
-# size` on an H100, :spec:`T4 L2 size` on a T4, :spec:`RTX 4090 L2 size` on an RTX 4090,
-# :spec:`B200 L2 size` on a B200 and :spec:`MI300X L3 size` on an MI300X.
+# size` there, :spec:`T4 L2 size` on a T4, and :spec:`RTX 4090 L2 size` on an RTX 4090.
 #
 # .. holds::
 #

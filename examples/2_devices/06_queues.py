@@ -118,7 +118,7 @@ print(f"the reading: {quantity(read - called, 's')}")
 # the list, the cook never stops.
 #
 # Now let the waiter stand at the hatch after each order until the dish is ready. While
-# the cook works, the waiter does nothing. And while the waiter takes the next order,
+# the cook works, the waiter does nothing, and while the waiter takes the next order,
 # the cook does nothing. Nobody works any slower than before, and yet dinner takes
 # longer.
 #
@@ -176,9 +176,9 @@ plt.show()
 #
 #     t(k) = \max(h, d) + \frac{\min(h, d)}{k}.
 #
-# In other words, reading at every step costs :math:`\min(h, d)`, the *shorter* of the
-# two times, whatever it is that you read. So it can at most double the time of your
-# loop, and it does so if host and device are equally busy. Was your guess higher?
+# In other words, reading at every step costs the *shorter* of the two times, whatever
+# it is that you read. So it can at most double the time of your loop, and it does so if
+# host and device are equally busy. Was your guess higher?
 #
 # Now let's test it on a loop that looks like training. A detector answers light
 # :math:`x` with :math:`\tanh(2 x)`. The *gain*, 2, is to be found, by making an error

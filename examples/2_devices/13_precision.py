@@ -242,10 +242,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # ``float64`` just takes as long as its bytes do, and they are twice as many.
 #
 # Which cards? Not simply those for games. A T4, which Colab lends you, is slow at
-# ``float64`` as well, and so are an L4 and an L40S, which stand in data centres. A B200
-# still has 1:2, but the next one, the B300, does :spec:`B300 fp64` of ``float64``
-# beside :spec:`B300 fp32` of ``float32``. So look at that row of :doc:`the data sheet
-# </cards>` first.
+# ``float64`` as well, and so is one of the newest and most expensive, the B300:
+# :spec:`B300 fp64` beside :spec:`B300 fp32` of ``float32``. So look at :doc:`the data
+# sheet </cards>` first.
 #
 # .. holds::
 #
@@ -269,11 +268,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # matmul, float32" @nvidia-h100-80gb-hbm3`.
 #
 # The two formats of 16 bits have the same rate on paper. Here ``bfloat16`` was faster,
-# by a twentieth at first, and by a sixth after some hundredths of a second. Most likely
-# these products need more power than the card may draw, so it lowers its clock. TF32
-# and ``float16`` slowed down by an eighth or more, and ``bfloat16`` by a twentieth. We
-# timed each once, in this order. So read all three as "15 times, and half of that, give
-# or take an eighth".
+# most likely because such products need more power than the card may draw, so that it
+# :doc:`lowers its clock </tutorials/2_devices/21_your_card_today>`. So read all three
+# as "15 times, and half of that, give or take an eighth".
 #
 # .. holds::
 #
@@ -296,11 +293,7 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # A CPU has its likings, too. On two cores of an AMD EPYC, a product of 384 rows took
 # :timing:`precision median "matmul, float32" @cpu-amd-epyc` in ``float32`` and
 # :timing:`precision median "matmul, bfloat16" @cpu-amd-epyc` in ``bfloat16``, but
-# :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``. On the
-# sixteen cores beside our H100, which are Intel's, it was :timing:`precision median
-# "matmul, float32" @nvidia-h100-80gb-hbm3`, :timing:`precision median "matmul,
-# bfloat16" @nvidia-h100-80gb-hbm3` and :timing:`precision median "matmul, float16"
-# @nvidia-h100-80gb-hbm3`.
+# :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``.
 #
 # The figure shows the error and the time of each format, so you want to be at the
 # bottom left.
@@ -467,15 +460,14 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each grey line is a format, and the coloured ones only join the formats of one device.
-# Go along a grey line: the error stays the same, and what it costs depends on the
-# device. So nobody can tell you that 16 bits are fast. They can only tell you on which
-# card.
+# Go along a grey line, which is one format: the error stays the same, and what it costs
+# depends on the device. So nobody can tell you that 16 bits are fast. They can only
+# tell you on which card.
 #
-# Do cards keep what their sheets say? The hollow circles are an RTX 4090 that somebody
-# measured: 16 bits gained a factor of three there, and the sheet promises two, because
-# its ``float32`` falls short of the sheet. Others measured more, and PyTorch's manual
-# tells the error of a product in TF32:
+# The hollow circles are an RTX 4090 that somebody measured: 16 bits gained a factor of
+# three there, and the sheet promises two, because its ``float32`` falls short of the
+# sheet. Others measured more, and PyTorch's manual tells the error of a product in
+# TF32:
 #
 # .. measured-by-others:: f64-gtx1080 product-rtx4090 tf32-error-a100 tf32-a100
 #

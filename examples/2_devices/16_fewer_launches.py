@@ -163,9 +163,8 @@ for place in dict.fromkeys(("cpu", device.type)):
 # of that happens on the CPU, and the GPU waits.
 #
 # Imagine a kitchen that can cook a thousand portions as fast as one, and a customer who
-# phones for every single ingredient. "A carrot, please." The kitchen is done before the
-# next call comes. A bigger kitchen doesn't help, because it's the phone that's slow. A
-# program whose GPU waits like that is called :term:`launch-bound`.
+# phones for every single ingredient. A bigger kitchen doesn't help, because it's the
+# phone that's slow. A program whose GPU waits like that is called :term:`launch-bound`.
 #
 # Predict a call
 # --------------
@@ -344,9 +343,9 @@ print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 #    50 < call("one by one", 5000) / call("stacked", 5000) < 60
 #
 # The stacked call makes 38 phone calls, and fifty calls make 1,900. So you could expect
-# a factor of fifty, and it came out near that. You need no compiler and no special
-# card. Try this first. But it needs things that are *independent*. You can't batch the
-# steps of an orbit, because each of them starts where the one before ended.
+# a factor of fifty, and it came out near that. Try this first. But it needs things that
+# are *independent*. You can't batch the steps of an orbit, because each of them starts
+# where the one before ended.
 #
 # Compile: fewer calls
 # --------------------
@@ -472,13 +471,8 @@ if compiled:
 # saves trips to the pantry as well as phone calls.
 #
 # And when has the building paid for itself? Divide its time by what each call saves. On
-# the H100, that is after some 20,000 calls with 1,000 asteroids. As written, so many
-# calls take only a little longer than the building. If your script is done by then,
-# leave it as it is. Beside a CPU that needs half the time for a launch, each call saves
-# half as much, and you need twice as many of them.
-#
-# A compiled call isn't free, either. It first checks whether the program fits its
-# inputs, and these checks, the *guards*, run on the CPU.
+# the H100, that is after some 20,000 calls with 1,000 asteroids. If your script is done
+# by then, leave it as it is.
 #
 # Capture: a list that stays in the kitchen
 # -----------------------------------------
@@ -622,12 +616,8 @@ else:
 # :timing:`fewer-launches median "compiled and captured/cuda:0/n=1000"
 # @nvidia-h100-80gb-hbm3`, and that is longer than compiled *or* captured. The compiled
 # function had only a launch or two left to save, and to save them, its inputs are now
-# checked and copied at each call. With ten million, it took
-# :timing:`fewer-launches median "compiled and captured/cuda:0/n=10000000"
-# @nvidia-h100-80gb-hbm3` in place of :timing:`fewer-launches median
-# "compiled/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`, because the copies move as much
-# as the function does. Take this mode for a function that stays many launches long
-# after it was compiled, such as a network.
+# checked and copied at each call. Take this mode for a function that stays many
+# launches long after it was compiled, such as a network.
 #
 # .. holds::
 #
@@ -693,11 +683,10 @@ bench.show()
 #
 # The first one gains nothing from a graph, since its GPU is busy. The second one waited
 # for launches most of the time. In a whole program each of them takes longer than one
-# bare operation, because its modules and their Python come on top. Count with
-# :spec:`kernel of a program seconds`, a round number of ours. The model in the box is
-# the longer of two: this for all launches, or the GPU's work, which they measured. For
-# a kernel of a graph it takes :spec:`graph node seconds`, which RRZE-HPC measured on an
-# H200.
+# bare operation, because its modules and their Python come on top. The model counts
+# :spec:`kernel of a program seconds` for each, a round number of ours, or the GPU's
+# work if that is longer, and for a kernel of a graph :spec:`graph node seconds`, which
+# RRZE-HPC measured on an H200.
 #
 # Your turn
 # ---------

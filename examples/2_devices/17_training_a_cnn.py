@@ -121,9 +121,8 @@ mend first.
 #    near(one, eight, 0.1)
 #
 # So it can't have been the computing. A step consists of many operations, 35 for the
-# small network. For each of them Python calls PyTorch, and PyTorch asks the GPU to
-# start. This is a :term:`launch`, and it takes the same time for one picture as for
-# 256.
+# small network. Each is a :term:`launch`: Python calls PyTorch, and PyTorch asks the
+# GPU to start. That takes the same time for one picture as for 256.
 #
 # Think of going to another city. A faster train shortens the ride, but not your walk to
 # the station, and not the queue for the ticket. A step of training is such a journey:
@@ -135,12 +134,11 @@ mend first.
 #
 # The small network is nearly all queue. The large one is in the queue, too, as long as
 # its batches are small. With 256 pictures the CPU took :timing:`training-a-cnn median
-# "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`, because its ride is so long, while the
-# H100 took :timing:`training-a-cnn median "large, GPU/cuda:0/n=256"
-# @nvidia-h100-80gb-hbm3`, only a quarter more than for eight. And with 1,024 it took
-# :timing:`training-a-cnn median "large, GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`.
-# Four times the pictures took more than twice the time, so now the ride is longer than
-# the queue, and the GPU is busy at last.
+# "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`, while the H100 took
+# :timing:`training-a-cnn median "large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, only
+# a quarter more than for eight. With 1,024 it took :timing:`training-a-cnn median
+# "large, GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. Four times the pictures took more
+# than twice the time, so the GPU is busy at last.
 #
 # .. holds::
 #
@@ -450,11 +448,10 @@ plt.show()
 
 # %%
 # You should find a bit more than two and a half. The formula in the figure's title
-# finds less, because it counts launches, too. We timed both parts apart, so what the
-# figure calls measured is their sum. The real H100 took :timing:`training-a-cnn median
-# "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading, and it
-# comes out a little below two. So it can't get all the way to the limit. Moving the
-# batch to the GPU comes on top. We haven't counted it, because it's the smallest part
+# finds less, because it counts launches, too. What the figure calls measured is the sum
+# of both parts, timed apart. The real H100 took :timing:`training-a-cnn median "lesson,
+# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading, and it comes
+# out a little below two. Moving the batch would come on top, and is the smallest part
 # here: a copy of 4 MB to the same H100 took :timing:`pinned-memory median "to the GPU,
 # pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
 #
@@ -492,12 +489,7 @@ plt.show()
 #    operations of yours, which a :doc:`profile </tutorials/2_devices/14_profile>`
 #    counts, and add the result to :math:`t_\text{load}` below the line.
 #
-#    On the H100's server, the step took :timing:`training-a-cnn median "small,
-#    CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`, shared out over 16 cores that had next to
-#    nothing to share. The guess isn't a limit, and it can be off by a third. On another
-#    CPU it says nothing of this server. With one picture, the medium network's step is
-#    nearly all launches, and it took :timing:`training-a-cnn median "lesson,
-#    GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on the H100.
+#    The guess isn't a limit, and it can be off by a third.
 #
 #    .. holds::
 #
@@ -521,10 +513,9 @@ plt.show()
 # ------------------
 #
 # You'll find long lists of tricks for faster training. Each of them shortens one part
-# of the journey, so it brings nothing if another part decides. Find your largest part
-# first. Each factor in the table is for loading alone, or for the step alone, so expect
-# less for the whole loop. We measured them on the H100's server, with this page's
-# networks, unless the row says otherwise:
+# of the journey, so it brings nothing if another part decides. Each factor in the table
+# is for loading alone, or for the step alone, so expect less for the whole loop. We
+# measured them on the H100's server, with this page's networks:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1

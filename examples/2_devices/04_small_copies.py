@@ -69,13 +69,12 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 #    once = median("small-copies/4096 events a copy")
 #    800 < each / once < 1250
 #
-# Where did the time go? It can't have gone into moving the bytes, because the big copy
-# moves just as many. It must have gone into something that happens once for *every*
-# copy, however small it is.
+# Where did the time go? Not into moving the bytes, because the big copy moves just as
+# many. It must have gone into something that happens once for *every* copy, however
+# small it is.
 #
 # Think of sending books to a friend. The walk to the post office is just as long
-# whether you carry one book or twenty. If you go separately for each book, you'll spend
-# the afternoon walking.
+# whether you carry one book or twenty.
 #
 # A copy also has to walk to the post office. Your program calls PyTorch, PyTorch calls
 # the driver, the driver starts the copy, and at the end a message comes back to say
@@ -214,8 +213,8 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 #     a = \frac{n}{b}, \qquad\text{so}\qquad n_{1/2} = a\cdot b.
 #
 # It is called the :term:`half-bandwidth size`, because such a copy reaches half of the
-# bandwidth. Far below it, more bytes cost next to nothing, because you have to walk
-# anyway. Far above it, a bigger copy gains little.
+# bandwidth. Far below it, more bytes cost next to nothing. Far above it, a bigger copy
+# gains little.
 #
 # Let's work it out twice. The first line is an example, with a latency of ``10e-6``
 # seconds, a round number that we chose, and the rate on paper of :term:`PCIe` 4, the
@@ -229,10 +228,10 @@ half = latency * bandwidth
 print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
-# On the way to the H100, the half-bandwidth size is some 1,100 events. So a batch of a
-# hundred, which feels big, still spends most of its time on the walk. If you have heard
-# the advice to *batch your transfers*, you now know how big a :term:`batch` should be
-# for the copies' sake: several times :math:`n_{1/2}`.
+# On the way to the H100, it's some 1,100 events. So a batch of a hundred, which feels
+# big, still spends most of its time on the walk. If you have heard the advice to *batch
+# your transfers*, you now know how big a :term:`batch` should be for the copies' sake:
+# several times :math:`n_{1/2}`.
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
@@ -284,9 +283,9 @@ for some in (1, 8, 64, 512, 4096):
 # On the H100 it holds to within a quarter in all rows but the last, for times that lie
 # a factor of hundreds apart. All events at once took less than predicted, because we
 # got our bandwidth from 64 MiB, and in smaller copies the bytes flow faster. On the AMD
-# EPYC, which has no GPU, the last rows took only a fraction of what we predicted. All
-# our events fit into
-# :term:`cache`, and 64 MiB don't. In other words, a CPU has more than one bandwidth.
+# EPYC, the last rows took only a fraction of what we predicted. All our events fit into
+# the processor's own small and fast memory, its :term:`cache`, and 64 MiB don't. In
+# other words, a CPU has more than one bandwidth.
 #
 # .. dropdown:: And on another computer? A V100 and an A100, by others
 #
@@ -324,33 +323,30 @@ for some in (1, 8, 64, 512, 4096):
 # ------------------------------------------------------
 #
 # Then at least don't wait after each. PyTorch's `guide to copies`__ sends 1,000 tensors
-# of 1,000 numbers both ways. With a plain ``x.to(device)``, its profile shows a wait
+# of 1,000 numbers in two ways. With a plain ``x.to(device)``, its profile shows a wait
 # behind every copy. With ``x.to(device, non_blocking=True)`` and one
-# ``torch.cuda.synchronize()`` at the end, it shows a single one, and the loop is
+# ``torch.cuda.synchronize()`` at the end, it shows a single wait, and the loop is
 # faster, even from ordinary memory.
 #
 # How much is in such waits? On our H100, a short addition took :timing:`timing-it-right
 # median "GPU, a wait each" @nvidia-h100-80gb-hbm3` with a wait after each call, and
 # :timing:`timing-it-right median "GPU, one wait" @nvidia-h100-80gb-hbm3` with one wait
-# behind them all. So more than half of that was the wait. We haven't timed copies in
-# this way. But even if a wait were all that a copy of ours costs, you'd still launch
-# 4,096 of them, where one would do.
+# behind many. So more than half of it was the wait. We haven't timed copies in this
+# way. However much it saves, you still launch thousands of copies where one would do.
 #
 # .. holds::
 #
 #    waits = median("timing-it-right/GPU, a wait each")
 #    median("timing-it-right/GPU, one wait") < waits / 2
 #
-# Pinning helps none of this: from :doc:`pinned memory
+# Pinning doesn't help here. From :doc:`pinned memory
 # </tutorials/2_devices/08_pinned_memory>`, 64 bytes took the H100
 # :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=64"
-# @nvidia-h100-80gb-hbm3`, as long as from ordinary memory. It's for copies that are big
-# already. And then let the GPU :doc:`compute while the next data arrive
+# @nvidia-h100-80gb-hbm3`, as long as from ordinary memory. It's for copies that are
+# large already. And for those, let the GPU :doc:`compute while the next data arrive
 # </tutorials/2_devices/09_copy_and_compute>`.
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
-#
-#
 #
 # Your turn
 # ---------

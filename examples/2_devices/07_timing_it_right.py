@@ -133,10 +133,10 @@ ten = [block(add, 1) for _ in range(10)]
 print(", ".join(quantity(seconds, "s") for seconds in ten))
 
 # %%
-# The first one stands out. In the first call, something is done that's never done
-# again. For example, the operating system has to find memory for ``out``, or a library
-# has to be loaded, or a GPU has to wake up. So a first call isn't wrong, but it answers
-# another question, and we keep it apart.
+# The first one stands out. In it, something is done that's never done again: the
+# operating system has to find memory for ``out``, or a library has to be loaded, or a
+# GPU has to wake up. So a first call isn't wrong, but it answers another question, and
+# we keep it apart.
 #
 # The other nine aren't equal, either. Your computer has other things to do, and
 # sometimes they come in between. Let's time 300 more calls. **Where would you draw a
@@ -271,8 +271,7 @@ for name, values in three.items():
 # You'd expect the three to agree within their quartiles. **Do they?** Quite often they
 # don't. On an H100 the three medians were within two percent of each other, and still
 # the quartiles of ``Bench`` hardly touched those of the other two. On one core of the
-# EPYC, PyTorch's median was even a fifth below the other two, far outside of all
-# quartiles.
+# EPYC, PyTorch's median was even a fifth below the others. Why, we don't know.
 #
 # .. holds::
 #
@@ -288,12 +287,11 @@ for name, values in three.items():
 #    max(ours, bench, torch) < 1.02 * min(ours, bench, torch)
 #    high - min(our_low, torch_low) < 0.1 * (high - low)
 #
-# We don't know why. But quartiles can't tell you, because they say how well a timer
-# repeats *itself*, within one short run, with the same arrays at the same place in
-# memory, at the same clock rate. What changes from one second to the next, or from one
-# run to another, they can't know. Even `the size of the environment variables`__ has
-# changed results. That's why your new version was faster in one run, and slower in the
-# next.
+# Quartiles can't tell you. They say how well a timer repeats *itself*, within one short
+# run, with the same arrays at the same place in memory, at the same clock rate. What
+# changes from one second to the next, or from one run to another, they don't know. Even
+# `the size of the environment variables`__ has changed results. That's why your new
+# version was faster in one run, and slower in the next.
 #
 # __ https://doi.org/10.1145/1508244.1508284
 #
@@ -326,9 +324,9 @@ for old in (add, add_anew, stack_and_sum):
     print(f"{old.__name__:13} {middle:.3f} (quartiles {low:.3f} and {high:.3f})")
 
 # %%
-# Look at the first line before you believe the other two. It compares ``add`` with
-# itself, so the right answer is 1. How far it is from 1, and how far its quartiles are,
-# tells you what this way of measuring can see on your computer today.
+# The first line compares ``add`` with itself, so the right answer is 1. How far it is
+# from 1, and how far its quartiles are, tells you what this way of measuring can see on
+# your computer today.
 #
 # The last line is far away from 1, so you may say that ``add`` is faster, and by what
 # factor. The second line depends on the computer. ``add_anew`` needs new memory for
@@ -354,9 +352,9 @@ if has_gpu:
 bench.show()
 
 # %%
-# A third way is to ask the GPU's own clock. You put two marks into its list of jobs,
-# which are called :term:`events <event>`, and the GPU notes the time when it gets
-# there. On NVIDIA's and AMD's GPUs it goes like this:
+# A third way is to ask the GPU's own clock. You put two marks, called :term:`events
+# <event>`, into its list of jobs, and the GPU notes the time when it gets there. On
+# NVIDIA's and AMD's GPUs it goes like this:
 
 if device.type == "cuda":
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

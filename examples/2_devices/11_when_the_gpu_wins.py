@@ -720,9 +720,9 @@ print("  their launches would take", quantity(calls.number * LAUNCH, "s"))
 print("  their work would take    ", quantity(work, "s"))
 
 # %%
-# Those hundred steps ran once. We also let a ``Bench`` repeat them: on the H100's
-# computer, a step took the CPU about :timing:`wins-network median "CPU/cpu/n=8"
-# @nvidia-h100-80gb-hbm3`, and the GPU :timing:`wins-network median "GPU/cuda:0/n=8"
+# Those hundred steps ran once. With a ``Bench`` that repeats them, a step took the CPU
+# beside the H100 about :timing:`wins-network median "CPU/cpu/n=8"
+# @nvidia-h100-80gb-hbm3`, and the H100 :timing:`wins-network median "GPU/cuda:0/n=8"
 # @nvidia-h100-80gb-hbm3`. One of the fastest cards that you can buy made it slower!
 # Then we made the layers wider, with 4,096 units. The CPU now took about
 # :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU
@@ -749,10 +749,10 @@ print("  their work would take    ", quantity(work, "s"))
 # A whole job, on three machines
 # ------------------------------
 #
-# Real jobs have many calls, and a part that stays on the CPU. So let's end with one
-# that you know, the :doc:`first image </tutorials/4_imaging/01_first_light>`. It's a
-# fit. The data stay, each step transforms a picture of 180 × 180 pixels, and there are
-# some hundreds of steps. **Two cores of a small computer, or a GPU: who is first?**
+# Let's end with a whole job, one that you know: the :doc:`first image
+# </tutorials/4_imaging/01_first_light>`, a fit of some two hundred steps. The data
+# stay, and each step transforms a picture of 180 × 180 pixels. **Two cores of a small
+# computer, or a GPU: who is first?**
 #
 # .. list-table:: The same fit on our three machines
 #    :header-rows: 1
@@ -770,13 +770,13 @@ print("  their work would take    ", quantity(work, "s"))
 #      - :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`
 #      - :timing:`first-light median "a step, 512, GPU" @nvidia-h200`
 #
-# The small image stays on the CPU, although its data never travel. A step has many
+# Stay on the CPU with the small image, although its data never travel. A step has many
 # calls and little work in each, so on the GPU the fit is launch-bound. With eight times
-# as many pixels, a step takes the two cores six times as long, and the GPUs hardly
-# longer, so now they win by three. That's no reason yet to buy one. It is if you have a
-# hundred such images to make, or if :doc:`fewer launches
-# </tutorials/4_imaging/08_faster>` make a step of the H100's as short as
-# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`.
+# as many pixels, a step takes the two cores much longer, and the GPUs hardly, so they
+# win by three. That's no reason yet to buy one. But the same step with :doc:`fewer
+# launches </tutorials/4_imaging/08_faster>` took the H100 only :timing:`faster-step
+# median "GPU, package" @nvidia-h100-80gb-hbm3`, and the two cores :timing:`faster-step
+# median "CPU, package" @cpu-amd-epyc`. So mend the program first, and then ask again.
 #
 # .. holds::
 #

@@ -138,10 +138,11 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # the work later. And ``%timeit`` stops its clock when the call returns. So these are
 # most likely times of *launches*.
 #
-# And the "9X"? NumPy took 1.25 ms, and the kernel 264 µs. Divide them, and you get 4.7.
-# Even that kernel's time would need the faster memory. At best, with it, the notebook's
-# card could have won by 6. It also claims "100X" for PyTorch, which is gone with its
-# time. So no, you can't believe it, and nobody had to own the card to see that.
+# And the "9X"? NumPy took 1.25 ms, so it isn't even what the two times say. Divide
+# them, and you get 4.7. And even the kernel's time would need the faster memory. At
+# best, with it, the notebook's card could have won by 6. It also claims "100X" for
+# PyTorch, which is gone with its time. So no, you can't believe it, and nobody had to
+# own the card to see that.
 #
 # What can a GPU win here? The H100 beats the 16 cores of the CPU beside it by
 # :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"

@@ -687,25 +687,6 @@ print("""\
    slices, and leave the except block before you try again.""")
 
 # %%
-# Solution
-# --------
-
-# solution
-
-
-@torch.no_grad()
-def validate_solution(model, batches):
-    losses, rows = [], []
-    for x, y in batches:
-        output = model(x)
-        losses.append(F.l1_loss(output, y).item())
-        rows.append(output[0].clone())
-    return losses, rows
-
-
-print(f"Our solution: {check(validate_solution)}")
-
-# %%
 # How the figure at the top was drawn
 # -----------------------------------
 #
@@ -761,3 +742,22 @@ fig.set_label(
     f"{peak:.1f} MB."
 )
 plt.show()
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+@torch.no_grad()
+def validate_solution(model, batches):
+    losses, rows = [], []
+    for x, y in batches:
+        output = model(x)
+        losses.append(F.l1_loss(output, y).item())
+        rows.append(output[0].clone())
+    return losses, rows
+
+
+print(f"Our solution: {check(validate_solution)}")

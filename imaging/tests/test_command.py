@@ -315,7 +315,7 @@ def test_executions_are_joined_and_windows_are_not_executions(arrays, tmp_path, 
     assert "night.npz: " in said
     assert np.unique(vis.execution).tolist() == [0, 1]
     first, second = (np.abs(vis.data[:, vis.execution == k]).mean() for k in (0, 1))
-    assert first == pytest.approx(second, rel=0.01) or second == pytest.approx(first / 2, rel=0.01)
+    assert first == pytest.approx(second, rel=0.05)  # and not half of it
     assert "flux scale" in said
 
 

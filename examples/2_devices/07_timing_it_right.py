@@ -179,9 +179,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Most calls lie in a narrow band, a few far above it, and nothing far below. It nearly
-# always looks like that, because an interruption can make a call longer, but nothing
-# can make it shorter than the work.
+# Most calls lie in a narrow band, a few far above it, and nothing far below, because an
+# interruption can make a call longer, but nothing can make it shorter than the work.
 #
 # - The *mean* follows the few dots at the top. One interruption moves it.
 # - The *minimum* can only fall as you go on measuring, so whoever measures longer
@@ -248,8 +247,7 @@ print(f"{n:,} pairs on {device}: {middle} (quartiles {low} and {high})")
 # counts. It drops the blocks at the beginning while they're slower than the rest,
 # because a processor raises its clock rate only when it has work to do. That's called
 # :term:`warm-up`. And it keeps at least nine blocks, because a median of two or three
-# says little. Its clock, ``perf_counter``, only ever runs forwards. Your computer may
-# correct that of ``time.time`` while you measure.
+# says little.
 #
 # Can we trust it? Let's compare it with two others: PyTorch's, and ``Bench``, which
 # :doc:`measures everything on this site </how_we_measure>`.

@@ -31,8 +31,8 @@ versions is faster and by how much, give or take.
 #
 # In these lines, our H100 had been *asked* for a product of two large matrices after a
 # two-hundredth of the time that the product then took. So if you see a speed-up of
-# hundreds, look for this wait. :doc:`/tutorials/2_devices/03_is_it_possible` shows how
-# to tell.
+# hundreds, look for this wait. There's :doc:`a division that finds it
+# </tutorials/2_devices/03_is_it_possible>`.
 #
 # .. holds::
 #

@@ -94,9 +94,9 @@ print("the same as NumPy")
 #
 # On the RTX 4090, the same two operations gained a factor of sixty on a cube of 256³
 # numbers, and nothing on one of 64³. Each operation has to be launched, however few
-# numbers it works on. :doc:`/tutorials/2_devices/11_when_the_gpu_wins` tells you
-# beforehand on which side your arrays are. And four things differ from NumPy without an
-# error:
+# numbers it works on. You can :doc:`work out beforehand
+# </tutorials/2_devices/11_when_the_gpu_wins>` on which side your arrays are. And four
+# things differ from NumPy without an error:
 #
 # - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
 #   type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow home,
@@ -143,11 +143,11 @@ except ValueError as problem:
 #   middle, and PyTorch takes the lower one.
 # - *The standard deviation.* NumPy divides by :math:`n`, PyTorch by :math:`n - 1`.
 # - *The type.* Since NumPy 2, a ``float64`` number of NumPy, a stored mean for example,
-#   makes your whole array ``float64``. PyTorch keeps ``float32``
-#   (:doc:`/tutorials/2_devices/13_precision`), as NumPy 1 did.
+#   makes your whole array ``float64``. PyTorch :doc:`keeps float32
+#   </tutorials/2_devices/13_precision>`, as NumPy 1 did.
 #
-# A fourth is waiting further down, and :doc:`/numpy_to_pytorch` has them all, together
-# with the lines that only need another word.
+# A fourth is waiting further down, and you can :doc:`look up all of them
+# </numpy_to_pytorch>`, and the lines that only need another word.
 #
 # A night at the telescope
 # ------------------------

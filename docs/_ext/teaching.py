@@ -45,7 +45,8 @@ def guess_of(source: str) -> str:
     '**Guess:** is it fast?'
     """
     for block in split(source):
-        for paragraph in block.text.split("\n\n") if block.kind == "text" else ():
+        text = re.sub("(?m)^#( |$)", "", block.text) if block.kind == "text" else ""
+        for paragraph in text.split("\n\n"):
             words = " ".join(paragraph.split())
             if found := next((bold for bold in BOLD.finditer(words) if "guess" in bold[0].lower()), None):
                 asked = found[0].rstrip("*")[-1]
@@ -100,11 +101,11 @@ class Plan(Teaching):
                 tried = TORCH in needed(imports(ast.Module(statements_of(source), [])))
                 needs = "PyTorch" if tried else "PyTorch, but not for the exercise" if torch else "no PyTorch"
                 took, what = class_time(page.minutes), f":doc:`/tutorials/{line}`"
-                rest = [f"{took} minutes", links(page.needs, course) or "nothing", needs]
+                rest = [links(page.needs, course) or "nothing", needs]
             else:
                 took, what = int(line.split()[0]), plain(line.partition(" ")[2])
-                rest = [f"{took} minutes", "", ""]
-            rows.append([f"{at // 60}:{at % 60:02}", what, *rest])
+                rest = ["", ""]
+            rows.append([f"{at // 60}:{at % 60:02}", what, f"{took} min", *rest])
             at += took
         rows.append([f"{at // 60}:{at % 60:02}", "The end", "", "", ""])
         return self.parsed(listed(self.arguments[0], ("at", "what", "takes", "read before", "installed"), rows))
@@ -116,7 +117,9 @@ class GuessSheet(Teaching):
     def run(self) -> list[nodes.Node]:
         """Take the first guess of each page; where it asks for none, its title is the question."""
         course = course_of(self.env)
-        rows = [[f":doc:`/tutorials/{name}`", guess_of(self.source(name)), ""] for name in short_course(course)]
+        titles = "What would you say to this title?"
+        names = short_course(course)
+        rows = [[f":doc:`/tutorials/{name}`", guess_of(self.source(name)) or titles, ""] for name in names]
         table = listed("My guesses, before I read on", ("page", "question", "my guess"), rows)
         return self.parsed(f".. container:: fl-guesses\n\n{re.sub('(?m)^', '   ', table)}")
 
@@ -150,7 +153,7 @@ class WrongAnswers(Teaching):
         text = ""
         for name in course_of(self.env).pages:
             self.source(name)
-            heads = ("puzzle", "what to ask") if name == PUZZLES else ("who writes", "hears")
+            heads = ("puzzle", "what to ask") if name == PUZZLES else ("what was written", "what the page says")
             if found := HINTS.items() if name == PUZZLES else said.get(name, []):
                 rows = [[plain(wrong), plain(hint)] for wrong, hint in found]
                 text += listed(f":doc:`/tutorials/{name}`", heads, rows) + "\n"

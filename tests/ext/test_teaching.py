@@ -24,6 +24,8 @@ from _ext.teaching import COLLECTOR, guess_of
 )
 def test_a_guess_is_its_whole_question(prose, guess):
     assert guess_of(f'"""\nPage\n====\n\n{prose}\n"""\n\nx = "**Guess:** no?"\n') == guess
+    commented = "\n".join(f"# {line}".rstrip() for line in prose.split("\n"))
+    assert guess_of(f"# %%\n{commented}\n") == guess
 
 
 def test_most_pages_ask_for_a_guess():

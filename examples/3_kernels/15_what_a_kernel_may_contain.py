@@ -95,8 +95,8 @@ for line, answer in answers.items():
 # kernel is compiled. The other three call something that nobody has written for a GPU.
 # So a kernel may contain
 #
-# - numbers: ``int``, ``float``, ``complex``, ``bool``, and NumPy's types of them; CUDA's
-#   vectors, such as ``cuda.float32x4``
+# - numbers: ``int``, ``float``, ``complex``, ``bool``, and NumPy's types of them
+# - CUDA's vectors, such as ``cuda.float32x4``
 # - ``if``, ``for``, ``while``, ``break``, ``and``, ``x if y else z``, tuples
 # - arrays that were passed, their ``shape`` and ``size``, and views such as ``x[1:]``
 # - ``cuda.local.array`` and ``cuda.shared.array``

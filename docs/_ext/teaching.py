@@ -17,14 +17,14 @@ from sphinx.util.docutils import SphinxDirective
 
 from _ext.course import course_of
 from _ext.downloads import PUZZLES, TORCH, imports, needed
-from _ext.navigation import FINDING, links, short_course
+from _ext.navigation import FINDING, links
 from _ext.records import project_root
 from firstlight.records.exercise import statements_of
 from firstlight.records.runner import split
 from firstlight_kernels.puzzles.attempts import HINTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 EXERCISE = 15  # minutes for a guess and an exercise, on top of a page's reading time
 BOLD = re.compile(r"\*\*.+?\*\*")
@@ -82,7 +82,10 @@ class Teaching(SphinxDirective):
 
 
 class Plan(Teaching):
-    """``{plan} Ninety minutes`` with a line for each page, or ``10 what else``, as a table with the time of day."""
+    """``{plan} Ninety minutes``, as a table with the time of day.
+
+    Each line is a page, or ``short course 1 to 3``, or ``10 what else one does for ten minutes``.
+    """
 
     required_arguments = 1
     final_argument_whitespace = True
@@ -94,7 +97,7 @@ class Plan(Teaching):
         course, rows = course_of(self.env), list[list[str]]()
         hours, minutes = map(int, str(self.options.get("start", "0:00")).split(":"))
         at = 60 * hours + minutes
-        for line in filter(None, self.content):
+        for line in self.lines(course.short):
             if page := course.pages.get(line):
                 tree = ast.parse(source := self.source(line))
                 torch = TORCH in needed(imports(tree))
@@ -110,6 +113,14 @@ class Plan(Teaching):
         rows.append([f"{at // 60}:{at % 60:02}", "The end", "", "", ""])
         return self.parsed(listed(self.arguments[0], ("at", "what", "takes", "read before", "installed"), rows))
 
+    def lines(self, short: list[str]) -> Iterator[str]:
+        """Yield the lines, with the pages of the short course in place of their numbers."""
+        for line in filter(None, self.content):
+            if numbers := re.fullmatch(r"short course (\d+) to (\d+)", line):
+                yield from short[int(numbers[1]) - 1 : int(numbers[2])]
+            else:
+                yield line
+
 
 class GuessSheet(Teaching):
     """``{guess-sheet}`` asks what the pages of the short course ask, with room for an answer."""
@@ -118,8 +129,7 @@ class GuessSheet(Teaching):
         """Take the first guess of each page; where it asks for none, its title is the question."""
         course = course_of(self.env)
         titles = "What would you say to this title?"
-        names = short_course(course)
-        rows = [[f":doc:`/tutorials/{name}`", guess_of(self.source(name)) or titles, ""] for name in names]
+        rows = [[f":doc:`/tutorials/{name}`", guess_of(self.source(name)) or titles, ""] for name in course.short]
         table = listed("My guesses, before I read on", ("page", "question", "my guess"), rows)
         return self.parsed(f".. container:: fl-guesses\n\n{re.sub('(?m)^', '   ', table)}")
 

@@ -34,7 +34,10 @@ ASKED = [
     ("two gpus are slower than one, why", "4_imaging/11_more_than_one_gpu.html"),
     ("same matrix product gives different results on CPU and GPU", "2_devices/13_precision.html"),
     ("is there an error bar for each pixel of my image", "4_imaging/14_inside_image.html"),
-    ("when I add any GPU operation after the inference, the execution time increases", "2_devices/07_timing_it_right.html"),
+    (
+        "when I add any GPU operation after the inference, the execution time increases",
+        "2_devices/07_timing_it_right.html",
+    ),
     ("the cleaning diverged, was the threshold too deep", "tclean.html"),
 ]
 

@@ -61,10 +61,6 @@ class Document:
         """Return its text without code, whose words say less of what it is about."""
         return "\n".join(line for part in self.parts for line in part[2].split("\n") if not line.startswith(CODE))
 
-    def about(self) -> set[str]:
-        """Return the words that say what it is about, which count once more."""
-        return {*words(" ".join([self.title, self.line, self.keywords]))}
-
     def counts(self) -> Counter[str]:
         """Return how much each word counts here."""
         heads = " ".join(part[1] for part in self.parts)
@@ -173,7 +169,7 @@ def index(found: Iterable[Document]) -> dict[str, Any]:
     for at, document in enumerate(found):
         shown.append([document.url, document.title, document.line, document.factor])
         lengths.append(sum(1 for _ in words(document.prose)))
-        about = document.about()
+        about = {*words(f"{document.title} {document.line} {document.keywords}")}
         for word, count in document.counts().items():
             postings.setdefault(word, []).append((at, count, word in about))
     lines = [f"{word} {','.join(packed(places))}" for word, places in sorted(postings.items())]

@@ -11,8 +11,6 @@ globalThis.search = (() => {
   const K = 1.4; // how soon a word that is repeated counts no more (BM25)
   const B = 0.65; // how much of a page's length is taken off
   const ABOUT = 1; // what it counts besides that a word is in the title, the line or the keywords of a page
-  const ALL = 0.3; // how much of the score goes to a page that has all words
-  const LITERAL = 1.5; // what it counts that a title or the line about a page says just what was typed
   const HEAD = 3; // what a word counts in the heading of a section, where a hit lands
   const SHORT = 40; // letters: a cell of a table is seldom a sentence
   const NEAR = 0.4; // what a word counts that only begins like the one that was typed
@@ -56,9 +54,8 @@ globalThis.search = (() => {
 
     /** The documents that have any of the words, the likeliest first. */
     function find(text) {
-      const typed = [...new Set(stems(text))].slice(0, 40);
       const scores = new Map();
-      for (const stem of typed) {
+      for (const stem of [...new Set(stems(text))].slice(0, 40)) {
         for (const [one, weight] of meant(stem)) {
           const rare = rarity(one);
           let at = 0;
@@ -67,18 +64,14 @@ globalThis.search = (() => {
             at += Number.parseInt(step, 36);
             const often = levels[level ? level.charCodeAt(0) - 65 : 0];
             const long = 1 - B + (B * lengths[at]) / mean;
-            const score = scores.get(at) ?? { sum: 0, met: new Set() };
-            score.sum += weight * rare * ((often * (K + 1)) / (often + K * long) + (about ? ABOUT : 0));
-            score.met.add(stem);
-            scores.set(at, score);
+            const score = (often * (K + 1)) / (often + K * long) + (about ? ABOUT : 0);
+            scores.set(at, (scores.get(at) ?? 0) + weight * rare * score);
           }
         }
       }
-      const ranked = [...scores].map(([at, { sum, met }]) => {
+      const ranked = [...scores].map(([at, score]) => {
         const [url, title, line, factor] = documents[at];
-        const literal = `${title} ${line}`.toLowerCase().includes(text.toLowerCase()) ? LITERAL : 1;
-        const share = 1 - ALL + (ALL * met.size) / typed.length;
-        return { url, title, line, score: sum * factor * literal * share };
+        return { url, title, line, score: score * factor };
       });
       return ranked.sort((a, b) => b.score - a.score);
     }

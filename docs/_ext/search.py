@@ -37,7 +37,8 @@ STOP_WORDS = set(STOP.split())
 NAME = r"^(?:\D.+|\d{3,5}|\dd)$"  # what people ask for: of numbers, those like 5090 and 2D
 LEVELS = [1, 2, 3, 5, 8, 13, 21, 34, 55]  # how often a word stands in a page, roughly: a letter in the index
 WEIGHTS = {"title": 5, "line": 5, "keywords": 5, "heads": 2, "text": 1}
-# Pages that speak of all others answer few questions themselves, and a cause answers one who has just that error.
+CAUSE = 0.8  # a cause answers only who has that error
+# Pages that speak of all others answer few questions themselves.
 ABOUT_OTHERS, LOWER = {"doctor", "whats_new", "claims", "where_from", "machines", "how_we_measure"}, 0.7
 SKIPPED = (nodes.raw, nodes.math_block, nodes.comment, nodes.image, addnodes.index, addnodes.toctree)
 
@@ -155,7 +156,7 @@ def documents(app: Sphinx) -> Iterator[Document]:
         yield Document(url, env.titles[page].astext(), line, keywords, others, factor)
     for cause in doctor.causes(app):
         story = shortened(cause.story)
-        yield Document(f"{cause.page}.html", cause.title, story, parts=[("", "", cause.text)], factor=LOWER)
+        yield Document(f"{cause.page}.html", cause.title, story, parts=[("", "", cause.text)], factor=CAUSE)
 
 
 def shortened(text: str) -> str:

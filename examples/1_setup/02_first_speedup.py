@@ -22,7 +22,6 @@ H100 did.
 # ------
 #
 # First the CPU, as MPoL's tutorial does it: look at the clock, add, and look again.
-# (Without a GPU, the vectors are shorter, to save you time.)
 
 from time import perf_counter
 
@@ -68,12 +67,12 @@ del A, B, C  # they fill more than a gigabyte
 # %%
 # If you don't have such a GPU, nothing is printed, but the tab shows what an NVIDIA
 # H100 did. One try can be far off, so we repeated both additions and took the time in
-# the middle. On the H100's computer, ``A + B`` took
-# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on sixteen CPU
-# cores and :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the
-# GPU: :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` as fast. (That computer was rented. Its sixteen cores are
-# :term:`virtual CPUs <virtual CPU>`, probably two to each real core.)
+# the middle. On the H100's computer, ``A + B`` took :timing:`vector-add median "torch,
+# new result" @nvidia-h100-80gb-hbm3` on sixteen CPU cores and :timing:`vector-add
+# median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU: :timing:`vector-add
+# speedup "GPU, new result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast. That
+# computer was rented, and its sixteen cores are :term:`virtual CPUs <virtual CPU>`,
+# probably two to each real core.
 #
 # .. holds::
 #
@@ -305,9 +304,9 @@ for card, bandwidth in bandwidths.items():
 # All of it in one figure
 # -----------------------
 #
-# Points are times, and bars are floors. (NumPy adds on one core. The hollow points were
-# measured by others.) **Find the tutorial's GPU, and the floors of its two cards. Then
-# find the way there and back.**
+# Points are times, and bars are floors. The hollow points were measured by others.
+# **Find the tutorial's GPU, and the floors of its two cards. Then find the way there
+# and back.**
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1

@@ -203,9 +203,9 @@ assert columns[5][1::2] == columns[5][2::2]  # twice the same, from two copies
 #
 # NumPy's generator is worse. Each worker got a *copy* of the data set, with the
 # generator in it, so with two workers each number comes twice. Half of your noise, or
-# of your augmentation, is the same as the other half, and no error tells you. (NumPy's
+# of your augmentation, is the same as the other half, and no error tells you. NumPy's
 # global ``np.random.rand`` is seeded for each worker by PyTorch, so it has the first
-# fault only.) The exercise has a way that depends on no worker at all.
+# fault only. The exercise has a way that depends on no worker at all.
 #
 # Two more things draw: ``shuffle=True`` does, and so does what comes before it. So give
 # the loader a generator of its own, ``generator=torch.Generator().manual_seed(1)``.

@@ -104,6 +104,8 @@ def of_type(dtype: np.dtype, value: Any = np.int64(0), *more: Any) -> Any:  # no
         return vector_of(dtype, (value, *more))
     if isinstance(value, Vector):
         value = _complex(value)
+    elif more:
+        value = complex_of(value, *more, dtype)
     return truth(value) if dtype.kind == "b" else converted(value, dtype)
 
 

@@ -136,6 +136,28 @@ def beyond(x, out):
     out[cuda.threadIdx.x] = cuda.vector.load(x, 4 * cuda.threadIdx.x + 200, 4).x
 
 
+@cuda.jit
+def indexed(x, out):
+    out[0] = cuda.float32x2(x[0], x[1])[1]
+
+
+@cuda.jit
+def compared(x, out):
+    v = cuda.float32x2(x[0], x[1])
+    if v == v:
+        out[0] = 1
+
+
+@pytest.mark.parametrize("kernel", [indexed, compared])
+def test_what_no_compiler_takes_of_a_vector_is_refused(kernel) -> None:
+    for run in (
+        lambda: trace(kernel, 1, 1, GIVEN.copy(), np.zeros(64)),
+        lambda: kernel[1, 1](GIVEN.copy(), np.zeros(64)),
+    ):
+        with pytest.raises((TraceError, LaunchError), match="no index and no comparison"):
+            run()
+
+
 @of_mlir
 def test_what_no_gpu_does_is_refused_or_told() -> None:
     with pytest.raises(TraceError, match="float32x2 and float32x2"):

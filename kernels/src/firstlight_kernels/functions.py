@@ -105,7 +105,8 @@ def of_type(dtype: np.dtype, value: Any = np.int64(0), *more: Any) -> Any:  # no
     if isinstance(value, Vector):
         value = _complex(value)
     elif more:
-        value = complex_of(value, *more, dtype)
+        (imag,) = more
+        value = complex_of(value, imag, dtype)
     return truth(value) if dtype.kind == "b" else converted(value, dtype)
 
 

@@ -69,7 +69,7 @@ def site(make_site):
     site = make_site(files)
     record(site, "gpu-one")
     record(site, "gpu-old", source=EXAMPLE.replace("9999", "999"))
-    record(site, "gpu-evil", HOSTILE)
+    record(site, "script-alert-x-script", HOSTILE)
     site.rebuild()
     return site
 

@@ -920,3 +920,24 @@ def brightest_solution(pictures):
 
 
 print(f"Our solution: {check(brightest_solution)}")
+
+# %%
+# From CuPy to PyTorch and back, without a copy
+# ---------------------------------------------
+#
+# You have an array of CuPy's on the GPU, and a model wants a tensor. Don't go through
+# NumPy, which would copy everything to the CPU and back. All these libraries can hand
+# over the memory itself, by a standard called DLPack:
+#
+# .. code-block:: python
+#
+#    t = torch.from_dlpack(x)  # CuPy to PyTorch
+#    x = cupy.from_dlpack(t.detach())  # and back; detach, if t needs gradients
+#    t = torch.from_dlpack(j)  # JAX to PyTorch
+#    j = jax.dlpack.from_dlpack(t.detach().contiguous())  # and back
+#    d = numba.cuda.as_cuda_array(t.detach())  # for a kernel of Numba's
+#
+# Nothing moves. Both names mean the same bytes on the same GPU, so if you change one,
+# the other changes as well. (JAX takes it that nobody does.) Where the types differ,
+# for example ``float64`` from CuPy and a model in ``float32``, write ``.float()``, and
+# that *is* a copy. And if you use streams of your own, let one wait for the other.

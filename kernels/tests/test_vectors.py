@@ -111,6 +111,22 @@ def test_vectors_are_computed_with() -> None:
 
 
 @cuda.jit
+def of_two_numbers(x, out):
+    out[cuda.threadIdx.x] = np.complex64(x[0], x[1]).imag
+
+
+@cuda.jit
+def of_two_numbers_by_mistake(x, out):
+    out[cuda.threadIdx.x] = np.int32(x[0], x[1])
+
+
+def test_a_type_of_complex_numbers_takes_two() -> None:
+    assert in_all_ways(of_two_numbers)[1][3] == GIVEN[1]
+    with pytest.raises(TraceError, match="imag"):
+        trace(of_two_numbers_by_mistake, 1, 1, GIVEN.copy(), np.zeros(64))
+
+
+@cuda.jit
 def multiplied(x, out):
     out[0] = (cuda.float32x2(x[0], x[1]) * cuda.float32x2(x[2], x[3])).x
 
@@ -118,6 +134,28 @@ def multiplied(x, out):
 @cuda.jit
 def beyond(x, out):
     out[cuda.threadIdx.x] = cuda.vector.load(x, 4 * cuda.threadIdx.x + 200, 4).x
+
+
+@cuda.jit
+def indexed(x, out):
+    out[0] = cuda.float32x2(x[0], x[1])[1]
+
+
+@cuda.jit
+def compared(x, out):
+    v = cuda.float32x2(x[0], x[1])
+    if v == v:
+        out[0] = 1
+
+
+@pytest.mark.parametrize("kernel", [indexed, compared])
+def test_what_no_compiler_takes_of_a_vector_is_refused(kernel) -> None:
+    for run in (
+        lambda: trace(kernel, 1, 1, GIVEN.copy(), np.zeros(64)),
+        lambda: kernel[1, 1](GIVEN.copy(), np.zeros(64)),
+    ):
+        with pytest.raises((TraceError, LaunchError), match="no index and no comparison"):
+            run()
 
 
 @of_mlir

@@ -104,6 +104,9 @@ def of_type(dtype: np.dtype, value: Any = np.int64(0), *more: Any) -> Any:  # no
         return vector_of(dtype, (value, *more))
     if isinstance(value, Vector):
         value = _complex(value)
+    elif more:
+        (imag,) = more
+        value = complex_of(value, imag, dtype)
     return truth(value) if dtype.kind == "b" else converted(value, dtype)
 
 

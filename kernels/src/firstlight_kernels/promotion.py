@@ -98,7 +98,7 @@ def of_vectors(name: str, first: Any, second: Any, rules: Rules) -> Vector:
     """Return what numba-cuda-mlir makes of two vectors, or of one and a number: nothing is widened to 64 bits."""
     counts = [len(each) for each in (first, second) if isinstance(each, Vector)]
     rows = [each if isinstance(each, Vector) else (each,) * max(counts) for each in (first, second)]
-    kinds = [row[0].dtype for row in rows]
+    kinds = [next(iter(row)).dtype for row in rows]
     both, whole = len(counts) == 2, {each.kind for each in kinds} <= set("iu")
     known = name in ("add", "sub") or (name in ("mul", "truediv") and not both)
     if rules != "mlir" or not known or min(counts) < max(counts) or not {each.kind for each in kinds} <= set("iuf"):

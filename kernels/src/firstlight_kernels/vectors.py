@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
+
+
+def _part(number: int) -> Any:
+    return property(lambda self: tuple(self)[number])
 
 
 class Vector(tuple[Any, ...]):
@@ -15,10 +18,15 @@ class Vector(tuple[Any, ...]):
 
     __slots__ = ()
     dtype: np.dtype  # of the class: that of an array's element, whose fields are named by no kernel
-    x, y, z, w = (property(itemgetter(number)) for number in range(4))
+    x, y, z, w = map(_part, range(4))
 
     def __abs__(self) -> Vector:
         return type(self)(map(abs, self))
+
+    def _refuse(self, *_: object) -> Any:
+        raise TypeError(f"{type(self).__name__} takes no index and no comparison: take its x, y, z and w")
+
+    __getitem__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
 
 
 def vector_dtype(kind: np.dtype, count: int) -> np.dtype:

@@ -685,9 +685,8 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # ---------
 #
 # The first trick of the table shortens the walk, and you don't need a GPU for it. A
-# ``DataLoader`` asks your data set for one picture after the other. But ``Pictures``
-# can do more: ask it for a *list* of rows, and NumPy fetches and prepares them all at
-# once.
+# ``DataLoader`` asks your data set for one picture after the other. But ask
+# ``Pictures`` for a *list* of rows, and NumPy fetches and prepares them all at once.
 #
 # Write ``in_one_go(dataset, batch)``, which returns such a loader. It should shuffle in
 # each epoch, and leave out the pictures that don't fill a batch. Two things will help

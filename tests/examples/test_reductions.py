@@ -51,17 +51,17 @@ def tree(lines):
     return variants.compiled(f"@cuda.jit(device=True)\ndef tree(part, t, n):{lines}", {"cuda": cuda})
 
 
-WRONG = [
-    (tree(GUARDED.replace("cuda.syncthreads()", "")), "part["),
-    (tree(GUARDED.replace(" and t + by < n", "")), "(96,)"),
-    (tree(MIDDLE_TWICE), "twice"),
-    (tree(ONE_ROUND), "64 ones make 2"),
-    (tree(BARRIER_FOR_SOME), "waits"),
-    (cuda.jit(device=True)(lambda part, t: None), "TypeError"),
-    ("any_tree", "64 ones make 1"),
-    ("sequential", "96 ones make 64"),
-    ("strided", "96 threads"),
-]
+WRONG = {
+    "no barrier": (tree(GUARDED.replace("cuda.syncthreads()", "")), "part["),
+    "no guard": (tree(GUARDED.replace(" and t + by < n", "")), "(96,)"),
+    "the middle counts twice": (tree(MIDDLE_TWICE), "twice"),
+    "one round": (tree(ONE_ROUND), "64 ones make 2"),
+    "only some threads wait": (tree(BARRIER_FOR_SOME), "waits"),
+    "another signature": (cuda.jit(device=True)(lambda part, t: None), "TypeError"),
+    "the start": ("any_tree", "64 ones make 1"),
+    "the page's first tree": ("sequential", "96 ones make 64"),
+    "the page's second tree": ("strided", "96 threads"),
+}
 
 
 test_answers = judged(["any_tree_solution", tree(GUARDED)], WRONG)

@@ -159,7 +159,7 @@ def test_images_that_do_not_agree_are_doubtful():
 
 
 def test_integrations_are_averaged_though_gains_turn():
-    """Of a hundred integrations in ten seconds, all that closes is as sure as of one with a hundred times the weight."""
+    """Of a hundred integrations in ten seconds, what closes is as sure as of one with their weight."""
     once = observe(SKY, uv_track(alma_antennas()[::6], n_times=1))
     again = {name: np.repeat(getattr(once, name), 100, axis=-1) for name in ("uu", "vv", "data", "weight")}
     again |= {name: np.repeat(getattr(once, name), 100, axis=0) for name in ("antennas", "execution")}

@@ -286,19 +286,17 @@ if measured is not None:
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch
-# rented one more floor. We say that the memory was :term:`fragmented`. On a full card,
-# PyTorch first gives back the floors that are empty, here that of 150 MiB. If that
-# isn't enough, you are out of memory, although some is free. That's what
-# ``expandable_segments`` is good for: it lets a floor grow.
+# rented one more floor. We say that the memory was :term:`fragmented`. On a full card
+# you are then out of memory, although some is free. That's what ``expandable_segments``
+# is good for: it lets a floor grow.
 #
 # Now find ``empty_cache()``, twice in the figure. It gives back the floors in which
 # *nobody* lives, and only those. That helps *other* programs. Your own could have used
-# the room anyway. And your next tensor has to wait until a floor is rented anew.
+# the room anyway, and your next tensor has to wait until a floor is rented anew. On the
+# H100, filling a new tensor of 67 MB with ones took :timing:`memory median "new tensor"
+# @nvidia-h100-80gb-hbm3`, and with an ``empty_cache()`` before each :timing:`memory
+# median "cache emptied" @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
 #
-# On the H100, filling a new tensor of 67 MB with ones took :timing:`memory median "new
-# tensor" @nvidia-h100-80gb-hbm3`, as long as filling one that was there already. With
-# an ``empty_cache()`` before each, it took :timing:`memory median "cache emptied"
-# @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
 
 # folded: What a new tensor costs, and an emptied cache
 

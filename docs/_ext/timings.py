@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from html import escape
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -80,8 +81,10 @@ def machine_name(facts: dict[str, Any]) -> str:
 
 
 def column(judged: Judged, bench: str) -> Column:
-    """Return the column of a recorded machine."""
-    record, timings = judged.record, tuple(judged.record.rows_of(bench).values())
+    """Return the column of a recorded machine; more cores than it has were counted by too coarse a clock."""
+    record, rows = judged.record, judged.record.rows_of(bench).values()
+    most = 1.1 * record.facts.get("cpu_cores", inf)
+    timings = tuple(replace(row, cores=None) if (row.cores or 0) > most else row for row in rows)
     date = str(record.facts["date"])[:10]
     return Column(machine_name(record.facts), date, timings, judged.state, judged.why, record.machine)
 

@@ -109,13 +109,12 @@ borrow one from Google.
 #    print(x.device)                         # of a tensor
 #    print(next(model.parameters()).device)  # of a neural network
 #
-# If they say ``cpu``, it computes on the CPU. If they say ``cuda:0``, you can also
-# watch it. While it runs, type ``nvidia-smi -l 1`` in a second terminal on that
-# computer. Every second, it shows which programs are on the GPU, and for what part of
-# the time it had anything to do at all (``GPU-Util``). That isn't how busy it was: a
-# program that uses a thousandth of the card shows 100 %, too. Look at the watts beside
-# it. A GPU that multiplies large matrices comes near the limit that is printed there.
-# One that waits for its memory may stay far below, and still do all that it can.
+# If they say ``cuda:0``, you can also watch it. While it runs, type ``nvidia-smi -l 1``
+# in a second terminal on that computer. Every second, it shows which programs are on
+# the GPU, and for what part of the time it had anything to do at all (``GPU-Util``).
+# That isn't how busy it was: a program that uses a thousandth of the card shows 100 %,
+# too. Look at the watts beside it. A GPU that multiplies large matrices comes near the
+# limit that is printed there.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #

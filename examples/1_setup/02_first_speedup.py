@@ -365,14 +365,15 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # .. dropdown:: Why did the transfer take so much longer? And is NumPy quicker?
 #
 #    A copy to the GPU doesn't start from ordinary memory, because the system may move
-#    that at any time. So the CPU first copied all the numbers to a place that stays
-#    (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that). The link wasn't what it
-#    waited for. It also carries as much each way, so a program that fetches one piece
-#    while it sends the next would save a third. At the rate on paper, it would draw
-#    level with the CPU. No link reaches that, though. At the rate that our best
-#    pipeline reached on the same computer
-#    (:doc:`/tutorials/2_devices/09_copy_and_compute`), the CPU would still be half as
-#    fast again, and through PCIe 4, even on paper, it would need half the GPU's time.
+#    that at any time. So the CPU first copied all the numbers to a place that stays,
+#    unless it :doc:`lay in such a place before
+#    </tutorials/2_devices/08_pinned_memory>`. The link wasn't what it waited for. It
+#    also carries as much each way, so a program that fetches one piece while it sends
+#    the next would save a third. At the rate on paper, it would draw level with the
+#    CPU. No link reaches that, though. At the rate that our :doc:`best pipeline
+#    </tutorials/2_devices/09_copy_and_compute>` reached on the same computer, the CPU
+#    would still be half as fast again, and through PCIe 4, even on paper, it would need
+#    half the GPU's time.
 #
 #    That was with a vector ready for the sum. With a new one, there and back took
 #    :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`, much

@@ -31,8 +31,8 @@ versions is faster and by how much, give or take.
 #
 # In these lines, our H100 had been *asked* for a product of two large matrices after a
 # two-hundredth of the time that the product then took. So if you see a speed-up of
-# hundreds, look for this wait. :doc:`/tutorials/2_devices/03_is_it_possible` shows how
-# to tell.
+# hundreds, look for this wait. There's :doc:`a division that finds it
+# </tutorials/2_devices/03_is_it_possible>`.
 #
 # .. holds::
 #
@@ -179,9 +179,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Most calls lie in a narrow band, a few far above it, and nothing far below. It nearly
-# always looks like that, because an interruption can make a call longer, but nothing
-# can make it shorter than the work.
+# Most calls lie in a narrow band, a few far above it, and nothing far below, because an
+# interruption can make a call longer, but nothing can make it shorter than the work.
 #
 # - The *mean* follows the few dots at the top. One interruption moves it.
 # - The *minimum* can only fall as you go on measuring, so whoever measures longer
@@ -248,8 +247,7 @@ print(f"{n:,} pairs on {device}: {middle} (quartiles {low} and {high})")
 # counts. It drops the blocks at the beginning while they're slower than the rest,
 # because a processor raises its clock rate only when it has work to do. That's called
 # :term:`warm-up`. And it keeps at least nine blocks, because a median of two or three
-# says little. Its clock, ``perf_counter``, only ever runs forwards. Your computer may
-# correct that of ``time.time`` while you measure.
+# says little.
 #
 # Can we trust it? Let's compare it with two others: PyTorch's, and ``Bench``, which
 # :doc:`measures everything on this site </how_we_measure>`.

@@ -286,19 +286,17 @@ if measured is not None:
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch
-# rented one more floor. We say that the memory was :term:`fragmented`. On a full card,
-# PyTorch first gives back the floors that are empty, here that of 150 MiB. If that
-# isn't enough, you are out of memory, although some is free. That's what
-# ``expandable_segments`` is good for: it lets a floor grow.
+# rented one more floor. We say that the memory was :term:`fragmented`. On a full card
+# you are then out of memory, although some is free. That's what ``expandable_segments``
+# is good for: it lets a floor grow.
 #
 # Now find ``empty_cache()``, twice in the figure. It gives back the floors in which
 # *nobody* lives, and only those. That helps *other* programs. Your own could have used
-# the room anyway. And your next tensor has to wait until a floor is rented anew.
+# the room anyway, and your next tensor has to wait until a floor is rented anew. On the
+# H100, filling a new tensor of 67 MB with ones took :timing:`memory median "new tensor"
+# @nvidia-h100-80gb-hbm3`, and with an ``empty_cache()`` before each :timing:`memory
+# median "cache emptied" @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
 #
-# On the H100, filling a new tensor of 67 MB with ones took :timing:`memory median "new
-# tensor" @nvidia-h100-80gb-hbm3`, as long as filling one that was there already. With
-# an ``empty_cache()`` before each, it took :timing:`memory median "cache emptied"
-# @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
 
 # folded: What a new tensor costs, and an emptied cache
 
@@ -761,3 +759,58 @@ def validate_solution(model, batches):
 
 
 print(f"Our solution: {check(validate_solution)}")
+
+# %%
+# JAX has taken 75 % of my GPU. And CuPy, and TensorFlow?
+# -------------------------------------------------------
+#
+# Yesterday's library may rent differently from PyTorch. **JAX** rents three quarters of
+# the card at its first operation, whatever you compute. If only an import did it, that
+# package computed something when it was imported. A second program then finds the card
+# full. Tell JAX before it starts, in the shell or at the top of the script:
+#
+# .. code-block:: python
+#
+#    import os
+#
+#    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # rent when needed
+#    # os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.3"  # or 30 % at once
+#    import jax
+#
+# Renting when needed may end in fragments, so give a single large program its three
+# quarters. ``XLA_PYTHON_CLIENT_ALLOCATOR=platform`` gives everything back at once, but
+# it is slow, and good only for looking. Newer versions call the fraction
+# ``XLA_CLIENT_MEM_FRACTION`` (`JAX on its memory`__).
+#
+# __ https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+#
+# **TensorFlow** rents nearly all of the card, unless you call
+# ``tf.config.experimental.set_memory_growth(gpu, True)`` for each ``gpu`` of
+# ``tf.config.list_physical_devices("GPU")`` before anything else.
+#
+# **CuPy** keeps its floors as PyTorch does. Its *memory pool* lets go of those that are
+# empty, once nothing refers to your array any more:
+#
+# .. code-block:: python
+#
+#    del x
+#    cupy.get_default_memory_pool().free_all_blocks()
+#
+# And if the array is large and you want no pool at all, call
+# ``cupy.cuda.set_allocator(None)`` first. Then each array is rented anew, which takes
+# time. What ``nvidia-smi`` shows after all that is the context, and only the end of the
+# program frees it.
+#
+# My GPU's memory is full: which batch size, and does checkpointing help?
+# -----------------------------------------------------------------------
+#
+# No table knows the batch for 24 GB, because it depends on the network. Try it: double
+# the batch until one step, forward and backward, no longer fits, and go back one. A
+# rehearsal on ``"meta"``, above, finds it without a card.
+#
+# Checkpointing (``torch.utils.checkpoint``) drops the activations *inside* a part of
+# the network and computes them twice. So it saves nothing if the parameters and Adam's
+# averages fill the card, if the batch is so small that activations hardly count, or if
+# the parts are single layers, since the input of each part is kept. Wrap blocks of
+# several layers, and compare ``max_memory_allocated()``, not ``nvidia-smi``, which
+# shows what was once rented.

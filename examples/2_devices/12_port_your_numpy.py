@@ -94,9 +94,9 @@ print("the same as NumPy")
 #
 # On the RTX 4090, the same two operations gained a factor of sixty on a cube of 256³
 # numbers, and nothing on one of 64³. Each operation has to be launched, however few
-# numbers it works on. :doc:`/tutorials/2_devices/11_when_the_gpu_wins` tells you
-# beforehand on which side your arrays are. And four things differ from NumPy without an
-# error:
+# numbers it works on. You can :doc:`work out beforehand
+# </tutorials/2_devices/11_when_the_gpu_wins>` on which side your arrays are. And four
+# things differ from NumPy without an error:
 #
 # - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
 #   type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow home,
@@ -143,21 +143,20 @@ except ValueError as problem:
 #   middle, and PyTorch takes the lower one.
 # - *The standard deviation.* NumPy divides by :math:`n`, PyTorch by :math:`n - 1`.
 # - *The type.* Since NumPy 2, a ``float64`` number of NumPy, a stored mean for example,
-#   makes your whole array ``float64``. PyTorch keeps ``float32``
-#   (:doc:`/tutorials/2_devices/13_precision`), as NumPy 1 did.
+#   makes your whole array ``float64``. PyTorch :doc:`keeps float32
+#   </tutorials/2_devices/13_precision>`, as NumPy 1 did.
 #
-# A fourth is waiting further down, and :doc:`/numpy_to_pytorch` has them all, together
-# with the lines that only need another word.
+# A fourth is waiting further down, and you can :doc:`look up all of them
+# </numpy_to_pytorch>`, and the lines that only need another word.
 #
 # A night at the telescope
 # ------------------------
 #
 # Now a whole analysis. A telescope has taken sixteen pictures of the same stars in one
-# night, and we simulate them, so that we know the truth. We *read* the files,
-# *calibrate* away the marks of the camera, *level* out the moonlight, *clean* away the
-# hits of cosmic rays, and *stack* the sixteen into one. At the end, *photometry* walks
-# through a list of stars and adds up the light of each. The picture at the top shows a
-# corner of the sky on its way.
+# night, which we simulate, so that we know the truth. We *read* the files, *calibrate*
+# away the marks of the camera, *level* out the moonlight, *clean* away the hits of
+# cosmic rays, and *stack* the sixteen into one. At the end, *photometry* adds up the
+# light of each star. The picture at the top shows a corner of the sky on its way.
 
 # folded: The simulated night, and how its files are read
 import matplotlib.pyplot as plt
@@ -266,40 +265,12 @@ assert pull(*exact) < 1.5
 # What can you gain?
 # ------------------
 #
-# Which of the six steps should move? We timed each of them in NumPy, on one core beside
-# an H100, with a larger night. Four of them work on whole pictures, so they can move.
-# **How much can you gain at most, if those four take no time at all?**
-#
-# .. list-table:: The profile, on the H100's computer
-#    :header-rows: 1
-#
-#    * - step
-#      - time
-#      - can it move?
-#    * - read
-#      - :timing:`port-numpy median "read, NumPy" @nvidia-h100-80gb-hbm3`
-#      - no: files
-#    * - calibrate
-#      - :timing:`port-numpy median "calibrate, NumPy" @nvidia-h100-80gb-hbm3`
-#      - yes
-#    * - level
-#      - :timing:`port-numpy median "level, NumPy" @nvidia-h100-80gb-hbm3`
-#      - yes
-#    * - clean
-#      - :timing:`port-numpy median "clean, NumPy" @nvidia-h100-80gb-hbm3`
-#      - yes
-#    * - stack
-#      - :timing:`port-numpy median "stack, NumPy" @nvidia-h100-80gb-hbm3`
-#      - yes
-#    * - photometry
-#      - :timing:`port-numpy median "photometry, NumPy" @nvidia-h100-80gb-hbm3`
-#      - no: a walk through a list
-#    * - their sum
-#      - :timing:`port-numpy sum "read, NumPy" + "calibrate, NumPy" + "level, NumPy" +
-#        "clean, NumPy" + "stack, NumPy" + "photometry, NumPy" @nvidia-h100-80gb-hbm3`
-#      - 95 % of it can
+# Which of the six steps should move? We timed each of them in NumPy, on one core, and
+# beside the H100 with a larger night. Four of them work on whole pictures, so they can
+# move. *Read* waits for files, and *photometry* walks through a list. **How much can
+# you gain at most, if the four take no time at all?**
 
-# folded: The profile and the limit of the computer that ran this page
+# folded code: Time each step in NumPy
 sky, biases, flats = read(night)
 calibrated = calibrate(sky, biases, flats)
 levelled = level(calibrated)
@@ -329,9 +300,9 @@ show_table("The profile", ("step", "time", "share"), rows)
 print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 
 # %%
-# The other two take as long as before, and they have a twentieth of the time. So you
-# would gain a factor of a little over twenty. It's like a trip by plane: if the plane
-# were infinitely fast, you would still spend the morning at the airport.
+# On the H100's computer, the other two have a twentieth of the time. So you would gain
+# a factor of a little over twenty. It's like a trip by plane: if the plane were
+# infinitely fast, you would still spend the morning at the airport.
 #
 # And your data have to travel. There and back, they took :timing:`port-numpy median
 # transfers @nvidia-h100-80gb-hbm3` on the H100. That limits the gain to about 18, and
@@ -920,3 +891,24 @@ def brightest_solution(pictures):
 
 
 print(f"Our solution: {check(brightest_solution)}")
+
+# %%
+# From CuPy to PyTorch and back, without a copy
+# ---------------------------------------------
+#
+# You have an array of CuPy's on the GPU, and a model wants a tensor. Don't go through
+# NumPy, which would copy everything to the CPU and back. All these libraries can hand
+# over the memory itself, by a standard called DLPack:
+#
+# .. code-block:: python
+#
+#    t = torch.from_dlpack(x)  # CuPy to PyTorch
+#    x = cupy.from_dlpack(t.detach())  # and back; detach, if t needs gradients
+#    t = torch.from_dlpack(j)  # JAX to PyTorch
+#    j = jax.dlpack.from_dlpack(t.detach().contiguous())  # and back
+#    d = numba.cuda.as_cuda_array(t.detach())  # for a kernel of Numba's
+#
+# Nothing moves. Both names mean the same bytes on the same GPU, so if you change one,
+# the other changes as well. (JAX takes it that nobody does.) Where the types differ,
+# for example ``float64`` from CuPy and a model in ``float32``, write ``.float()``, and
+# that *is* a copy. And if you use streams of your own, let one wait for the other.

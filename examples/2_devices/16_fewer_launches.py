@@ -806,3 +806,31 @@ def cure_solution(job):
 
 
 print(f"Our solution: {check(cure_solution)}")
+
+# %%
+# Slower after torch.compile, or compiled again and again?
+# --------------------------------------------------------
+#
+# A compiled function has to pay for its compilation, and at each call a little more,
+# for checking that its input is like that of the first time. So it can be slower than
+# the plain one, if
+#
+# - you timed the first calls, too. Leave them out, and look at the calls until it pays,
+#   above;
+# - there was nothing to fuse. One large matrix product is a library's kernel in any
+#   case;
+# - the input changes. Each new shape can mean a new compilation, of seconds or minutes;
+# - it was cut into pieces at lines that it can't compile (a *graph break*), and each
+#   piece is launched by itself.
+#
+# Two lines tell which: ``TORCH_LOGS="recompiles,graph_breaks" python script.py`` prints
+# every new compilation with its reason, and every break. Against changing shapes,
+# compile with ``dynamic=True``, or pad the input to a few sizes.
+#
+# In JAX it's the same with ``jax.jit``. Each new shape or type, and each new value of a
+# ``static_argnums``, is compiled anew, and so is a function that you wrap *inside* a
+# loop, because it is a new function every time. Wrap it once, outside. Then
+# ``JAX_LOG_COMPILES=1`` in the environment should print each name once. If one
+# compilation takes minutes, a Python loop was unrolled: write ``jax.lax.fori_loop`` or
+# ``jax.lax.scan``. The first call includes the compilation here as well, and
+# ``block_until_ready()`` belongs before the clock stops.

@@ -295,3 +295,15 @@ def noise_solution(seed, epoch, index):
 
 
 print(f"Our solution: {check(noise_solution)}")
+
+# %%
+# The seed is set, and XGBoost or LightGBM still differs
+# ------------------------------------------------------
+#
+# A library that adds up gradients on a GPU has the same problem, and its own switch.
+# LightGBM adds in ``float32`` there unless you set ``gpu_use_dp=true``. Then the sums
+# are nearly exact, so that their order shows less, and it is slower. Bits that must be
+# equal want the CPU, with ``deterministic=true`` and a fixed number of threads. In
+# others, look for "deterministic" or "double precision" in the list of parameters. If
+# there's no such word, repeat the training with five seeds, and report how much the
+# score scatters.

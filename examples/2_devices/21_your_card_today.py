@@ -250,9 +250,9 @@ seen.table().show()
 #
 # And one line of the table never changes from day to day. Outside the tensor cores,
 # ``float64`` has half of the ``float32`` rate on some cards, on others a 32nd, a 60th
-# or a 64th (:doc:`/tutorials/2_devices/13_precision`). :doc:`/cards` has the sheets
-# that our floors are worked out from, and :doc:`/your_gpu` measures your GPU in your
-# browser.
+# or a 64th (:doc:`/tutorials/2_devices/13_precision`). There are :doc:`the sheets that
+# our floors are worked out from </cards>`, and you can :doc:`measure your GPU in your
+# browser </your_gpu>`.
 #
 # __ https://images.nvidia.com/content/volta-architecture/pdf/volta-architecture-whitepaper.pdf
 #

@@ -974,7 +974,9 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 # neighbours read a whole row of :math:`A` apart. So let neighbours in ``x`` fetch
 # neighbours of a row, and find out where in the tile each number has to be read
 # afterwards. Change the four marked lines, add one if you like, and run ``firstlight
-# try 07_shared_memory.py``. The check counts your loads.
+# try 07_shared_memory.py``. The check counts your loads. As the kernel stands, it gives
+# :math:`AB`. If you have changed what is fetched, and ``check`` shows the same two
+# numbers as before, then look at the line that reads ``a_tile``.
 
 
 @cuda.jit
@@ -1014,11 +1016,23 @@ def find_problem(kernel, k, m, n):
         return f"{seen.out_of_bounds[0]}. Is there a guard for each load?"
     if seen.problems:
         return f"{seen.problems[0]}. Are there two barriers in each round?"
-    wrong = np.abs(c - a.T.astype(np.float64) @ b) > 1e-6 * 4 * k
+    A, by_eight = np.pad(a.astype(np.float64), [(0, 0), (0, 32)]), np.arange(m) % 8
+    even, as_wide = A[: k // 8 * 8, :m], A[: -(-n // 8) * 8, :m]
+    of_c = [A[:, x // 8 * 8 + by_eight].T @ b[:, x] for x in range(n)]
+    mistakes = {
+        "": A[:, :m].T @ b,
+        " The last rows have no round.": even.T @ b[: len(even)],
+        " There are as many rounds as blocks in a row.": as_wide.T @ b[: len(as_wide)],
+        " These columns of A are for another row of C.": np.stack(of_c, 1),
+    }
+    should, *_ = mistakes.values()
+    wrong = np.abs(c - should) > 1e-6 * 4 * k
     if wrong.any():
         y, x = np.argwhere(wrong)[0]
-        should = float(a[:, y].astype(np.float64) @ b[:, x])
-        return f"c[{y}, {x}] is {c[y, x]:.4f}, and should be {should:.4f}."
+        hint = next((h for h, would in mistakes.items() if np.allclose(c, would)), "")
+        said = f"c[{y}, {x}] is {c[y, x]:.4f}, and should be {should[y, x]:.4f}."
+        other = " Which number lies at a_tile[k, ty] now?" if k != n else ""
+        return said + (hint or other)
     loads, allowed = seen.counts("load", "global").sum(), 2 * k * m * n // 8
     if k % 8 == m % 8 == n % 8 == 0:
         if loads > allowed:
@@ -1029,14 +1043,17 @@ def find_problem(kernel, k, m, n):
     return ""
 
 
+# %%
+
+# folded code: What check says
+
+
 def check(kernel):
     for k, m, n in ((8, 8, 8), (24, 16, 8), (33, 8, 8), (11, 5, 9), (3, 17, 10)):
         if problem := find_problem(kernel, k, m, n):
             return f"Not yet. {k} measurements, {m} and {n} columns: {problem}"
     return "Right: each number is fetched once for eight threads, along the rows."
 
-
-# %%
 
 print(check(at_b))
 

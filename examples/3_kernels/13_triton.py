@@ -678,20 +678,40 @@ def judge(device, kernel):
         block = triton.next_power_of_2(columns)
         kernel[(rows,)](view, room, *view.stride(), columns, BLOCK=block)
         out, behind = room[:-64].view(view.shape), room[-64:]
-        right = (view - view.mean(1, keepdim=True)) / view.std(1, keepdim=True)
-        by_n = right * (columns / (columns - 1)) ** 0.5
-        wrong = {
-            "it writes behind the end of out. Is there a mask?": (behind != -7).any(),
-            "nobody wrote some numbers.": (out == -7).any(),
-            "you divided by columns, not by columns - 1.": torch.allclose(
-                out, by_n, 1e-3, 1e-4
-            ),
-            "the numbers are wrong.": not torch.allclose(out, right, 1e-3, 1e-4),
+
+        def as_if(read=view, by=columns, count=columns - 1, places=0):
+            mean = read.sum(1, keepdim=True) / by
+            square = ((read - mean) ** 2).sum(1, keepdim=True) + places * mean**2
+            return (read - mean) / (square / count) ** 0.5
+
+        packed, right = view.as_strided(view.shape, (columns, 1)), as_if()
+        close_by = view.as_strided(view.shape, (view.stride(0), 1))
+        ways = {
+            "": right,
+            "you divided by columns, not by columns - 1.": as_if(count=columns),
+            "you divided by BLOCK for the mean.": as_if(by=block),
+            "the places left out hold 0 - mean by now, and their squares count. "
+            "Make them 0 again.": as_if(places=block - columns),
+            "you read as if the rows lay packed. Pass the strides.": as_if(packed),
+            "you step by 1 along a row, and not by across.": as_if(close_by),
+            "you divided by the variance. Take its root.": right / view.std(1)[:, None],
         }
-        if problem := next((said for said, found in wrong.items() if found), ""):
-            print(f"Not yet. {name}: {problem}")
+        fits = (said for said in ways if torch.allclose(out, ways[said], 1e-3, 1e-4))
+        numbers = f"out[0, 0] is {out[0, 0]:.4f}, and should be {right[0, 0]:.4f}."
+        said = next(fits, numbers)
+        if (behind != -7).any():
+            said = "it writes behind the end of out. Is there a mask?"
+        elif (out == -7).any():
+            said = "nobody wrote some numbers."
+        if said:
+            print(f"Not yet. {name}: {said}")
             return
     print("Right: for every width, and for every slice.")
+
+
+# %%
+
+# folded code: What check says
 
 
 def check(kernel):
@@ -706,8 +726,6 @@ def check(kernel):
     except Exception as error:
         return f"Not yet: {type(error).__name__}: {error}"
 
-
-# %%
 
 print(check(standardise))
 

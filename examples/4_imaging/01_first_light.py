@@ -602,6 +602,8 @@ def judge(answer, data, source):
         image = answer(data)
         if image is None:
             return "find_sky returns nothing yet."
+        if hasattr(image, "image"):
+            return "that's a whole fit. Return its .image."
         image = torch.as_tensor(image).detach().cpu().float()
         if image.shape != (1, 64, 64):
             return f"the image should have the shape (1, 64, 64), not {image.shape}."

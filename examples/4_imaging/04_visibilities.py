@@ -403,6 +403,7 @@ def check(answer):
         mistakes = {
             "Jy/arcsec² times the area of a pixel is Jy": (waves, 1 / 0.05**2),
             "cell_size is a width: the area is its square": (waves, 1 / 0.05),
+            "cell_size stays in arcsec, as Jy/arcsec² does": (waves, ARCSEC**2),
             "add up the pixels, don't average them": (waves, 1 / 400),
             "the exponent is negative": (-waves, 1),
             "a whole turn is 2π": (waves / (2 * np.pi), 1),
@@ -424,7 +425,7 @@ def check(answer):
         if not np.isclose(got, right):
             hint = "brightness × exp(-2πi (u l + v m)), added up over all pixels"
             hint = next((one for one in values if np.isclose(got, values[one])), hint)
-            return f"At u = {u:g}, v = {v:g} it gave {got:.3f}. Hint: {hint}."
+            return f"At u = {u:g}, v = {v:g} it gave {got:.3g}. Hint: {hint}."
     return "Right: you can compute what any pair measures of any sky."
 
 

@@ -386,13 +386,6 @@ def exact_form(matrix, data, weight): ...
 
 
 # folded: The checker
-def held(function):
-    """Return the arrays that a function keeps."""
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", ()) or ()]
-    inside = [function, *cells, *(getattr(function, "args", ()))]
-    return [x for x in inside if isinstance(x, np.ndarray)]
-
-
 def find_problem(answer, nvis, pixels):
     rng = np.random.default_rng(seed=nvis)
     shape = nvis, pixels
@@ -408,17 +401,42 @@ def find_problem(answer, nvis, pixels):
         return "it should return a function of the image"
     if large := [x.shape for x in held(function) if x.size > pixels**2]:
         return f"it keeps an array of shape {large[0]}"
+    d, K = matrix.conj().T @ (weight * data), (matrix.conj().T * weight) @ matrix
+    d_plain, K_plain = matrix.T @ (weight * data), (matrix.T * weight) @ matrix
     matrix[:], data[:], weight[:] = np.nan, np.nan, np.nan
     for number, (one, chi2) in enumerate(zip(images, right, strict=True)):
         got = function(one)
+        where = f"the image {np.round(one, 2)}" if number else "a dark sky"
         if np.isnan(got):
             return "it still uses the data"
-        if np.iscomplexobj(got) and abs(np.imag(got)) > 1e-6 * abs(got):
-            return "χ² is complex: take the real part of what should be real"
-        if not math.isclose(np.real(got), chi2, rel_tol=1e-9):
-            where = "a dark sky" if number == 0 else f"the image {np.round(one, 2)}"
-            return f"for {where} it gives {np.real(got):.4g} instead of {chi2:.4g}"
+        if math.isclose(np.real(got), chi2, rel_tol=1e-9):
+            if abs(np.imag(got)) > 1e-6 * abs(got):
+                return "χ² is complex: take the real part of what should be real"
+            continue
+        c, linear, square = right[0], 2 * np.real(d @ one), np.real(one @ K @ one)
+        plain = [2 * np.real(d_plain @ one), np.real(one @ K_plain @ one)]
+        ways = {
+            ". Conjugate the matrix, not only transpose it":
+                [c - x + y for x in (linear, plain[0]) for y in (square, plain[1])],
+            ". The middle term comes twice, from both sides": [c - linear / 2 + square],
+            ". The middle term has the other sign": [c + linear + square],
+        }  # fmt: skip
+        fits = [hint for hint, of in ways.items() if np.isclose(np.real(got), of).any()]
+        hint = fits[0] if fits else ""
+        return f"for {where} it gives {np.real(got):.4g} instead of {chi2:.4g}{hint}"
     return ""
+
+
+# %%
+
+# folded code: What check says
+
+
+def held(function):
+    """Return the arrays that a function keeps."""
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", ()) or ()]
+    inside = [function, *cells, *(getattr(function, "args", ()))]
+    return [x for x in inside if isinstance(x, np.ndarray)]
 
 
 def check(answer):
@@ -431,8 +449,6 @@ def check(answer):
             return f"Not yet. {nvis} visibilities, {pixels} pixels: {problem}."
     return "Right: from now on, the number of visibilities costs you nothing."
 
-
-# %%
 
 print(check(exact_form))
 

@@ -1,5 +1,7 @@
 """What the page says of its script, of a step, of its fits and of the truth, and its checker."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -75,6 +77,7 @@ def test_no_single_strength_suits_both_nights(page):
 
 WRONG = [
     (lambda data: torch.zeros(1, data.npix, data.npix), "Jy/arcsec²"),
+    (lambda data: SimpleNamespace(image=torch.ones(1, data.npix, data.npix)), "its .image"),
     (lambda data: torch.ones(data.npix, data.npix), "shape"),
     (lambda data: data.dirty / data.dirty.max(), "negative"),
     (lambda data: torch.full((1, data.npix, data.npix), 0.07 / 64**2 / 0.05**2), "Too smooth"),

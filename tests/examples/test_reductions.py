@@ -51,12 +51,31 @@ def tree(lines):
     return variants.compiled(f"@cuda.jit(device=True)\ndef tree(part, t, n):{lines}", {"cuda": cuda})
 
 
+ALONE = """
+    if t == 0:
+        for other in range(1, n):
+            part[0] += part[other]
+    cuda.syncthreads()
+"""
+EACH_FOR_ITSELF = """
+    total = part[0]
+    for other in range(1, n):
+        total += part[other]
+    cuda.syncthreads()
+    part[t] = total
+    cuda.syncthreads()
+"""
+
+
 WRONG = [
+    (tree(ALONE), "who else could add"),
+    (tree(EACH_FOR_ITSELF), "who else could add"),
+    (tree(GUARDED.replace("cuda.syncthreads()", "")), "between two rounds"),
     (tree(GUARDED.replace("cuda.syncthreads()", "")), "part["),
-    (tree(GUARDED.replace(" and t + by < n", "")), "(96,)"),
+    (tree(GUARDED.replace(" and t + by < n", "")), "thread that far on"),
     (tree(MIDDLE_TWICE), "twice"),
     (tree(ONE_ROUND), "64 ones make 2"),
-    (tree(BARRIER_FOR_SOME), "waits"),
+    (tree(BARRIER_FOR_SOME), "skip the barrier"),
     (cuda.jit(device=True)(lambda part, t: None), "TypeError"),
     ("any_tree", "64 ones make 1"),
     ("sequential", "96 ones make 64"),

@@ -66,8 +66,14 @@ WRONG = {
     "no guard": (with_tiles("a_tile[ty, tx] = a[at + ty, mine]"), "guard"),
     "down the columns": (with_tiles(DOWN_COLUMNS, "a_tile[ty, k]"), "sectors"),
     "read as in the product": (with_tiles(ALONG_ROWS, "a_tile[ty, k]"), "should be"),
-    "rounds, rounded down": (with_tiles(ALONG_ROWS, end="a.shape[0] // 8 * 8"), "should be"),
-    "a round for each block": (with_tiles(ALONG_ROWS, end="cuda.gridDim.x * 8"), "should be"),
+    "fetched and read turned": (with_tiles(TURNED), "should be"),
+    "rounds, rounded down": (with_tiles(ALONG_ROWS, end="a.shape[0] // 8 * 8"), "last rows"),
+    "a round for each block": (with_tiles(ALONG_ROWS, end="cuda.gridDim.x * 8"), "as many rounds as blocks"),
+    "the block's columns of C": (
+        with_tiles(ALONG_ROWS.replace("mine", "(8 * cuda.blockIdx.x + tx)")),
+        "another row of C",
+    ),
+    "rows of A for the sum": (with_tiles(ALONG_ROWS.replace("a[at + ty, mine]", "a[mine, at + ty]")), "|"),
     "the start": ("at_b", "should be"),
 }
 

@@ -88,12 +88,19 @@ def test_our_solution_is_right(page) -> None:
 def test_answers(page, kernel_of) -> None:
     wrong = {
         "empty": ("standardise", "nothing"),
-        "no strides": (kernel_of("row * down + j * across", "row * columns + j"), "x[:, ::2]"),
-        "rows only": (kernel_of("j * across", "j"), "x[:, ::2]"),
-        "masked places": (kernel_of("tl.where(inside, off, 0)", "off"), "12 × 26"),
+        "no strides": (kernel_of("row * down + j * across", "row * columns + j"), "x[:, ::2]: you read as if"),
+        "rows only": (kernel_of("j * across", "j"), "by across"),
+        "masked places": (kernel_of("tl.where(inside, off, 0)", "off"), "Make them 0 again"),
         "no mask": (kernel_of("off / width, mask=inside", "off / width"), "behind|12 × 26"),
         "columns": (kernel_of("(columns - 1)", "columns"), "columns - 1"),
-        "BLOCK": (kernel_of("axis=0) / columns", "axis=0) / BLOCK"), "12 × 26"),
+        "BLOCK": (kernel_of("axis=0) / columns", "axis=0) / BLOCK"), "BLOCK for the mean"),
+        "variance": (
+            kernel_of(
+                "tl.sqrt(tl.sum(off * off, axis=0) / (columns - 1))", "tl.sum(off * off, axis=0) / (columns - 1)"
+            ),
+            "root",
+        ),
+        "no mean": (kernel_of("numbers - tl.sum(numbers, axis=0) / columns", "numbers"), "should be"),
         "a name": (kernel_of("off / width", "off / wide"), "failed"),
     }
     assert_check_tells(page, ["standardise_solution", kernel_of()], wrong)

@@ -77,9 +77,8 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 #
 # - *Why* ``x + i``\ *, and not* ``x[i]``\ *?* Triton gets only the address of the first
 #   number of an array, a *pointer*. So ``x + i`` are the addresses of ``BLOCK``
-#   numbers. A pointer doesn't know how long its array is, and that's why we have to
-#   pass ``n``. (``tl.constexpr`` stands beside ``BLOCK`` because Triton has to know its
-#   value when it compiles the kernel.)
+#   numbers. A pointer doesn't know how long its array is, so we have to pass ``n``. And
+#   ``tl.constexpr`` says that Triton has to know ``BLOCK`` when it compiles the kernel.
 # - *Where is the guard?* With 5,003 numbers and blocks of 1,024, the last program has
 #   places that lie beyond the end. The *mask* ``inside`` says which of them ``tl.load``
 #   and ``tl.store`` may touch. For example, in the last program 907 of the 1,024 places
@@ -172,8 +171,8 @@ print(apart(first_tries, add, run_add, try_add))
 #
 # *Softmax* turns each row of a matrix into positive numbers that add up to 1. For
 # example, a neural network makes probabilities of its scores this way. In PyTorch you
-# could write it in five steps. (The first subtracts the largest number, so that ``exp``
-# can't overflow. The result stays the same.)
+# could write it in five steps. The first two subtract the largest number, so that
+# ``exp`` can't overflow, and don't change the result.
 
 
 def five_steps(x):
@@ -495,8 +494,7 @@ plt.show()
 # fusion, and you've counted that there is something to win. It's good at chains of
 # operations with a sum at the end. It can't know a better way to *do* the thing, for
 # example a loop that stops early, or an attention that never writes its matrix of
-# scores. (And if every number goes its own way, as in :term:`gridding`, stay with
-# threads.)
+# scores. If every number goes its own way, as in :term:`gridding`, stay with threads.
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #
@@ -510,45 +508,6 @@ plt.show()
 #    and the product is slow. Triton's interpreter cuts no bits either, so a test that
 #    passes there may fail on a newer GPU. :doc:`/tutorials/2_devices/13_precision`
 #    shows what TF32 costs and brings.
-#
-# .. dropdown:: A Triton operation with a gradient
-#
-#    PyTorch can't look into a kernel, so it needs to be told the gradient, as for
-#    :doc:`a kernel of Numba's </tutorials/3_kernels/12_kernels_in_pytorch>`. For Triton
-#    use ``triton_op`` in place of ``custom_op``. Then ``torch.compile`` sees the kernel
-#    itself, and can compile it together with what stands around it:
-#
-#    .. code-block:: python
-#
-#       import torch, triton, triton.language as tl
-#       from torch.library import triton_op, wrap_triton
-#
-#       @triton.jit
-#       def cube_kernel(x, out, n, BLOCK: tl.constexpr):
-#           i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-#           number = tl.load(x + i, mask=i < n)
-#           tl.store(out + i, number * number * number, mask=i < n)
-#
-#       @triton_op("mine::cube", mutates_args={})
-#       def cube(x: torch.Tensor) -> torch.Tensor:
-#           x = x.contiguous()
-#           out, n = torch.empty_like(x), x.numel()
-#           wrap_triton(cube_kernel)[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)
-#           return out
-#
-#       def keep(ctx, inputs, output):
-#           ctx.save_for_backward(*inputs)
-#
-#       def backward(ctx, grad):
-#           (x,) = ctx.saved_tensors
-#           return 3 * x**2 * grad
-#
-#       cube.register_autograd(backward, setup_context=keep)
-#       cube.register_kernel("cpu")(lambda x: x**3)  # a test needs no GPU
-#
-#    Ask ``torch.autograd.gradcheck(cube, (x,))`` with an ``x`` in ``float64``. The
-#    backward here is PyTorch's own operations. If you give it a kernel of yours, make
-#    that a ``triton_op``, too.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #
@@ -580,6 +539,49 @@ plt.show()
 #    of its own: ``pip install "cuda-tile[tileiras]" cupy-cuda13x``. (We compiled these
 #    lines for an H100 and for a card of the RTX 50 series, with version 1.7.0, and
 #    haven't run them.)
+#
+# Give it a gradient
+# ------------------
+#
+# PyTorch can't look into a kernel, so it has to be told the gradient, as for :doc:`a
+# kernel of Numba's </tutorials/3_kernels/12_kernels_in_pytorch>`. For Triton use
+# ``triton_op`` in place of ``custom_op``. Then ``torch.compile`` sees the kernel
+# itself, and compiles it together with what stands around it:
+#
+# .. code-block:: python
+#
+#    import torch, triton, triton.language as tl
+#    from torch.library import triton_op, wrap_triton
+#
+#    @triton.jit
+#    def cube_kernel(x, out, n, BLOCK: tl.constexpr):
+#        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+#        number = tl.load(x + i, mask=i < n)
+#        tl.store(out + i, number * number * number, mask=i < n)
+#
+#    @triton_op("mine::cube", mutates_args={})
+#    def cube(x: torch.Tensor) -> torch.Tensor:
+#        x = x.contiguous()
+#        out, n = torch.empty_like(x), x.numel()
+#        wrap_triton(cube_kernel)[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)
+#        return out
+#
+#    def keep(ctx, inputs, output):
+#        ctx.save_for_backward(*inputs)
+#
+#    def backward(ctx, grad):
+#        (x,) = ctx.saved_tensors
+#        return 3 * x**2 * grad
+#
+#    cube.register_autograd(backward, setup_context=keep)
+#    cube.register_kernel("cpu")(lambda x: x**3)  # a test needs no GPU
+#
+#    seven = torch.randn(7, dtype=torch.float64, requires_grad=True)
+#    print(torch.autograd.gradcheck(cube, (seven,)))
+#
+# The backward here is PyTorch's own operations. If you give it a kernel of yours, make
+# that a ``triton_op``, too. Without a GPU, ``gradcheck`` tests the backward and not the
+# kernel, so run it on one as well, with ``device="cuda"``.
 #
 # Which way should you take?
 # --------------------------

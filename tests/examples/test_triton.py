@@ -1,11 +1,12 @@
 """The kernels are right in Triton's interpreter, the trap is silent, and the exercise's check finds what goes wrong."""
 
+import re
 import sys
 from importlib.util import find_spec
 
 import pytest
 import torch
-from pages import assert_check_tells, running
+from pages import EXAMPLES, assert_check_tells, running
 
 PAGE = "3_kernels/13_triton.py"
 HEAD = "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
@@ -73,6 +74,16 @@ def test_warps_by_width_are_what_a_launch_takes(page) -> None:
         warps = page["by_width"](width)
         assert 1 <= warps <= 16
         assert warps & (warps - 1) == 0
+
+
+@needs_triton
+def test_the_operation_with_a_gradient_passes_gradcheck(tmp_path, capsys) -> None:
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8")
+    lines = text[text.index("#    import torch, triton, triton.language") :].split("\n#\n# The backward here")[0]
+    script = tmp_path / "cube.py"  # Triton reads the source of a kernel
+    script.write_text(re.sub("^# {0,4}", "", lines, flags=re.MULTILINE))
+    exec(compile(script.read_text(), str(script), "exec"), {})
+    assert capsys.readouterr().out == "True\n"
 
 
 # -- The exercise ------------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def my_share(x):
 
 
 # %%
-# (For a χ², add ``(m[i] - d[i]) ** 2 * w[i]`` in place of ``x[i]``.)
+# For a χ², add ``(m[i] - d[i]) ** 2 * w[i]`` in place of ``x[i]``.
 #
 # Then the 128 threads of a block add up what they have, in :term:`shared memory`. In
 # the first round, each of the first 64 threads adds the number of a thread in the

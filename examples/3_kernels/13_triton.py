@@ -506,8 +506,8 @@ plt.show()
 #    TF32, and Triton does that without asking. If you want all bits, write ``tl.dot(a,
 #    b, input_precision="ieee")``. A V100 or a T4 has no TF32: there, all bits are kept,
 #    and the product is slow. Triton's interpreter cuts no bits either, so a test that
-#    passes there may fail on a newer GPU. :doc:`/tutorials/2_devices/13_precision`
-#    shows what TF32 costs and brings.
+#    passes there may fail on a newer GPU. The page on :doc:`precision
+#    </tutorials/2_devices/13_precision>` shows what TF32 costs and brings.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #
@@ -536,9 +536,9 @@ plt.show()
 #    last tile needs no mask. That rules out the mistake of this page. But it has no
 #    interpreter, so a kernel can't be tried without a GPU, and it's for NVIDIA only. It
 #    wants CUDA 13.2 and a driver of the branch 580 at least, so give it an environment
-#    of its own: ``pip install "cuda-tile[tileiras]" cupy-cuda13x``. (We compiled these
+#    of its own: ``pip install "cuda-tile[tileiras]" cupy-cuda13x``. We compiled these
 #    lines for an H100 and for a card of the RTX 50 series, with version 1.7.0, and
-#    haven't run them.)
+#    haven't run them.
 #
 # Give it a gradient
 # ------------------
@@ -627,12 +627,12 @@ plt.show()
 #
 # .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
 #
-#    We don't teach these, so here's who does what. *TMA* (a unit that copies tiles by
-#    itself) and *wgmma* (the tensor cores of an H100, fed from shared memory): Triton
+#    We don't teach these, so here's who does what. *TMA* is a unit that copies tiles by
+#    itself, and *wgmma* are the tensor cores of an H100, fed from shared memory: Triton
 #    makes wgmma of ``tl.dot``, and uses TMA if you load with
 #    ``tl.make_tensor_descriptor`` in place of pointers. cuda.tile chooses for you.
-#    CUTLASS, with its Python, lets you write them yourself. *Clusters* (several blocks
-#    that read each other's shared memory): CUDA C++, or CUTLASS. *Warp*: NVIDIA's
+#    CUTLASS, with its Python, lets you write them yourself. *Clusters* are several
+#    blocks that read each other's shared memory: CUDA C++, or CUTLASS. *Warp*: NVIDIA's
 #    Python for simulations, with geometry, particles and gradients of whole kernels.
 #    *cuda.core*: the parts below all of these, such as devices, streams, compiling and
 #    launching, as objects in Python.

@@ -194,7 +194,7 @@ plt.show()
 #
 # The position of the ring turns the phases, and numbers of different phases cancel. So
 # we first put the :term:`phase centre` on the source, with ``shift_phase_centre``.
-# (It must be round, too. If yours is a tilted disk, straighten it first.)
+# It must be round, too: if yours is a tilted disk, straighten it first.
 
 # folded: The observation: a ring in a glow, and 54,180 rows
 from dataclasses import replace
@@ -259,7 +259,8 @@ plt.show()
 # cancelling. *Centre the source, then average complex numbers.*
 #
 # All this relies on the weights, and in real files they are often wrong by a factor.
-# :doc:`/tutorials/4_imaging/12_ten_traps` shows how to find that.
+# The page on :doc:`ten traps </tutorials/4_imaging/12_ten_traps>` shows how to find
+# that.
 #
 # Two things that no row contains
 # -------------------------------

@@ -356,8 +356,9 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # :term:`mini-batch`, and use the NUFFT. Don't do it for speed: on the EPYC, ten
 # thousand of them took :timing:`off-the-grid median "NUFFT, 10,000" @cpu-amd-epyc`, and
 # *all* of a million, in the exact form, :timing:`off-the-grid median "exact, 1,000,000"
-# @cpu-amd-epyc`. (If the phases change only now and then, ``replace`` takes the
-# corrected data. :doc:`/tutorials/4_imaging/03_real_sky` has such a loop, ready-made.)
+# @cpu-amd-epyc`. If the phases change only now and then, ``replace`` takes the
+# corrected data, as in the loop on :doc:`a real sky
+# </tutorials/4_imaging/03_real_sky>`.
 #
 # Your turn
 # ---------
@@ -372,8 +373,8 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 #     \chi^2 = \sum_k w_k \left| D_k - (\text{matrix} \cdot I)_k \right|^2
 #
 # without any array as long as the data. The checker overwrites all three as soon as you
-# have returned. (Hint: multiply the square out. The conjugate of a matrix, transposed,
-# is ``matrix.conj().T``.)
+# have returned. Multiply the square out. The conjugate of a matrix, transposed, is
+# ``matrix.conj().T``.
 #
 # Put your answer where the dots are, and run ``firstlight try 10_off_the_grid.py``. It
 # runs only the exercise, and answers in a few seconds.

@@ -462,12 +462,12 @@ plt.show()
 # sheet`. Gaps in the GPU's row mean that it waits. And what for? These rows of the
 # table tell you:
 #
-# .. list-table::
+# .. list-table:: What the CPU did, if it's much of the time
 #    :header-rows: 1
 #    :widths: 38 62
 #
-#    * - a row with much *Self CPU*
-#      - what the CPU did
+#    * - row
+#      - what it stands for
 #    * - ``cudaLaunchKernel``
 #      - It started kernels, one by one. With gaps on the GPU, save launches.
 #    * - ``cudaMemcpyAsync``

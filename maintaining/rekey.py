@@ -4,8 +4,8 @@
 
 OLD is a clone of the commit before; the records here are rewritten. A recorded output is found by the digest of all
 code before it, so a renamed function hides it. The blocks of each page are matched by position: whoever reviews the
-commit confirms that nothing but names changed, so it stands alone. What a check says of wrong answers may change, too, if
-it says the same of the exercise's start and of the solution. What was stale, drifted or lost before stays so.
+commit confirms that nothing but names changed, so it stands alone. What a check says of wrong answers may change, too,
+if it says the same of the exercise's start and of the solution. What was stale, drifted or lost before stays so.
 """
 
 from __future__ import annotations

@@ -86,8 +86,7 @@ def narrowed(text: str) -> str:
     """
 
     def narrow(table: re.Match[str]) -> str:
-        spans = [span.span() for span in re.finditer("-+", table[1])]
-        rows = [[line[a:b].strip() for a, b in spans] for line in [table[2], *table[3].splitlines()]]
+        rows = [re.split(" {2,}", line.strip()) for line in [table[2], *table[3].splitlines()]]
         kept = [cells for cells in zip(*rows, strict=True) if not cells[0].endswith(("%", "avg"))]
         first, *others = [[cell.ljust(max(map(len, cells))) for cell in cells] for cells in kept]
         others = [[cell.strip().rjust(len(cell)) for cell in cells] for cells in others]

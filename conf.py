@@ -41,6 +41,7 @@ exclude_patterns = [
     "sg_execution_times.rst",
 ]
 nitpicky = True
+suppress_warnings = ["sphinx_gallery.space_in_filename"]  # of the folder that somebody keeps a clone in: ours have none
 toc_object_entries_show_parents = "hide"
 
 # -- Text ----------------------------------------------------------------------------------------------------

@@ -199,7 +199,12 @@ def _traced(launch, arguments):
 
 def _run_by(module):
     return lambda launch, arguments: module.run(
-        launch.kernel.py_func, launch.blocks, launch.threads, arguments, launch.shared_bytes
+        launch.kernel.py_func,
+        launch.blocks,
+        launch.threads,
+        arguments,
+        launch.shared_bytes,
+        compiler_of(launch.kernel).typing,
     )
 
 
@@ -231,7 +236,7 @@ def _compiles(kernel, arguments):
 def _not_yet(self, given, *_, **__):
     """Compile nothing, and keep the types that a signature asks for."""
     if isinstance(given, tuple):
-        vars(self)["_wanted"] = () if "_wanted" in vars(self) else given
+        vars(self)["_wanted"] = (*vars(self).get("_wanted", ()), given)
 
 
 def _without_a_gpu():

@@ -2,6 +2,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,7 +11,6 @@ import torch
 from new_python import printed_by
 from samples import ROOT
 
-from firstlight import __version__
 from firstlight.cli import main
 from firstlight.devices import VARIABLE
 from firstlight.records.record import read
@@ -110,7 +110,7 @@ runpy.run_module("firstlight", run_name="__main__")
 
 def test_python_m_firstlight_is_the_command():
     done = subprocess.run([sys.executable, "-m", "firstlight", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"firstlight {__version__}\n"
+    assert done.stdout == f"firstlight {version('firstlight')}\n"
 
 
 @pytest.mark.parametrize("code", ["raise ImportError('libcudart.so.13: cannot open\\nsecond line')", "def f(:"])

@@ -1,7 +1,10 @@
 """Tables, axes, controls and quantities say the same in a terminal, a notebook and on a page."""
 
 import math
+import os
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -110,7 +113,7 @@ def test_what_breaks_lines_or_commands_a_terminal_is_written_out():
     assert r"\x1b[2J" in text
 
 
-def test_figures_are_saved_where_no_window_can_open_and_only_there(tmp_path, capsys):
+def test_figures_are_saved_where_no_window_can_open_and_only_there(tmp_path, capsys, monkeypatch):
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
@@ -128,3 +131,17 @@ def test_figures_are_saved_where_no_window_can_open_and_only_there(tmp_path, cap
         save_figures(str(tmp_path / "other.py"))
         plt.switch_backend("agg")
     assert len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr(os, "access", lambda *_: False)  # a folder that a class shares
+    plt.close(8)
+    save_figures(str(tmp_path / "shared.py"))
+    elsewhere = Path(capsys.readouterr().out.partition(": ")[2].strip())
+    assert elsewhere.name == "shared.7.png"
+    assert elsewhere.parent != tmp_path
+    shutil.rmtree(elsewhere.parent)
+    monkeypatch.setattr(os, "access", lambda *_: False)  # a folder that a class shares
+    plt.close(8)
+    save_figures(str(tmp_path / "shared.py"))
+    elsewhere = Path(capsys.readouterr().out.partition(": ")[2].strip())
+    assert elsewhere.name == "shared.7.png"
+    assert elsewhere.parent != tmp_path
+    shutil.rmtree(elsewhere.parent)

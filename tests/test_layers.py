@@ -16,6 +16,7 @@ BELOW = {
     "firstlight.records": {"firstlight.timing", "firstlight.devices", "firstlight.display"},
     "firstlight.timing": {"firstlight.devices", "firstlight.display"},
     "firstlight.devices": set(),
+    "firstlight.memory": set(),
     "firstlight.display": set(),
     "firstlight_imaging": {"firstlight_kernels"},
     "firstlight_kernels": set(),

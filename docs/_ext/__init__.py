@@ -29,6 +29,7 @@ from _ext import (
     references,
     search,
     stacks,
+    teaching,
     timings,
     your_gpu,
 )
@@ -47,6 +48,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.setup_extension("sphinx.ext.autodoc")
     app.setup_extension("sphinx.ext.intersphinx")
     app.setup_extension("sphinx_design")
+    app.add_config_value("offered_version", downloads.VERSION, "env", types=[str])  # in the names of files on all pages
     app.add_config_value("project_root", ".", "env", types=[str])  # of examples/ and records/, from the sources
 
     # A build begins.
@@ -69,6 +71,10 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_directive("chapter", navigation.Chapter)
     app.add_directive("short-course", navigation.ShortCourse)
     app.add_directive("finding", navigation.Finding)
+    app.add_directive("plan", teaching.Plan)
+    app.add_directive("guess-sheet", teaching.GuessSheet)
+    app.add_directive("figure-sheets", teaching.FigureSheets)
+    app.add_directive("wrong-answers", teaching.WrongAnswers)
     app.add_directive("timings", timings.Timings)
     app.add_directive("stacks", stacks.Stacks)
     app.add_directive("measured-by-others", published.MeasuredByOthers)

@@ -28,10 +28,10 @@ class Page:
 
     name: str
     line: str
-    level: str
     minutes: int
     needs: list[str]
     next: list[str]
+    level: str = "short course"
     keywords: str = ""
 
 
@@ -40,6 +40,7 @@ class Course:
     """The pages of the course in their order, and what is wrong with the table."""
 
     levels: list[str] = field(default_factory=list)
+    short: list[str] = field(default_factory=list)
     pages: dict[str, Page] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -58,7 +59,7 @@ def read(text: str, tutorials: Collection[str]) -> Course:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         return Course(problems=[f"it is no TOML: {error}"])
-    course = Course(table.pop("levels", []))
+    course = Course(table.pop("levels", []), table.pop("short_course", []))
     for name, entry in table.items():
         try:
             page = Page(**entry)
@@ -71,6 +72,8 @@ def read(text: str, tutorials: Collection[str]) -> Course:
             course.problems.append(f"there is no tutorial {name!r}: correct its name or take it out")
     missing = sorted(set(tutorials) - set(table))
     course.problems += [f"{name!r} is missing: say what it is, what it needs and where it leads" for name in missing]
+    course.problems += [f"the short course has {name!r}" for name in course.short if name not in table]
+    course.short = [name for name in course.short if name in course.pages]
     for name, page in course.pages.items():
         course.problems += [f"{name!r} {problem}" for problem in problems_of(name, page, course)]
         for others in (page.needs, page.next):
@@ -81,8 +84,9 @@ def read(text: str, tutorials: Collection[str]) -> Course:
 def problems_of(name: str, page: Page, course: Course) -> list[str]:
     """Return what is wrong with one page of the table."""
     found = []
-    if page.level not in course.levels:
-        found.append(f"has the level {page.level!r}; there are: {', '.join(course.levels)}")
+    levels = [Page.level] if name in course.short else course.levels
+    if page.level not in levels:
+        found.append(f"has the level {page.level!r}; there are: {', '.join(levels)}")
     if unknown := [other for other in (*page.needs, *page.next) if other not in course.pages]:
         found.append(f"leads to pages that are not in the table: {', '.join(unknown)}")
     # Pages are in order, so this is all it takes for no page to need itself by way of others.

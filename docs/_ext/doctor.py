@@ -54,8 +54,10 @@ class Cause:
 
     @property
     def text(self) -> str:
-        """Return what the search reads of it."""
-        return " ".join([self.story, *self.says, *self.known.get("fix", [])])
+        """Return what the search reads of it: all words of its phrases, each once."""
+        phrases = [*self.known.get("says", []), *self.known.get("hints", [])]
+        words = dict.fromkeys(word for phrase in phrases for word in phrase.lower().replace("…", " ").split())
+        return " ".join([self.story, *self.known.get("fix", []), *words])
 
 
 @cache
@@ -137,14 +139,15 @@ def sheet(app: Sphinx, cause: Cause) -> nodes.section:
     page = section(cause.title, cause.code, *(nodes.paragraph(text=text) for text in cause.story.split("\n\n") if text))
     if cause.says:
         page += section("What it looks like", "what-it-looks-like", listed(map(code, cause.says), classes=["fl-says"]))
-    had = remedies(cause.code)
-    if fix := cause.known.get("fix"):
+    had, fix = remedies(cause.code), cause.known.get("fix")
+    if fix:
         page += section("What to do", "what-to-do", *steps(fix))
-    elif len(had) == 1:
+    again = ("For example", "for-example") if fix else ("What to do", "what-to-do")
+    if len(had) == 1:
         page += section("How to tell", "how-to-tell", *seen_on(had[0][1]))
-        page += section("What to do", "what-to-do", *steps(had[0][0]), *reports_on(had[0][1]))
+        page += section(*again, *steps(had[0][0]), *reports_on(had[0][1]))
     elif had:
-        page += section("What to do", "what-to-do", *(machine_and_remedy(*one) for one in had))
+        page += section(*again, *(machine_and_remedy(*one) for one in had))
     if links := cause.known.get("links"):
         reported = (nodes.reference("", url.removeprefix("https://"), refuri=url) for url in links[:4])
         page += section("Where it was reported", "where-it-was-reported", listed(reported))

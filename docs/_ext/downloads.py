@@ -6,6 +6,9 @@ import ast
 import json
 import re
 import shutil
+import subprocess
+import time
+import tomllib
 import zipfile
 from functools import cache
 from html import escape
@@ -19,7 +22,7 @@ from jinja2 import Template
 from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxRole
 from sphinx_gallery.notebook import jupyter_notebook
-from sphinx_gallery.py_source_parser import split_code_and_text_blocks
+from sphinx_gallery.py_source_parser import remove_config_comments, split_code_and_text_blocks
 
 import firstlight
 import firstlight_doctor
@@ -29,19 +32,36 @@ from _ext.holds import BLOCK
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import example_by_bench
 from _ext.records import judge_records, project_root, relative_root
-from firstlight.records.exercise import statements_of
-from firstlight.records.runner import SAVING
+from firstlight.records.exercise import SOLUTION, statements_of
+from firstlight.records.runner import SAVING, split
 from firstlight_kernels.puzzles.attempts import worksheet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from sphinx.application import Sphinx
 
 ROOT = Path(firstlight.__file__).parents[2]
+FOLDERS = (ROOT, *(ROOT / name for name in ("kernels", "imaging", "doctor")))
+
+
+def last_change() -> str:
+    """Return when our packages last changed, as digits: by git, or by their files where there is none."""
+    sources = [folder / "src" for folder in FOLDERS]
+    try:
+        git = ["git", "log", "-1", "--format=%ct", "--", *map(str, sources)]
+        told = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        told = ""
+    files = (file for source in sources for file in source.rglob("*.py"))
+    return time.strftime("%Y%m%d%H%M", time.gmtime(int(told or max(file.stat().st_mtime for file in files))))
+
+
+#: What is offered is newer than the release whose version it has: pip keeps old code if the version is the same.
+VERSION = f"{firstlight.__version__}.post{last_change()}"
 #: The file of each of our distributions.
 WHEELS = {
-    package.__name__.replace("_", "-"): f"{package.__name__}-{package.__version__}-py3-none-any.whl"
+    package.__name__.replace("_", "-"): f"{package.__name__}-{VERSION}-py3-none-any.whl"
     for package in (firstlight, firstlight_kernels, firstlight_imaging, firstlight_doctor)
 }
 ZIP, PYZ, RECORD = "first-light.zip", "firstlight-doctor.pyz", "maintaining/record.ipynb"
@@ -63,7 +83,7 @@ NEEDS = {
     "torch": (TORCH,),
 }
 
-PAGE = ROOT / "docs/_templates/run_it_yourself.rst"
+PAGE, DOCKERFILE = ROOT / "docs/_templates/run_it_yourself.rst", ROOT / "docs/_templates/Dockerfile"
 FIRST_CELL = """\
 # Installs what this notebook needs where it is missing; elsewhere it does nothing.
 from importlib.util import find_spec
@@ -85,7 +105,23 @@ In an environment of your own, this installs what all pages import, and PyTorch 
 the site names the one for yours:
 
     python -m pip install -r requirements.txt
+
+Our solutions are in the folder "solutions". When you have tried, this line shows one in a notebook:
+
+    %run -i ../solutions/1_setup/02_first_speedup.py
+
+If you hand the pages out to a class, take that folder away first.
+
+The Dockerfile makes a container of it all, with JupyterLab: docker build --tag first-light .
 """
+#: Stands where a page has its solution.
+APART = """\
+# %%
+# Solution
+# --------
+#
+# It has a file of its own, ``{solution}``. In the notebook of this page, ``%run -i ../{solution}`` shows
+# what it prints, when you have tried."""
 
 
 def imports(tree: ast.AST) -> list[str]:
@@ -184,38 +220,67 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
     folder, root, base = Path(app.outdir, "downloads"), project_root(app.env), app.config.html_baseurl
     there = f"{base}downloads/" if base else "../"
     shutil.rmtree(folder, ignore_errors=True)
-    for project in (ROOT, *(ROOT / name.removeprefix("firstlight-") for name in list(WHEELS)[1:])):
-        list(WheelBuilder(str(project)).build(directory=str(folder), versions=["standard"]))
+    for project in FOLDERS:
+        config = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
+        config["project"] |= {"version": VERSION, "dynamic": []}
+        list(WheelBuilder(str(project), config=config).build(directory=str(folder), versions=["standard"]))
     titles = {page: title.astext() for page, title in app.env.titles.items()}
     examples, records = example_by_bench(root), cache(lambda example, bench: judge_records(root, example, bench)[0])
 
-    def write(name: str, script: str, notebook: str) -> None:
-        (folder / f"{name}.py").write_text(runnable(script, there), encoding="utf-8")
-        (folder / f"{name}.ipynb").write_text(installing(notebook, imports(ast.parse(script)), there), encoding="utf-8")
+    def write(name: str, script: str, link: Callable[..., str]) -> None:
+        (plain := folder / f"{name}.py").parent.mkdir(parents=True, exist_ok=True)
+        plain.write_text(script, encoding="utf-8")
+        conf, blocks = app.config.sphinx_gallery_conf, split_code_and_text_blocks(str(plain))[1]
+        cells = [(kind, remove_config_comments(text), line) for kind, text, line in blocks]
+        notebook = in_words(json.dumps(jupyter_notebook(cells, conf, str(folder))), examples, records, link)
+        plain.write_text(runnable(script, there), encoding="utf-8")
+        plain.with_suffix(".ipynb").write_text(
+            installing(notebook, imports(ast.parse(script)), there), encoding="utf-8"
+        )
 
     for name in sorted(page.removeprefix("tutorials/") for page in app.env.found_docs):
         script = Path(app.srcdir, "tutorials", f"{name}.py")
         if script.is_file():
-            (folder / name).parent.mkdir(exist_ok=True)
-            link = to_pages(name, titles, base)
-            cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), examples, records, link)
-            write(name, BLOCK.sub("", script.read_text(encoding="utf-8")), cells)
+            link, solution = to_pages(name, titles, base), f"solutions/{name}.py"
+            text, solved = without_solution(script.read_text(encoding="utf-8"), solution)
+            write(name, BLOCK.sub("", text), link)
+            if solved:
+                (folder / solution).parent.mkdir(parents=True, exist_ok=True)
+                (folder / solution).write_text(solved, encoding="utf-8")
         if name == PUZZLES:
-            (plain := folder / f"{WORKSHEET}.py").write_text(worksheet(), encoding="utf-8")
-            blocks = split_code_and_text_blocks(str(plain))[1]
-            gaps = jupyter_notebook(blocks, app.config.sphinx_gallery_conf, str(folder))
-            write(WORKSHEET, worksheet(), json.dumps(gaps))
+            write(WORKSHEET, worksheet(), link)
     with zipfile.ZipFile(folder.with_suffix(".zip"), "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(filter(Path.is_file, folder.rglob("*"))):
             archive.write(file, file.relative_to(folder))
         archive.write(ROOT / "LICENSE", "LICENSE")
         archive.writestr("README.txt", README)
+        archive.write(DOCKERFILE, "Dockerfile")
         archive.writestr("requirements.txt", "".join(f"./{wheel}\n" for wheel in WHEELS.values()) + "scikit-learn\n")
     folder.with_suffix(".zip").rename(folder / ZIP)
     run_path(str(ROOT / "doctor/make_pyz.py"))["build"](folder)
     (folder / RECORD).parent.mkdir()
     notebook, here = (ROOT / RECORD).read_text(encoding="utf-8"), app.config.html_context.get("repository", "")
     (folder / RECORD).write_text(notebook.replace(r"RY = \"\"", rf"RY = \"{here}\""), encoding="utf-8")
+
+
+def without_solution(source: str, file: str) -> tuple[str, str]:
+    r"""Return a page with the name of a file where its solution was, and that solution; a page of many keeps them.
+
+    Examples
+    --------
+    >>> page = '"Two"\n\n# %%\n# Solution\n# --------\n\n# solution\n\nprint(2)\n'
+    >>> without_solution(page, "two.py")[1]
+    '# solution\n\nprint(2)\n'
+    """
+    blocks = split(source)
+    at = [number for number, block in enumerate(blocks) if block.text.lstrip().startswith(SOLUTION)]
+    if len(at) != 1:
+        return source, ""
+    texts = [block.text for block in blocks]
+    # What is said of the solution goes with it; what has a heading of its own is of the page.
+    end = next((n for n in range(at[0] + 1, len(texts)) if re.search("^# ---", texts[n], re.MULTILINE)), len(texts))
+    page = [*texts[: at[0] - 1], APART.format(solution=file) + "\n", *texts[end:]]
+    return "\n".join([*page, ""]), "\n".join(text.strip() + "\n" for text in texts[at[0] : end])
 
 
 def runnable(script: str, there: str) -> str:

@@ -69,9 +69,12 @@ class Known(dict[str, Any]):
         """Return the median of a row in seconds."""
         return self.row(name, machine).median
 
-    def printed(self, pattern: str, machine: str = H100) -> list[float]:
-        """Return the numbers that the groups of a pattern find in what the page printed; ``^`` begins a line."""
-        said = "\n".join(self.record(self.example, machine).outputs.values())
+    def printed(self, pattern: str, machine: str = H100, page: str = "") -> list[float]:
+        """Return the numbers that the groups of a pattern find in what a page printed, this one if none is named.
+
+        ``^`` begins a line.
+        """
+        said = "\n".join(self.record(page or self.example, machine).outputs.values())
         return [float(part) for found in re.finditer(pattern, said, re.MULTILINE) for part in found.groups()]
 
     def code(self, *names: str) -> list[Any]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 FINDING = re.compile(r"^# sphinx_gallery_thumbnail_number = (\d+)", re.MULTILINE)
 FIRST_SENTENCE = re.compile(r"(?s)^===+\n\n(.+?[.?])\s", re.MULTILINE)  # below a script's title
-COURSE = "short course"  # the level of its pages
 LIVE = "4_imaging/01_first_light"  # whose fit the reader's GPU does, too
 
 # Written at the end of a page's text; MoveToTop takes the first part away from there.
@@ -67,21 +66,16 @@ def links(names: list[str], course: Course) -> str:
     return ", ".join(f":doc:`{course.pages[name].name} </tutorials/{name}>`" for name in names)
 
 
-def short_course(course: Course) -> list[str]:
-    """Return the pages of the short course, in the order in which one reads them."""
-    return [name for name, page in course.pages.items() if page.level == COURSE]
-
-
 def place(name: str, course: Course) -> str:
     """Return where a tutorial stands: in the short course, or how deep beside it."""
-    if name not in (pages := short_course(course)):
+    if name not in course.short:
         return f"Level: {course.pages[name].level}"
-    return f"Page {pages.index(name) + 1} of {len(pages)} of the :doc:`short course </tutorials/index>`"
+    return f"Page {course.short.index(name) + 1} of {len(course.short)} of the :doc:`short course </tutorials/index>`"
 
 
 def ahead(name: str, course: Course) -> str:
     """Return where one may go after a tutorial: on in the short course first, then where its entry says."""
-    pages = short_course(course)
+    pages = course.short
     after = pages[pages.index(name) + 1 :][:1] if name in pages else []
     others = [other for other in course.pages[name].next if other not in after]
     lines = [("On in the short course: ", other) for other in after] + [("", other) for other in others]
@@ -121,7 +115,7 @@ def add_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
     course = course_of(app.env) if name != docname else Course()
     if page := course.pages.get(name):
         # On a page of the short course a reader guesses first, and meets the finding where it is found.
-        found = "" if page.level == COURSE else finding(app.env, name)
+        found = "" if name in course.short else finding(app.env, name)
         source[0] += ENDS.format(
             place=place(name, course),
             minutes=page.minutes,
@@ -135,7 +129,7 @@ def add_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
 def turn_pages(app: Sphinx, docname: str, _template: str, context: dict[str, Any], _tree: object) -> None:
     """Let the arrows at the foot of a page of the short course lead along the course."""
     name = docname.removeprefix("tutorials/")
-    pages = short_course(course_of(app.env)) if name != docname else []
+    pages = course_of(app.env).short if name != docname else []
     if name not in pages:
         return
     at = pages.index(name)
@@ -185,7 +179,7 @@ class ShortCourse(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Write a numbered list in reStructuredText, which a page in Markdown reads, too."""
         course = course_of(self.env)
-        pages = {name: course.pages[name] for name in short_course(course)}
+        pages = {name: course.pages[name] for name in course.short}
         total = sum(page.minutes for page in pages.values())
         lines = [
             f"#. :doc:`/tutorials/{name}` ({page.minutes} minutes)\n\n   {page.line}" for name, page in pages.items()
@@ -207,7 +201,7 @@ class Chapter(SphinxDirective):
         folder, course = self.arguments[0], course_of(self.env)
         scripts = sorted((project_root(self.env) / "examples" / folder).glob("*.py"), key=lambda one: one.name)
         names = [f"{folder}/{script.stem}" for script in scripts]
-        first = [name for name in names if name in short_course(course)]
+        first = [name for name in names if name in course.short]
         text = ""
         for heading, some in (
             ("In the short course", first),

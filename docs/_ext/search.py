@@ -34,14 +34,16 @@ STOP = """
     while who why will with would you your
 """
 STOP_WORDS = set(STOP.split())
+NAME = r"^(?:\D.+|\d{3,5}|\dd)$"  # what people ask for: of numbers, those like 5090 and 2D
 LEVELS = [1, 2, 3, 5, 8, 13, 21, 34, 55]  # how often a word stands in a page, roughly: a letter in the index
 WEIGHTS = {"title": 5, "line": 5, "keywords": 5, "heads": 2, "text": 1}
-CAUSE = 600  # characters of a cause that count: the rest is what machines printed
+CAUSE = 0.8  # a cause answers only who has that error
 # Pages that speak of all others answer few questions themselves.
 ABOUT_OTHERS, LOWER = {"doctor", "whats_new", "claims", "where_from", "machines", "how_we_measure"}, 0.7
 SKIPPED = (nodes.raw, nodes.math_block, nodes.comment, nodes.image, addnodes.index, addnodes.toctree)
 
 Part = tuple[str, str, str]  # a section: its anchor, its heading, and its text, a block a line
+CODE = "\t"  # begins a block that a computer wrote or reads, which no hit quotes
 
 
 @dataclass
@@ -55,10 +57,15 @@ class Document:
     parts: list[Part] = field(default_factory=list)
     factor: float = 1.0
 
+    @property
+    def prose(self) -> str:
+        """Return its text without code, whose words say less of what it is about."""
+        return "\n".join(line for part in self.parts for line in part[2].split("\n") if not line.startswith(CODE))
+
     def counts(self) -> Counter[str]:
         """Return how much each word counts here."""
-        heads, texts = (" ".join(part[at] for part in self.parts) for at in (1, 2))
-        said = {"title": self.title, "line": self.line, "keywords": self.keywords, "heads": heads, "text": texts}
+        heads = " ".join(part[1] for part in self.parts)
+        said = {"title": self.title, "line": self.line, "keywords": self.keywords, "heads": heads, "text": self.prose}
         found: Counter[str] = Counter()
         for kind, text in said.items():
             for word in words(text):
@@ -78,7 +85,7 @@ def words(text: str) -> Iterator[str]:
         name = found.strip("_")
         parts = [part for part in name.split("_") if part]
         for word in [name, *parts] if len(parts) > 1 else parts:
-            if word not in STOP_WORDS and 1 < len(word) < 40 and not word[0].isdigit():
+            if word not in STOP_WORDS and len(word) < 40 and re.search(NAME, word):
                 yield re.sub(ENDING, r"\1", word)
 
 
@@ -101,13 +108,14 @@ def parts_of(page: nodes.document) -> list[Part]:
             is_name = isinstance(node, addnodes.desc_signature)
             found.append((node["ids"][0], node["ids"][0] if is_name else plain(node), []))
         elif isinstance(node, nodes.TextElement):
-            found[-1][2].append(plain(node))
+            found[-1][2].append(CODE * node.tagname.endswith("_block") + plain(node))
         else:
             for child in node.children:
                 read(child)
 
     read(page)
-    return [(anchor, head, "\n".join(filter(None, blocks))) for anchor, head, blocks in found if head or blocks]
+    told = ((anchor, head, "\n".join(block for block in blocks if block.strip())) for anchor, head, blocks in found)
+    return [part for part in told if part[1] or part[2]]
 
 
 def file_of(app: Sphinx, page: str) -> Path:
@@ -148,7 +156,7 @@ def documents(app: Sphinx) -> Iterator[Document]:
         yield Document(url, env.titles[page].astext(), line, keywords, others, factor)
     for cause in doctor.causes(app):
         story = shortened(cause.story)
-        yield Document(f"{cause.page}.html", cause.title, story, parts=[("", "", cause.text[:CAUSE])])
+        yield Document(f"{cause.page}.html", cause.title, story, parts=[("", "", cause.text)], factor=CAUSE)
 
 
 def shortened(text: str) -> str:
@@ -158,29 +166,32 @@ def shortened(text: str) -> str:
 
 def index(found: Iterable[Document]) -> dict[str, Any]:
     """Return what the search reads: the documents, their lengths, and for each word where it stands and how often."""
-    shown, lengths, postings = [], [], dict[str, list[tuple[int, int]]]()
+    shown, lengths, postings = [], [], dict[str, list[tuple[int, int, bool]]]()
     for at, document in enumerate(found):
         shown.append([document.url, document.title, document.line, document.factor])
-        lengths.append(sum(1 for part in document.parts for _ in words(part[2])))
+        lengths.append(sum(1 for _ in words(document.prose)))
+        about = {*words(f"{document.title} {document.line} {document.keywords}")}
         for word, count in document.counts().items():
-            postings.setdefault(word, []).append((at, count))
+            postings.setdefault(word, []).append((at, count, word in about))
     lines = [f"{word} {','.join(packed(places))}" for word, places in sorted(postings.items())]
-    rules = {"word": WORD, "ending": ENDING, "stop": STOP.split(), "levels": LEVELS}
+    rules = {"word": WORD, "name": NAME, "ending": ENDING, "stop": STOP.split(), "levels": LEVELS}
     return {"documents": shown, "lengths": lengths, "words": "\n".join(lines), **rules}
 
 
-def packed(places: Iterable[tuple[int, int]]) -> Iterator[str]:
+def packed(places: Iterable[tuple[int, int, bool]]) -> Iterator[str]:
     """Return places as their distances to base 36, each with a letter if the word stands there more than once.
+
+    A word that says what the place is about has an exclamation mark.
 
     Examples
     --------
-    >>> list(packed([(3, 1), (40, 6)]))
-    ['3', '11D']
+    >>> list(packed([(3, 1, False), (40, 6, True)]))
+    ['3', '11D!']
     """
     before = 0
-    for at, count in places:
+    for at, count, about in places:
         level = max(level for level, least in enumerate(LEVELS) if count >= least)
-        yield f"{to_36(at - before)}{chr(ord('A') + level) if level else ''}"
+        yield f"{to_36(at - before)}{chr(ord('A') + level) if level else ''}{'!' if about else ''}"
         before = at
 
 

@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from html import escape
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,8 +22,8 @@ from _ext.folds import folded
 from _ext.records import project_root, records_of, relative_root
 from _ext.your_gpu import ON_YOUR_GPU, your_gpu
 from firstlight.display import MISSING, percent, quantity
-from firstlight.records.record import Judged, State, code_digest, facts_of, from_row, to_row
-from firstlight.records.runner import ends_with_bench
+from firstlight.records.record import Judged, State, facts_of, from_row, to_row
+from firstlight.records.runner import block_keys, ends_with_bench
 from firstlight.timing.bench import Bench
 from firstlight.timing.result import Timing
 from firstlight.timing.verdicts import NEVER_SHOWN
@@ -80,8 +81,10 @@ def machine_name(facts: dict[str, Any]) -> str:
 
 
 def column(judged: Judged, bench: str) -> Column:
-    """Return the column of a recorded machine."""
-    record, timings = judged.record, tuple(judged.record.rows_of(bench).values())
+    """Return the column of a recorded machine; more cores than it has were counted by too coarse a clock."""
+    record, rows = judged.record, judged.record.rows_of(bench).values()
+    most = 1.1 * record.facts.get("cpu_cores", inf)
+    timings = tuple(replace(row, cores=None) if (row.cores or 0) > most else row for row in rows)
     date = str(record.facts["date"])[:10]
     return Column(machine_name(record.facts), date, timings, judged.state, judged.why, record.machine)
 
@@ -115,7 +118,8 @@ class Timings(SphinxDirective):
         if "plot" in self.options:
             return [nodes.raw("", svg(columns, bench), format="html")] if columns else []
         script = project_root(self.env) / "examples" / f"{example}.py"
-        code = code_digest(script.read_text(encoding="utf-8")) if script.is_file() else ""
+        # Of the page, and of its download, which has no solution.
+        code = " ".join(block_keys(script.read_text(encoding="utf-8"))[-2:]) if script.is_file() else ""
         machines = f"{relative_root(self.env)}machines.html"
         mine = your_gpu(self.env, bench) if bench in ON_YOUR_GPU else ""
         html = nodes.raw("", table_html(columns, bench, example, code, machines) + mine, format="html")

@@ -72,7 +72,7 @@ borrow one from Google.
 #        PowerShell, ``set CUDA_VISIBLE_DEVICES=`` in cmd), and start Python again.
 #    * - ``False``, then ``The NVIDIA driver on your system is too old``
 #      - Take a PyTorch for an older CUDA, with the command below, or install a newer
-#        driver.
+#        driver: for CUDA 13, 580 or later.
 #    * - ``True``, then ``no kernel image is available``
 #      - Your PyTorch has no code for your card. Get a newer PyTorch, or one for CUDA
 #        12.6 if your card is an old one, with the command below.
@@ -101,24 +101,22 @@ borrow one from Google.
 #
 #    device = "cuda" if torch.cuda.is_available() else "cpu"
 #
-# It never stops with an error. If PyTorch finds no GPU, the program takes the CPU, and
-# nobody is told. So ask the program where its numbers are:
+# If PyTorch finds no GPU, the program takes the CPU, and nobody is told. So ask it
+# where its numbers are:
 #
 # .. code-block:: python
 #
 #    print(x.device)                         # of a tensor
 #    print(next(model.parameters()).device)  # of a neural network
 #
-# If they say ``cpu``, it computes on the CPU. If they say ``cuda:0``, you can also
-# watch it. While it runs, type ``nvidia-smi -l 1`` in a second terminal on that
-# computer. Every second, it shows which programs are on the GPU, and for what part of
-# the time it had anything to do at all (``GPU-Util``). That isn't how busy it was: a
-# program that uses a thousandth of the card shows 100 %, too. Look at the watts beside
-# it. A GPU that multiplies large matrices comes near the limit that is printed there.
-# One that waits for its memory may stay far below, and still do all that it can.
+# If they say ``cuda:0``, you can also watch it. While it runs, type ``nvidia-smi -l 1``
+# in a second terminal on that computer. Every second, it shows which programs are on
+# the GPU, and for what part of the time it had anything to do at all (``GPU-Util``).
+# That isn't how busy it was: a program that uses a thousandth of the card shows 100 %,
+# too. Look at the watts beside it. A GPU that multiplies large matrices comes near the
+# limit that is printed there.
 #
-# If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`. You can
-# come back when something breaks.
+# If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #
 # What else can PyTorch tell you?
 # -------------------------------
@@ -196,8 +194,8 @@ except (AssertionError, RuntimeError) as error:
 #
 # You don't have to find the fault yourself. Our doctor is a single file that asks all
 # these questions. It changes nothing on your computer, and sends nothing anywhere. Get
-# it from :doc:`its page </doctor>`, and run it where your program runs. (The first line
-# is only for a computer far away.)
+# it from :doc:`its page </doctor>`, and run it where your program runs. The first line
+# is only for a computer far away:
 #
 # .. code-block:: bash
 #
@@ -205,10 +203,9 @@ except (AssertionError, RuntimeError) as error:
 #     python3 firstlight-doctor.pyz
 #
 # It prints a check mark for yes, a cross for no, and a dot if a question doesn't apply
-# or wasn't reached. Then come the cause and the commands that mend it. (If you use
-# Numba, the second one keeps it on PyTorch's CUDA.) On our H100 all fifteen lines begin
-# with a check mark, and the last one says: "healthy. Your GPU computes, and its results
-# are right."
+# or wasn't reached. Then come the cause and the commands that mend it. On our H100 all
+# fifteen lines begin with a check mark, and the last one says: "healthy. Your GPU
+# computes, and its results are right."
 
 # folded: What it prints about your colleague's laptop
 # The doctor can also judge a computer that isn't there, from a file of facts about it.
@@ -288,8 +285,8 @@ plt.show()
 #    A, link 2: install NVIDIA's driver. B, link 3: start the container with ``--gpus
 #    all``. C, link 2: somebody updated the driver, so restart. D, link 4: install
 #    PyTorch with code for GPUs. E, link 5: a newer driver, or a PyTorch for an older
-#    CUDA. F, link 6: a newer PyTorch. (It's an RTX 5070 Ti with PyTorch 2.5.1. There,
-#    ``is_available()`` is ``True``, and only the sum fails. That's why we ask for one.)
+#    CUDA. F, link 6: a newer PyTorch. There ``is_available()`` is ``True``, and only
+#    the sum fails. That's why we ask for one.
 #
 # After the first cross, most of what follows is only a consequence. So repair the
 # first, and ask again.
@@ -303,7 +300,7 @@ plt.show()
 #    a Mac, and ask ``torch.backends.mps.is_available()``. For all of them,
 #    ``torch.accelerator.is_available()`` says whether there is one, and
 #    ``torch.accelerator.current_accelerator()`` which kind your PyTorch was built for.
-#    The doctor knows them, and :doc:`/install` has a command for each.
+#    The doctor knows them, and there is :doc:`a command for each </install>`.
 #
 # Your turn
 # ---------

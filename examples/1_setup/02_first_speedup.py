@@ -22,7 +22,6 @@ H100 did.
 # ------
 #
 # First the CPU, as MPoL's tutorial does it: look at the clock, add, and look again.
-# (Without a GPU, the vectors are shorter, to save you time.)
 
 from time import perf_counter
 
@@ -68,12 +67,12 @@ del A, B, C  # they fill more than a gigabyte
 # %%
 # If you don't have such a GPU, nothing is printed, but the tab shows what an NVIDIA
 # H100 did. One try can be far off, so we repeated both additions and took the time in
-# the middle. On the H100's computer, ``A + B`` took
-# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on sixteen CPU
-# cores and :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the
-# GPU: :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` as fast. (That computer was rented. Its sixteen cores are
-# :term:`virtual CPUs <virtual CPU>`, probably two to each real core.)
+# the middle. On the H100's computer, ``A + B`` took :timing:`vector-add median "torch,
+# new result" @nvidia-h100-80gb-hbm3` on sixteen CPU cores and :timing:`vector-add
+# median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU: :timing:`vector-add
+# speedup "GPU, new result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast. That
+# computer was rented, and its sixteen cores are :term:`virtual CPUs <virtual CPU>`,
+# probably two to each real core.
 #
 # .. holds::
 #
@@ -305,9 +304,9 @@ for card, bandwidth in bandwidths.items():
 # All of it in one figure
 # -----------------------
 #
-# Points are times, and bars are floors. (NumPy adds on one core. The hollow points were
-# measured by others.) **Find the tutorial's GPU, and the floors of its two cards. Then
-# find the way there and back.**
+# Points are times, and bars are floors. The hollow points were measured by others.
+# **Find the tutorial's GPU, and the floors of its two cards. Then find the way there
+# and back.**
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -366,14 +365,15 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # .. dropdown:: Why did the transfer take so much longer? And is NumPy quicker?
 #
 #    A copy to the GPU doesn't start from ordinary memory, because the system may move
-#    that at any time. So the CPU first copied all the numbers to a place that stays
-#    (:doc:`/tutorials/2_devices/08_pinned_memory` avoids that). The link wasn't what it
-#    waited for. It also carries as much each way, so a program that fetches one piece
-#    while it sends the next would save a third. At the rate on paper, it would draw
-#    level with the CPU. No link reaches that, though. At the rate that our best
-#    pipeline reached on the same computer
-#    (:doc:`/tutorials/2_devices/09_copy_and_compute`), the CPU would still be half as
-#    fast again, and through PCIe 4, even on paper, it would need half the GPU's time.
+#    that at any time. So the CPU first copied all the numbers to a place that stays,
+#    unless it :doc:`lay in such a place before
+#    </tutorials/2_devices/08_pinned_memory>`. The link wasn't what it waited for. It
+#    also carries as much each way, so a program that fetches one piece while it sends
+#    the next would save a third. At the rate on paper, it would draw level with the
+#    CPU. No link reaches that, though. At the rate that our :doc:`best pipeline
+#    </tutorials/2_devices/09_copy_and_compute>` reached on the same computer, the CPU
+#    would still be half as fast again, and through PCIe 4, even on paper, it would need
+#    half the GPU's time.
 #
 #    That was with a vector ready for the sum. With a new one, there and back took
 #    :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`, much

@@ -28,23 +28,21 @@ belongs there and which doesn't.
 # For one cup, one core of the computer's CPU took :timing:`count-your-cpu median "SIMD,
 # one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`, and the H100 took :timing:`count-your-cpu
 # median "GPU, kernel/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. So the GPU, which costs as
-# much as a car, is *slower*. (It's no more than that because a step takes about four
-# clock cycles on either, and the CPU's clock ticks faster.)
+# much as a car, is *slower*. A step takes about four clock cycles on both, and the
+# CPU's clock ticks faster.
 #
 # For 4,096 cups, the H100 needed no longer than for one, although it had 4,096 times as
 # much to do! It took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`. And the CPU? It can do several cups at once on each of its
-# cores. A single core took :timing:`count-your-cpu median "SIMD, one
-# thread/cpu/n=256" @nvidia-h100-80gb-hbm3` for 256 cups. Sixteen such cores, with 256
-# cups each, would need no longer, so the GPU's time is less than a third
-# of what the best CPU of that kind would need.
+# @nvidia-h100-80gb-hbm3`. And the CPU? A single core took :timing:`count-your-cpu
+# median "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3` for 256 cups, because it
+# can do several at once. Sixteen such cores, with 256 cups each, would need no longer,
+# so the GPU's time is less than a third of what the best CPU of that kind would need.
 #
-# When we let all sixteen of that computer try, they took about :timing:`count-your-cpu
-# median "SIMD, all cores/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU was
-# :timing:`count-your-cpu speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all
-# cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as fast. But the computer was rented, what
-# it calls cores are :term:`virtual CPUs <virtual CPU>`, and for so short a job they got
-# in each other's way. So don't believe a factor before you know what the CPU did.
+# When we let all sixteen of that computer try, the GPU was even :timing:`count-your-cpu
+# speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096"
+# @nvidia-h100-80gb-hbm3` as fast. But those cores were rented :term:`virtual CPUs
+# <virtual CPU>`, and for so short a job they got in each other's way. So don't believe
+# a factor before you know what the CPU did.
 #
 # .. holds::
 #
@@ -57,14 +55,14 @@ belongs there and which doesn't.
 # Think of a sports car and a train. If you alone have to get to the next town, take the
 # car. If 4,096 people have to get there, take the train: it's no faster for anyone, but
 # everybody arrives at once. How long one passenger needs is called the :term:`latency`,
-# and how many arrive in an hour is the :term:`throughput`. A :term:`CPU` (central
-# processing unit) is built for short latency. A :term:`GPU` (graphics processing unit)
-# is built for throughput.
+# and how many arrive in an hour is the :term:`throughput`. A :term:`CPU`, the central
+# processing unit, is built for short latency. A :term:`GPU`, the graphics processing
+# unit, is built for throughput.
 #
 # Trains need passengers, so a GPU needs work that falls into thousands of pieces of the
 # same kind, none of which waits for another. Such work is called *data-parallel*. The
-# pixels of an image are like that, and GPUs were made to colour them. So are the rows
-# of a matrix that you multiply by a vector. The 100,000 steps of one cup are not.
+# pixels of an image are like that, and GPUs were made to colour them. The 100,000 steps
+# of one cup are not.
 #
 # What's inside
 # -------------
@@ -174,7 +172,7 @@ plt.show()
 # Below, one SM is enlarged. What NVIDIA calls a **CUDA core** is one of its 128 small
 # squares: a unit that does *one* simple operation at a time, for example multiplies two
 # numbers and adds a third. It runs no program of its own, so it is nothing like a core
-# of a CPU. The card has 16,896 of them (132 × 128), and your program won't get faster
+# of a CPU. The card has 132 × 128 = 16,896 of them, and your program won't get faster
 # by that number.
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
@@ -192,11 +190,10 @@ plt.show()
 # In the other direction, beware of ``float64``, which NumPy takes unless you say
 # otherwise. The H100 is one of the few cards that are good at it: there, the same
 # product took :timing:`precision median "GPU, matmul, float64/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, even less than in ``float32``. Its tensor cores can do
-# ``float64``, too, at the rate that the data sheet gives for ``float32``, and they came
-# nearer to it. On NVIDIA's cards for games, ``float64`` has 1/32 or 1/64 of the rate of
-# ``float32``. And a price tells you nothing: a T4 or an L4 stands in a data centre and
-# is as slow, and so is one of the newest and most expensive, the B300.
+# @nvidia-h100-80gb-hbm3`, even less than in ``float32``. On NVIDIA's cards for games,
+# ``float64`` has 1/32 or 1/64 of the rate of ``float32``. And a price tells you
+# nothing: a T4 or an L4 stands in a data centre and is as slow, and so is one of the
+# newest and most expensive, the B300.
 #
 # .. holds::
 #
@@ -227,8 +224,8 @@ else:
 # The threads don't move about one by one, either. They go in groups of 32, each of
 # which is called a **warp**. The threads of a warp execute the same instruction
 # together, each on a number of its own. Several warps make up a *block*. You choose its
-# size, up to 1,024 threads, and it stays on one SM from its start to its end.
-# :doc:`/tutorials/3_kernels/01_first_kernel` starts some blocks.
+# size, up to 1,024 threads, and it stays on one SM from its start to its end. You'll
+# start some :doc:`on a later page </tutorials/3_kernels/01_first_kernel>`.
 #
 # How far away is a number?
 # -------------------------
@@ -259,18 +256,17 @@ show_table("Where a number can be, on an H100", head, rows)
 # %%
 # *Registers* hold the variables of each thread. *Shared memory* belongs to a block, so
 # its threads can pass numbers to each other there, and it's the same piece of hardware
-# as the *L1 cache*. The *L2 cache* serves all SMs. *HBM* (high-bandwidth memory) is the
-# large memory on the card, which CUDA calls *global memory*. And
-# the last row is your computer's memory, at the other end of PCIe.
+# as the *L1 cache*. The *L2 cache* serves all SMs. *HBM*, the high-bandwidth memory, is
+# the large memory on the card, which CUDA calls *global memory*. And the last row is
+# your computer's memory, at the other end of PCIe.
 #
 # From top to bottom the rate falls by a factor of more than 6,000. So this is the first
 # rule for working with a GPU: *bring the numbers over once, and use them often*.
 #
-# These are the most that the hardware allows. The last two rates are from data sheets,
-# and the first two follow from the number of CUDA cores and the clock: in each cycle
-# every core can read two new numbers and write one (there are two `banks of
-# registers`__), and an SM can read 128 bytes of shared memory. NVIDIA gives no rate for
-# the L2 cache.
+# The last two rates are from data sheets, and the first two follow from the number of
+# CUDA cores and the clock: in each cycle every core can read two new numbers and write
+# one, from two `banks of registers`__, and an SM can read 128 bytes of shared memory.
+# NVIDIA gives no rate for the L2 cache.
 #
 # __ https://arxiv.org/abs/2503.20481
 #
@@ -279,19 +275,8 @@ show_table("Where a number can be, on an H100", head, rows)
 # H100, 64 MiB took :timing:`pinned-memory median "to the GPU,
 # pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` in this way, and
 # :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3` from memory that was prepared for it
-# (:doc:`/tutorials/2_devices/08_pinned_memory`).
-#
-# And the CPU's own way to its memory? When the sixteen cores beside our H100 copied a
-# long vector, they moved :timing:`bytes-in-flight rate "Numba-CPU"
-# @nvidia-h100-80gb-hbm3`, if you count what they read and what they wrote. PCIe carries
-# its rate *each way*, so count both ways there, too: then the cores moved about three
-# quarters of what PCIe allows.
-#
-# .. holds::
-#
-#    copied = row("bytes-in-flight/Numba-CPU")
-#    near(copied.byte_rate / (2 * spec("PCIe 5 x16", "bandwidth")), 0.75, 0.05)
+# @nvidia-h100-80gb-hbm3` from memory that was :doc:`prepared for it
+# </tutorials/2_devices/08_pinned_memory>`.
 #
 # Why so many threads?
 # --------------------
@@ -303,9 +288,8 @@ show_table("Where a number can be, on an H100", head, rows)
 # number took some 730 cycles.
 #
 # A CPU does everything to avoid such a wait: large caches, and circuits that guess what
-# your program will need next. All this takes up most of the chip. A GPU doesn't avoid
-# the wait at all. It spends the space on units that compute, and while one warp waits,
-# it lets *another* warp work.
+# your program will need next. All this takes up most of the chip. A GPU spends the
+# space on units that compute, and while one warp waits, it lets *another* warp work.
 #
 # Here's a warp in round numbers. It asks for its number and waits 720 cycles. Then it
 # works for 40 cycles (we chose that), and asks for the next number. So one round takes
@@ -380,9 +364,9 @@ plt.show()
 # holds so many threads, and even they aren't quite enough. Fast programs therefore let
 # each thread ask for a second number before the first has arrived.
 #
-# The 76 rests on our 40 cycles of work, of course. With 100 cycles of work after each
-# number, 4 × 9 = 36 warps are enough. The more you compute with a number, the fewer
-# warps you need to hide the wait for the next one.
+# The 76 rests on our 40 cycles of work, of course. With 100 cycles, a round takes 820,
+# so a scheduler needs 8.2, that is 9 warps, and an SM 36. The more you compute with a
+# number, the fewer warps you need to hide the wait for the next one.
 #
 # Does a real GPU behave like that? We let our H100 copy a long vector, and allowed it
 # only some of its threads. With 1/16 of them it moved :timing:`bytes-in-flight rate
@@ -404,10 +388,11 @@ plt.show()
 #   PyTorch copied a mere 64 bytes to our H100, that took :timing:`transfers median "to
 #   the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
 # - *The numbers cross PCIe again and again.* Then the last row of the table sets the
-#   pace. :doc:`/tutorials/2_devices/04_small_copies` has more on this.
+#   pace, or worse, :doc:`the latency of each copy
+#   </tutorials/2_devices/04_small_copies>`.
 #
-# For your own problem, :doc:`/tutorials/2_devices/11_when_the_gpu_wins` makes the
-# prediction.
+# For your own problem, you'll predict it :doc:`at the end of the course
+# </tutorials/2_devices/11_when_the_gpu_wins>`.
 #
 # .. dropdown:: GPUs of other makers, and GPUs inside a processor
 #

@@ -34,7 +34,7 @@ you'll see what an H100 did.
 #
 # __ https://numba.pydata.org
 #
-# (``"contract"`` allows the compiler to make one multiply-add of ``keep * t + gain``.)
+# ``"contract"`` allows the compiler to make one multiply-add of ``keep * t + gain``.
 
 from time import perf_counter
 
@@ -103,8 +103,8 @@ print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
 #
 # In the computer of an H100, a core did :timing:`count-your-cpu rate "one at a time"
 # @nvidia-h100-80gb-hbm3` one at a time, and :timing:`count-your-cpu rate "eight at a
-# time" @nvidia-h100-80gb-hbm3` eight at a time. (A multiply-add counts as two floating
-# point operations, or :term:`FLOP`.)
+# time" @nvidia-h100-80gb-hbm3` eight at a time. A multiply-add counts as two floating
+# point operations, or :term:`FLOP`.
 #
 # Where do they hide?
 # -------------------
@@ -115,11 +115,10 @@ print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
 # at every turn, and four of them are in the making all the time.
 #
 # A core does the same. A multiply-add takes about four clock cycles, but a new one can
-# begin in every cycle. This is called a *pipeline*. And it works only if there's
-# something to begin: in a single chain, each multiply-add waits for the one before, and
-# three of four stations stand empty. Most cores have two such pipelines, two *units*,
-# side by side. So a chain uses one place of eight, and that's why eight cups took no
-# longer.
+# begin in every cycle. This is called a *pipeline*. In a single chain, each
+# multiply-add waits for the one before, and three of four stations stand empty. Most
+# cores have two such pipelines, two *units*, side by side. So a chain uses one place of
+# eight, and that's why eight cups took no longer.
 #
 # There's a second way to do many things at once. If neighbours in memory all need the
 # same operation, a core can load several of them as one *vector*, and compute with all
@@ -247,9 +246,8 @@ print(f"all ways: wrong by {worst:.0e} degrees at most")
 # ----------------
 #
 # How many can yours do? The number of lanes stands in the code that Numba compiled.
-# It's full of ``<8 x float>``, or another number. **Multiply before you run the cell.**
-# (That a multiply-add takes 4 cycles, and that there are two units, is our assumption.
-# `It holds for most CPUs`__, but some need 5 cycles, or have one unit.)
+# It's full of ``<8 x float>``, or another number. We assume 4 cycles and two units,
+# which `holds for most CPUs`__. **Multiply before you run the cell.**
 #
 # __ https://www.agner.org/optimize/instruction_tables.pdf
 
@@ -365,7 +363,7 @@ plt.show()
 # :timing:`count-your-cpu rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`.
 # It's the same CPU, and the last number is more than *ten thousand* times the first! By
 # so much a GPU wins before it has done anything well, if somebody compares it with that
-# loop. (These are medians. The figure divides the fastest runs.)
+# loop.
 #
 # .. holds::
 #
@@ -379,13 +377,9 @@ plt.show()
 # all together, in the median less than eight times what one of them did alone.
 #
 # A rented machine counts :term:`virtual CPUs <virtual CPU>`, and as a rule two of them
-# share one core and its vectors (*hyper-threading*). So were there only eight? Eight
-# would have 8 × 64 = 512 multiply-adds under way at most, and in its fastest run that
-# computer had more. But it didn't have sixteen cores to itself either: by the CPU time
-# that they took, only about ten of our sixteen threads ran at once. More than that the
-# record doesn't say, and we can't ask that machine any more. Other programs may have
-# had a part of it, too, as happens in a cloud. And even when all cores are yours, many
-# CPUs lower their clock rate when all of them work.
+# share one core and its vectors, which is called *hyper-threading*. Other programs may
+# have had a part of it, too. And even when all cores are yours, many CPUs lower their
+# clock rate when all of them work.
 #
 # .. holds::
 #
@@ -451,8 +445,8 @@ for cups in (1, 65_536, 2**20):
 # with three new numbers should take two cycles, and half of the lanes' work is lost. A
 # product of matrices, which uses a number several times once it's fetched, did
 # :timing:`precision rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on the same
-# card. Our model knew nothing of that. (A T4, a V100 or an A100 has 64 lanes, which
-# take two cycles for a warp anyway, so there three numbers come in time.)
+# card. Our model knew nothing of that. A T4, a V100 or an A100 has 64 lanes, which take
+# two cycles for a warp anyway, so there three numbers come in time.
 #
 # __ https://arxiv.org/abs/2503.20481
 #

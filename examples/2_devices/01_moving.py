@@ -58,8 +58,8 @@ result = tensor + ones  # all on one device
 print(result.cpu().numpy())  # back to NumPy
 
 # %%
-# A model is different, because it moves *itself*, and you needn't keep anything
-# (:doc:`/tutorials/2_devices/05_moving_a_model`):
+# A model is different, because it moves *itself*, and you :doc:`needn't keep anything
+# </tutorials/2_devices/05_moving_a_model>`:
 #
 # .. code-block:: python
 #
@@ -71,8 +71,8 @@ print(result.cpu().numpy())  # back to NumPy
 # Move it, and look
 # -----------------
 #
-# First, a copy. **Where will the image be?** (No GPU? A stand-in called ``meta`` plays
-# its part here. It obeys the rule, but its tensors have no numbers.)
+# First, a copy. **Where will the image be?** If you have no GPU, a stand-in called
+# ``meta`` plays its part. It obeys the rule, but its tensors have no numbers.
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -90,9 +90,8 @@ print("image is on", image.device, "and image_there is on", image_there.device)
 print("get_device:", image.get_device(), "and", image_there.get_device())
 
 # %%
-# (``get_device()``, in older notebooks, is the number of the GPU, or -1.) In the
-# figure, each coloured box is a tensor, with its names above it. The last panel shows
-# the other half of the rule.
+# In the figure, each coloured box is a tensor, with its names above it. The last panel
+# shows the other half of the rule.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -153,9 +152,9 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 
 # %%
 # With ``copy=True`` you always get a copy, so the second list is right on every
-# computer. (``total.clone()`` copies, too.) Ask for a copy if you keep a tensor and go
-# on changing it. Otherwise write ``.to(device)`` wherever you like, without an ``if``.
-# (For other lines, such as ``print``, see :doc:`/copies_and_waits`.)
+# computer. So is ``total.clone()``. Ask for a copy if you keep a tensor and go on
+# changing it. Otherwise write ``.to(device)`` wherever you like, without an ``if``.
+# What other lines do, such as ``print``, you can :doc:`look up </copies_and_waits>`.
 #
 # Choose the device once
 # ----------------------
@@ -169,18 +168,17 @@ print(chosen)
 
 # %%
 # Older programs have this line, and so do many of our pages. It finds GPUs of NVIDIA
-# and AMD (PyTorch calls both ``"cuda"``). On a computer with a GPU of Apple or Intel,
-# it takes the CPU. So in new programs, write the three lines under *Copy this*, if your
-# PyTorch is 2.6 or newer. Either way, *print* what was chosen. If your program falls
-# back to the CPU, you won't get an error. It will just be slow.
+# and AMD, which PyTorch both calls ``"cuda"``. On a computer with a GPU of Apple or
+# Intel, it takes the CPU. So in new programs, write the three lines under *Copy this*,
+# if your PyTorch is 2.6 or newer. Either way, *print* what was chosen. If your program
+# falls back to the CPU, you won't get an error. It will just be slow.
 #
 # A new tensor is on the CPU unless you say ``device=``. So say it. On an H100, 67
 # million ones were made in :timing:`moving median "made there"
 # @nvidia-h100-80gb-hbm3`. To make them on the CPU beside it and move them took
 # :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`.
 #
-# (For several GPUs, open the fold. The page ends with a list of what devices are
-# called.)
+# The page ends with a list of what devices are called.
 
 # folded: Several GPUs: try_gpu and try_all_gpus
 
@@ -227,8 +225,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# The message names the devices, but not your variables. (For a `matrix product`__, it
-# reads *but got mat2 is on cuda:0, different from other tensors on cpu*.) So print the
+# The message names the devices, but not your variables. For a `matrix product`__, it
+# reads *but got mat2 is on cuda:0, different from other tensors on cpu*. So print the
 # device of everything in that line, find the one that is elsewhere, and move it:
 #
 # __ https://github.com/yolain/ComfyUI-Easy-Use/issues/937
@@ -243,14 +241,12 @@ print("scores is on", scores.device)
 # The usual suspects are a batch, a mask, the class weights of a loss, and a tensor that
 # somebody made inside a function without saying ``device=``.
 #
-# Why doesn't PyTorch move it for you? Because a move is slow, and you'd never find out.
-# To copy 67 million numbers within an H100, with ``copy=True``, took :timing:`moving
-# median "copy, new memory" @nvidia-h100-80gb-hbm3`. To bring them there from the CPU's
-# memory took :timing:`moving median "from the host" @nvidia-h100-80gb-hbm3`, and if
-# they were there already, ``.to`` took :timing:`moving median "there already"
-# @nvidia-h100-80gb-hbm3`. (The table below calls some moves :term:`launch-bound`,
-# because the GPU waits for the CPU. But a CPU that makes or copies the numbers isn't
-# busy with launches, so fewer of them wouldn't help.)
+# Why doesn't PyTorch move it for you? Because a move is slow, and you'd never find out
+# that you do it at every step. To copy 67 million numbers within an H100, with
+# ``copy=True``, took :timing:`moving median "copy, new memory" @nvidia-h100-80gb-hbm3`.
+# To bring them there from the CPU's memory took :timing:`moving median "from the host"
+# @nvidia-h100-80gb-hbm3`, and if they were there already, ``.to`` took :timing:`moving
+# median "there already" @nvidia-h100-80gb-hbm3`.
 #
 # .. dropdown:: The exceptions: single numbers go with every device
 #
@@ -300,10 +296,9 @@ print("copied:", copied)
 # the other. ``torch.tensor`` always copies. It can also take the numbers straight to
 # the GPU, and make them ``float32`` on the way. Do that, unless you need the digits:
 # NumPy's ``float64`` moves twice the bytes, makes arithmetic slow on most GPUs, and
-# doesn't work at all on Apple's (:doc:`/tutorials/2_devices/13_precision`). If your
-# detector counts in integers, do it as well. PyTorch won't take their mean, and
-# on a CPU it can't even add two tensors of ``uint16``. (``float32`` holds whole numbers
-# exactly up to ``2**24``, nearly 17 million.)
+# doesn't work at all on Apple's. If your data are integers, make them ``float32``, too:
+# PyTorch takes no mean of integers. It holds them exactly up to ``2**24``, nearly 17
+# million.
 #
 # The way back is ``.numpy()``. Like ``from_numpy``, it doesn't copy. So a tensor on a
 # GPU answers ``can't convert cuda:0 device type tensor to numpy``, and you have to call
@@ -318,8 +313,8 @@ print(weights.detach().cpu().numpy())
 
 # %%
 # ``.detach().cpu().numpy()`` works on every device: let go of the gradient, come to the
-# CPU, become an array. (A type that NumPy lacks, such as ``bfloat16``, has to become
-# another one first, with ``.to(torch.float32)``. For one number, write ``x.item()``.)
+# CPU, become an array. A type that NumPy lacks, such as ``bfloat16``, has to become
+# another one first, with ``.to(torch.float32)``. For one number, write ``x.item()``.
 # But remember your colleague's list. If the tensor was on the CPU already, none of
 # these three makes a copy.
 
@@ -450,8 +445,8 @@ print(f"Our solution: {check(snapshot_solution)}")
 #
 # ``torch.device("cuda:2")`` works anywhere, because it's only a name. You get the error
 # when you *move* something there: ``invalid device ordinal`` if you don't have three
-# GPUs, or ``Torch not compiled with CUDA enabled`` if your PyTorch can't use any
-# (:doc:`/doctor`).
+# GPUs, or ``Torch not compiled with CUDA enabled`` if :doc:`your PyTorch can't use any
+# </doctor>`.
 #
 # .. list-table:: Lines of older notebooks
 #    :header-rows: 1

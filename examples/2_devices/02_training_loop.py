@@ -40,9 +40,9 @@ pictures of digits.
 # Move the batches of your tests, too, and write ``.cpu()`` before ``.numpy()``.
 #
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
-# move. So you can test it on your laptop. (The first line finds a GPU of NVIDIA or AMD.
+# move. So you can test it on your laptop. The first line finds a GPU of NVIDIA or AMD.
 # If yours is Apple's or Intel's, choose it as in :doc:`Moving data
-# </tutorials/2_devices/01_moving>`.)
+# </tutorials/2_devices/01_moving>`.
 #
 # Forget one
 # ----------
@@ -74,7 +74,7 @@ pictures of digits.
 # --------------
 #
 # Let's put a script around the loop. It learns from 1,797 pictures of handwritten
-# digits, 8 × 8 pixels each. (In a hurry? Go on with *Did it help?*)
+# digits, 8 × 8 pixels each.
 
 # folded: The digits, in two data sets
 
@@ -152,7 +152,7 @@ def train(model, loader, optimizer, epochs=5):
 
 # %%
 # It leaves each loss on the device, because ``loss.item()`` or a ``print`` in each step
-# would make your program wait for the GPU (:doc:`/tutorials/2_devices/06_queues`).
+# would make your program :doc:`wait for the GPU </tutorials/2_devices/06_queues>`.
 
 # folded: score counts what is right, and start makes a model and all that it needs
 # model.train() and model.eval() tell layers such as dropout whether you are training.
@@ -289,10 +289,9 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 #    whole < 1.1 * whole_cpu
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. (The two machines' scores differ for another reason. ``LazyLinear``
-# draws its weights where its first batch is, and from the same seed a GPU draws others
-# than a CPU. In the loop that you copied they're drawn on the CPU, and then move.) On
-# the computer that built this page, the loss went like this:
+# learned less. The two machines' scores differ, too, because ``LazyLinear`` draws its
+# weights where its first batch is, and from the same seed a GPU draws others than a
+# CPU. On the computer that built this page, the loss went like this:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -496,31 +495,26 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 #    for few in torch.randperm(len(x_all), device=device).split(256):
 #        x, y = x_all[few], y_all[few]  # already there
 #
-# If your data don't fit there, but into the computer's memory, take the rows of a batch
-# *in one go*, as in the second line of the output. On the EPYC that's nearly free. If
-# they come from files, let several processes load them: ``DataLoader(…, num_workers=4,
-# persistent_workers=True)``, with as many as your job has cores.
+# If your data don't fit there, but into the computer's memory, try to take the rows of
+# a batch *in one go*, as in the second line of the output. On the EPYC that's nearly
+# free. Beside the H100 it was even slower than the loader! PyTorch shares that line
+# among all cores of the CPU, and most likely another program kept one of them busy, so
+# that all waited for the last. With larger pictures, and timed for longer, the same
+# computer was :timing:`training-a-cnn speedup "load, in one go/cpu/n=256"/"load, item
+# by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast in one go. So measure your loader
+# before you change it. If your data come from files, let several processes load them:
+# ``DataLoader(…, num_workers=4, persistent_workers=True)``, with as many as your job
+# has cores.
 #
 # .. holds::
 #
 #    (at_once,) = printed(r"in one go: .*\((\d+)%\)")
 #    (at_once_cpu,) = printed(r"in one go: .*\((\d+)%\)", "cpu-amd-epyc")
 #    at_once_cpu < share_cpu / 4
-#    # And in the fold below: slower beside the H100, but not with larger pictures.
+#    # Slower beside the H100, but not with larger pictures.
 #    at_once > share
 #    items = median("training-a-cnn/load, item by item/cpu/n=256")
 #    median("training-a-cnn/load, in one go/cpu/n=256") < items / 4
-#
-# .. dropdown:: Why was "in one go" slower beside the H100?
-#
-#    PyTorch shares that line among all cores of the CPU, and most likely another
-#    program kept one of them busy, so that all waited for the last, as in
-#    :doc:`/tutorials/2_devices/08_pinned_memory`. With larger pictures, and timed for
-#    longer, the same computer was :timing:`training-a-cnn speedup "load, in one
-#    go/cpu/n=256"/"load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast in one
-#    go (:doc:`/tutorials/2_devices/17_training_a_cnn`). So measure your loader before
-#    you change it, and let a :doc:`profile </tutorials/2_devices/14_profile>` find the
-#    rest of the epoch.
 #
 # Your turn
 # ---------
@@ -736,5 +730,5 @@ print(f"Our solution: {check(train_anywhere_solution)}")
 #    and more: :doc:`/tutorials/2_devices/13_precision`.) We left both off, because
 #    neither makes a launch any shorter, and ``autocast`` even adds some.
 #
-# :doc:`/where_from` has short training scripts to download, and
-# :doc:`/tutorials/2_devices/05_moving_a_model` says what else a model can leave behind.
+# There are :doc:`short training scripts to download </where_from>`, and a page on
+# :doc:`what else a model can leave behind </tutorials/2_devices/05_moving_a_model>`.

@@ -20,8 +20,8 @@ H100 did.
 # Try it
 # ------
 #
-# Here is the check, nearly as it was done. (We added one product that isn't timed.) If
-# you have no GPU, both halves run on the CPU, with a smaller matrix.
+# Here is the check, nearly as it was done. If you have no GPU, both halves run on the
+# CPU, with a smaller matrix.
 
 from time import perf_counter
 
@@ -106,24 +106,21 @@ plt.show()
 # list can do it in ``float32``. In other words, we don't have to find the mistake to
 # know that there is one.
 #
-# You've met such a limit in :doc:`/tutorials/1_setup/02_first_speedup`, where we called
-# it the :term:`floor`. There it came from the bytes that have to be moved, and here it
-# comes from the arithmetic. In general a program needs both, so the floor is the longer
-# of the two times:
+# We call such a limit the :term:`floor`. When you :doc:`added two vectors
+# </tutorials/1_setup/02_first_speedup>`, it came from the bytes that have to be moved,
+# and here it comes from the arithmetic. In general a program needs both, so the floor
+# is the longer of the two times:
 #
 # .. math::
 #
 #     t_\text{floor} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},
 #     \frac{\text{operations}}{\text{operations a second}}\right).
 #
-# Counting bytes is as easy as counting operations. For example, the sum of two vectors
-# of :math:`n` ``float32`` numbers reads :math:`2n` numbers and writes :math:`n`, each
-# of 4 bytes: :math:`12\,n` bytes. If your card isn't on our list, its maker's data
-# sheet has both rates, as *memory bandwidth* and *FP32*. If the data have to travel to
-# the GPU, too, their bytes divided by the rate of the link is a third time, and the
-# longest of the three is the floor. For example, 10 GB over PCIe 4, with its
-# :spec:`PCIe 4 x16 bandwidth`, need a third of a second whatever the GPU. Only where
-# all has to be there before the work begins, the times add up.
+# If your card isn't on our list, its maker's data sheet has both rates, as *memory
+# bandwidth* and *FP32*. If the data have to travel to the GPU, too, their bytes divided
+# by the rate of the link is a third time, and the longest of the three is the floor.
+# For example, 10 GB over PCIe 4, with its :spec:`PCIe 4 x16 bandwidth`, need a third of
+# a second whatever the GPU.
 #
 # The board below does this division. **Choose report 1, and drag the blue point to the
 # right. How often does the verdict change, and why?** Then try a number of your own:
@@ -156,10 +153,10 @@ board.show()
 
 # %%
 # On the way to the right, you first pass the time that the memory needs, then that of
-# the arithmetic. Report 2 is the one from
-# :doc:`/tutorials/1_setup/02_first_speedup`. Its 3.1 milliseconds are less than the
-# tutorial's cards can do, although its clock waited. The board suspects *unequal work*.
-# It may have come from a faster card, but we can't know. Report 3, from a course
+# the arithmetic. Report 2 is MPoL's addition, which you know from :doc:`a first
+# speed-up </tutorials/1_setup/02_first_speedup>`. Its 3.1 milliseconds are less than
+# the tutorial's cards can do, although its clock waited. The board suspects *unequal
+# work*. It may have come from a faster card, but we can't know. Report 3, from a course
 # notebook, is a product of a matrix and a vector in 10.4 microseconds, and it has the
 # same fault as report 1.
 #
@@ -188,12 +185,10 @@ if has_gpu:
 
 # %%
 # The first of the H100's two times is that of a single launch in PyTorch, after a
-# pause. If you launch again and again, it's much less. There, a product of two tiny
-# matrices, 8 × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. One of 4,096 × 4,096
-# takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`,
-# nearly all of it work. So ten launches fit easily into the time of the notes, and ten
-# products don't.
+# pause. If you launch again and again, it's much less: a product of two tiny matrices,
+# 8 × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
+# @nvidia-h100-80gb-hbm3` there, nearly all of it launch. So ten launches fit easily
+# into the time of the notes, and ten products don't.
 #
 # **The result is infinite.** The loop multiplies the product by itself, again and
 # again. Let's look at what becomes of it. **Guess first: after how many products does
@@ -206,9 +201,8 @@ for number in range(1, 6):
 
 # %%
 # The elements grow so fast that ``float32``, which ends near :math:`3 \times 10^{38}`,
-# can't hold them any more. With the fourth product, they become infinite. The same
-# happens with the larger matrices of the notes. A GPU multiplies infinities at least as
-# fast as numbers, so no clock will warn you. Only a look at the result does.
+# can't hold them any more. A GPU multiplies infinities at least as fast as numbers, so
+# no clock will warn you. Only a look at the result does.
 #
 # **The work wasn't the same.** The 6.007 seconds are for one product, and the 0.001
 # seconds for ten. In this case the GPU was given more to do, so the mistake made it
@@ -261,9 +255,9 @@ if has_gpu:
 # :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3` on the
 # GPU. So the GPU *is* faster: :timing:`wins-matrix-matrix speedup
 # "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`. That's a speed-up to be
-# proud of, but it isn't thousands. (The check itself printed a larger ratio there, as
-# its tab says, because the CPU took longer in that run. A number to report takes more
-# than one run: :doc:`07_timing_it_right`.)
+# proud of, but it isn't thousands. The check itself, in its tab, printed a larger
+# ratio, because the CPU took longer in that one run. So :doc:`repeat it
+# <07_timing_it_right>` before you report it.
 #
 # .. holds::
 #
@@ -310,16 +304,12 @@ bench.show()
 # neither the floor nor a look at the result will tell you. Print the time of each call:
 # here the first one stands out.
 #
-# If your browser can reach your GPU, there's a button under the table in the fold. It
-# shows you the mistake of the notes on your own GPU: the same call, timed with a wait
-# and without.
-#
 # There's a second limit to what a floor can say. A floor of arithmetic holds for one
 # kind of number, and GPUs have special units that multiply matrices of shorter numbers.
 # For example, an H100 that was allowed to round to TF32, a format of 19 bits, did a
 # product :timing:`precision speedup "GPU, matmul, tf32"/"GPU, matmul, float32"
 # @nvidia-h100-80gb-hbm3` as fast as in ``float32``. So count with the rate of the
-# format that you use (:doc:`/tutorials/2_devices/13_precision`). That doesn't save
+# :doc:`format that you use </tutorials/2_devices/13_precision>`. That doesn't save
 # report 1. Even with the :spec:`B200 tf32` of a B200's matrix units, ten products need
 # more than seventeen times what the notes say.
 #
@@ -331,8 +321,7 @@ bench.show()
 # cache don't, if you use them again and again: an H100 took the mean of small images,
 # 33 MB in all, at :timing:`wins-stack rate "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`,
 # while its memory has :spec:`H100 SXM bandwidth`. That cache has :spec:`H100 SXM L2
-# size` on an H100, :spec:`T4 L2 size` on a T4, :spec:`RTX 4090 L2 size` on an RTX 4090,
-# :spec:`B200 L2 size` on a B200 and :spec:`MI300X L3 size` on an MI300X.
+# size` there, :spec:`T4 L2 size` on a T4, and :spec:`RTX 4090 L2 size` on an RTX 4090.
 #
 # .. holds::
 #

@@ -7,12 +7,10 @@ GPU, so they have to be copied into its memory. You can send them one by one, or
 them and send them all together. It's the same number of bytes.
 
 **Write down a guess: how many times as long will the small copies take?** By the end of
-this page you'll be able to predict it for your own computer, as soon as you've measured
-two numbers.
+this page you'll be able to predict it for your own computer from two numbers.
 
-**Needs:** any computer, and some PyTorch. Without a GPU, your
-copies go from one place in your computer's memory to another, and you compare them with
-what a real GPU did.
+**Needs:** any computer, and some PyTorch. Without a GPU, your copies go from one place
+in your computer's memory to another, and you compare them with what a real GPU did.
 """
 
 # %%
@@ -71,13 +69,12 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 #    once = median("small-copies/4096 events a copy")
 #    800 < each / once < 1250
 #
-# Where did the time go? It can't have gone into moving the bytes, because the big copy
-# moves just as many. It must have gone into something that happens once for *every*
-# copy, however small it is.
+# Where did the time go? Not into moving the bytes, because the big copy moves just as
+# many. It must have gone into something that happens once for *every* copy, however
+# small it is.
 #
 # Think of sending books to a friend. The walk to the post office is just as long
-# whether you carry one book or twenty. If you go separately for each book, you'll spend
-# the afternoon walking.
+# whether you carry one book or twenty.
 #
 # A copy also has to walk to the post office. Your program calls PyTorch, PyTorch calls
 # the driver, the driver starts the copy, and at the end a message comes back to say
@@ -117,8 +114,8 @@ plt.show()
 #
 # How could you measure the walk? Go there with almost nothing in your bag. And to see
 # how fast the bytes themselves can flow, send so many that the walk no longer matters.
-# So we time copies of six sizes, from 64 bytes to 64 MiB. (*Pageable*, in the legend,
-# is ordinary memory of the CPU.)
+# So we time copies of six sizes, from 64 bytes to 64 MiB, from ordinary memory of the
+# CPU, which the legend calls *pageable*.
 
 # folded: The arrays that we copy
 
@@ -155,8 +152,7 @@ for label, (move, target, source) in ways.items():
 #
 # On the left, the curve is flat. A copy of 1,000 bytes takes as long as one of 64,
 # because nearly all of it is latency. So the latency is what 64 bytes took:
-# :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`,
-# from PyTorch's call until they were on the H100.
+# :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
 #
 # On the right, the curve climbs roughly in step with the size. There, bytes divided by
 # time is the second number, the :term:`bandwidth`: how many bytes arrive in a second
@@ -181,7 +177,7 @@ for label, (move, target, source) in ways.items():
 bench.plot()
 
 # %%
-# We can read both numbers off the two ends of a curve:
+# Here are both numbers, read off the ends of a curve:
 
 transfer = "to the GPU, pageable" if has_gpu else "within the CPU's memory"
 times = {t.n: t.median for t in bench.timings if t.label == transfer}
@@ -202,8 +198,7 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 #     t = a + \frac{n}{b}.
 #
 # If you send the same bytes in :math:`m` copies, you walk :math:`m` times, so :math:`t
-# = m\cdot a + n/b`. The bytes appear once in this formula, and the walk :math:`m`
-# times. That is why the small copies were slow.
+# = m\cdot a + n/b`. That is why the small copies were slow.
 #
 # How big is big enough?
 # ----------------------
@@ -218,13 +213,12 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 #     a = \frac{n}{b}, \qquad\text{so}\qquad n_{1/2} = a\cdot b.
 #
 # It is called the :term:`half-bandwidth size`, because such a copy reaches half of the
-# bandwidth. Far below it, more bytes cost next to nothing, because you have to walk
-# anyway. Far above it, a bigger copy gains little.
+# bandwidth. Far below it, more bytes cost next to nothing. Far above it, a bigger copy
+# gains little.
 #
-# Let's work it out twice. The first line is an example. It takes a latency of ``10e-6``
-# seconds, a round number that we chose, and the rate on paper of :term:`PCIe` 4,
-# because many GPUs are in such a slot. (The H100's is PCIe 5, with twice that rate.)
-# The second line takes the two numbers from above:
+# Let's work it out twice. The first line is an example, with a latency of ``10e-6``
+# seconds, a round number that we chose, and the rate on paper of :term:`PCIe` 4, the
+# slot of many GPUs. The second line takes the two numbers from above:
 
 from firstlight.timing.specs import spec
 
@@ -234,10 +228,10 @@ half = latency * bandwidth
 print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
-# On the way to the H100, the half-bandwidth size is some 1,100 events. So a batch of a
-# hundred, which feels big, still spends most of its time on the walk. If you have heard
-# the advice to *batch your transfers*, you now know how big a :term:`batch` should be
-# for the copies' sake: several times :math:`n_{1/2}`.
+# On the way to the H100, it's some 1,100 events. So a batch of a hundred, which feels
+# big, still spends most of its time on the walk. If you have heard the advice to *batch
+# your transfers*, you now know how big a :term:`batch` should be for the copies' sake:
+# several times :math:`n_{1/2}`.
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
@@ -247,16 +241,12 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
 # The CPU beside the H100 took :timing:`collecting median np.stack
-# @nvidia-h100-80gb-hbm3` for that.
-#
-# That's work for the CPU, and takes far longer than the one big copy. Count both, and
-# of the factor of a thousand that the H100 promised at the top, less than twenty is
-# left. That's still worth doing. It also changes the answer to our question. By the
-# formula, copies of a hundred events walk 41 times, and a walk to the H100 took
-# :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
-# That adds up to a fraction of what collecting took beside it. So here a hundred *are*
-# enough, until you collect in a cheaper way: write each event into one array that you
-# allocated beforehand.
+# @nvidia-h100-80gb-hbm3` for that, far longer than the one big copy took. Count both,
+# and of the factor of a thousand that the H100 promised at the top, less than twenty is
+# left. That's still worth doing, but it changes the answer. Copies of a hundred events
+# walk only 41 times, which adds up to a fraction of what collecting took. So here a
+# hundred *are* enough, until you collect in a cheaper way: write each event into one
+# array that you allocated beforehand.
 #
 # .. holds::
 #
@@ -291,15 +281,11 @@ for some in (1, 8, 64, 512, 4096):
 
 # %%
 # On the H100 it holds to within a quarter in all rows but the last, for times that lie
-# a factor of hundreds apart. For all events at once it predicts much more than the
-# :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that they
-# took, because we got our bandwidth from 64 MiB, and in smaller copies the bytes flow
-# faster. An H200 did the same. (Walks vary. On the H100, those of the first row were
-# faster than the one that we predict from.)
-#
-# On the AMD EPYC, which has no GPU, the last rows took only a fraction of what we
-# predicted. All our events fit into the processor's own small and fast memory, its
-# :term:`cache`, and 64 MiB don't. In other words, a CPU has more than one bandwidth.
+# a factor of hundreds apart. All events at once took less than predicted, because we
+# got our bandwidth from 64 MiB, and in smaller copies the bytes flow faster. On the AMD
+# EPYC, the last rows took only a fraction of what we predicted. All our events fit into
+# the processor's own small and fast memory, its :term:`cache`, and 64 MiB don't. In
+# other words, a CPU has more than one bandwidth.
 #
 # .. dropdown:: And on another computer? A V100 and an A100, by others
 #
@@ -325,18 +311,42 @@ for some in (1, 8, 64, 512, 4096):
 #             ...
 #
 # Each of them waits until the GPU has finished everything before it, copies a few
-# bytes, pays the whole latency, and does so thousands of times. (``non_blocking=True``
-# may save a part of that on the way to the GPU, because your program goes on before a
-# copy has arrived. ``.item()`` always waits.) The remedy is the same as for the
-# detector. Keep the results on the GPU, and fetch them together: collect
+# bytes, pays the whole latency, and does so thousands of times. The remedy is the same
+# as for the detector. Keep the results on the GPU, and fetch them together: collect
 # ``loss.detach()`` in a list, and print ``torch.stack(losses).mean()`` every hundred
 # steps. Compare all pixels in one operation, ``(image_on_gpu > threshold).sum()``. A
 # NumPy array that you give to a Numba kernel travels there and back at every call, so
-# put it onto the GPU once (:doc:`/tutorials/3_kernels/01_first_kernel`).
+# put it onto the GPU once, as in :doc:`a first kernel
+# </tutorials/3_kernels/01_first_kernel>`.
 #
-# And if your copies are big already? Then look at the memory that they come from
-# (:doc:`/tutorials/2_devices/08_pinned_memory`), and let the GPU compute while the next
-# data arrive (:doc:`/tutorials/2_devices/09_copy_and_compute`).
+# Thousands of small arrays, and you can't collect them?
+# ------------------------------------------------------
+#
+# Then at least don't wait after each. PyTorch's `guide to copies`__ sends 1,000 tensors
+# of 1,000 numbers in two ways. With a plain ``x.to(device)``, its profile shows a wait
+# behind every copy. With ``x.to(device, non_blocking=True)`` and one
+# ``torch.cuda.synchronize()`` at the end, it shows a single wait, and the loop is
+# faster, even from ordinary memory.
+#
+# How much is in such waits? On our H100, a short addition took :timing:`timing-it-right
+# median "GPU, a wait each" @nvidia-h100-80gb-hbm3` with a wait after each call, and
+# :timing:`timing-it-right median "GPU, one wait" @nvidia-h100-80gb-hbm3` with one wait
+# behind many. So more than half of it was the wait. We haven't timed copies in this
+# way. However much it saves, you still launch thousands of copies where one would do.
+#
+# .. holds::
+#
+#    waits = median("timing-it-right/GPU, a wait each")
+#    median("timing-it-right/GPU, one wait") < waits / 2
+#
+# Pinning doesn't help here. From :doc:`pinned memory
+# </tutorials/2_devices/08_pinned_memory>`, 64 bytes took the H100
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=64"
+# @nvidia-h100-80gb-hbm3`, as long as from ordinary memory. It's for copies that are
+# large already. And for those, let the GPU :doc:`compute while the next data arrive
+# </tutorials/2_devices/09_copy_and_compute>`.
+#
+# __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #
 # Your turn
 # ---------

@@ -216,7 +216,8 @@ print("not on the list:", [*unknown(careless)])
 # What it can't see is a batch, or a tensor that's made in ``forward``. They show only
 # when the loop runs. But you don't need a GPU for that: *rehearse* on ``meta``. Nothing
 # is computed there, but every line runs, and a tensor that stayed behind raises an
-# error. The loop in the fold is from :doc:`/tutorials/2_devices/02_training_loop`.
+# error. The loop is that of :doc:`a training loop
+# </tutorials/2_devices/02_training_loop>`.
 
 # folded: A sound network, the loop, and what it learns on the device
 
@@ -267,8 +268,8 @@ print("the careless one:", error_of(train, Careless(), stars, "meta"))
 
 # %%
 # That's the error that you'd have met on the cluster, in the same place, the division
-# by ``width``. Mend it, and run again. The next error will be the next mistake. (Don't
-# take silence as a proof, because of those products. ``unknown`` finds what they miss.)
+# by ``width``. Mend it, and run again. The next error will be the next mistake. Silence
+# is no proof, because of those products. ``unknown`` finds what they miss.
 #
 # Break it: yesterday's optimizer
 # -------------------------------
@@ -350,8 +351,8 @@ bench.show()
 # loader, and :timing:`feeding median "rows of tensors on the device"
 # @nvidia-h100-80gb-hbm3` with rows picked on the GPU. That's :timing:`feeding speedup
 # "rows of tensors on the device"/"DataLoader, then .to" @nvidia-h100-80gb-hbm3`, for
-# three lines. (Of the loading alone, that is. What share of your step it has, a
-# :doc:`profile <14_profile>` will tell you.)
+# three lines. That's the loading alone. What share of your step it has, a :doc:`profile
+# <14_profile>` will tell you.
 #
 # But don't give tensors on a GPU to a *loader*. It takes them apart one by one all the
 # same, and its workers stop with "Cannot re-initialize CUDA in forked subprocess".
@@ -376,11 +377,11 @@ print(f"largest error, relative to the largest score: {error:.0e}")
 #
 # If you have *several GPUs*, ``"cuda:1"`` is the second, and with
 # ``CUDA_VISIBLE_DEVICES=1`` your program sees only that one, as ``"cuda:0"``. To use
-# all of them, each process gets a device and a copy of the model of its own
-# (:doc:`/tutorials/4_imaging/11_more_than_one_gpu`). *Wrappers* such as Lightning and
-# Accelerate move the model and each batch for you, but they keep to the model's list,
-# too. And on a TPU, an optimizer that's made before the move would train the *old*
-# parameters. If you move first, you're right everywhere.
+# all of them, each process gets a device and :doc:`a copy of the model of its own
+# </tutorials/2_devices/20_two_gpus>`. *Wrappers* such as Lightning and Accelerate move
+# the model and each batch for you, but they keep to the model's list, too. And on a
+# TPU, an optimizer that's made before the move would train the *old* parameters. If you
+# move first, you're right everywhere.
 #
 # Your turn
 # ---------

@@ -98,7 +98,7 @@ print(f"the reading: {quantity(read - called, 's')}")
 # has to stand still until the GPU has got there. And ``print(loss)`` does the same,
 # because it can't print a number that nobody has computed.
 #
-# (On a CPU you'll never see this, because there a call does the work itself.)
+# On a CPU you'll never see this, because there a call does the work itself.
 #
 # Which lines make you wait? All those for which Python must know a *value*, such as
 # ``if loss < best``, or a *size*, such as ``x[mask]``. For example, ``torch.maximum(a,
@@ -110,8 +110,7 @@ print(f"the reading: {quantity(read - called, 's')}")
 # A cook and a waiter
 # -------------------
 #
-# Fine, so the program waits. But the work has to be done anyway! Why should it cost
-# anything to wait for it?
+# But the work has to be done anyway! Why should it cost anything to wait for it?
 #
 # Think of a restaurant with a cook and a waiter. The waiter is your program, on the
 # CPU, which we call the :term:`host`. He writes orders on the list. The cook is the
@@ -119,7 +118,7 @@ print(f"the reading: {quantity(read - called, 's')}")
 # the list, the cook never stops.
 #
 # Now let the waiter stand at the hatch after each order until the dish is ready. While
-# the cook works, the waiter does nothing. And while the waiter takes the next order,
+# the cook works, the waiter does nothing, and while the waiter takes the next order,
 # the cook does nothing. Nobody works any slower than before, and yet dinner takes
 # longer.
 #
@@ -168,8 +167,8 @@ plt.show()
 # Predict your own loop
 # ---------------------
 #
-# Let's write it down. A step takes :math:`h` on the host (Python, loading data,
-# launching) and :math:`d` on the device. If nobody reads, a step costs the longer of
+# Let's write it down. A step takes :math:`h` on the host, for Python, loading and
+# launching, and :math:`d` on the device. If nobody reads, a step costs the longer of
 # the two. If you read after every step, you pay for the shorter one as well. And if you
 # read after every :math:`k` steps, you pay for it only once in :math:`k` steps:
 #
@@ -177,15 +176,14 @@ plt.show()
 #
 #     t(k) = \max(h, d) + \frac{\min(h, d)}{k}.
 #
-# In other words, reading at every step costs :math:`\min(h, d)`, the *shorter* of the
-# two times, whatever it is that you read. So it can at most double the time of your
-# loop, and it does so if host and device are equally busy. (The wait itself also takes
-# some microseconds. They count only if your steps are as short.) Was your guess higher?
+# In other words, reading at every step costs the *shorter* of the two times, whatever
+# it is that you read. So it can at most double the time of your loop, and it does so if
+# host and device are equally busy. Was your guess higher?
 #
 # Now let's test it on a loop that looks like training. A detector answers light
 # :math:`x` with :math:`\tanh(2 x)`. The *gain*, 2, is to be found, by making an error
 # smaller in each step, and we keep a log of the gains. In place of loading data, our
-# host takes a nap in ``prepare`` (``sleep(4e-4)``):
+# host takes a nap in ``prepare``:
 
 
 def fit(place, every, steps=20):
@@ -365,7 +363,7 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`. With one at the end it took :timing:`queues median "GPU, read
 # at the end" @nvidia-h100-80gb-hbm3`. That's :timing:`queues speedup "GPU, read at the
 # end"/"GPU, read each step" @nvidia-h100-80gb-hbm3` as fast, for the same steps and the
-# same gain. (These are medians. The figure divides the fastest runs.)
+# same gain.
 #
 # And somebody's advice to read only every tenth? That took :timing:`queues median "GPU,
 # read each 10th step" @nvidia-h100-80gb-hbm3`, which is nearly as good as never,
@@ -388,10 +386,10 @@ plt.show()
 #
 # When doesn't it matter? If a step keeps the device busy for seconds, the host's part
 # is tiny, and so is the price. Read the loss at every step then. And if the host is far
-# slower than the device, you need fewer launches rather than fewer readings
-# (:doc:`/tutorials/2_devices/16_fewer_launches`). Copies can go on without a wait as
-# well, with ``non_blocking=True`` (:doc:`08_pinned_memory`) and several streams
-# (:doc:`09_copy_and_compute`).
+# slower than the device, you need :doc:`fewer launches
+# </tutorials/2_devices/16_fewer_launches>` rather than fewer readings. Copies can go on
+# without a wait as well, with :doc:`non_blocking=True <08_pinned_memory>` and
+# :doc:`several streams <09_copy_and_compute>`.
 #
 # Is it Python's lock?
 # --------------------
@@ -400,12 +398,12 @@ plt.show()
 # interpreter lock which stalls all GPUs". Its advice to log rarely is right, but the
 # lock isn't the reason. It lets only one thread at a time run Python code, and
 # ``.item()`` `gives it back`__ before it waits. So other threads go on, and so do other
-# streams and other GPUs. The fold shows it.
+# streams and other GPUs:
 #
 # __ https://github.com/d2l-ai/d2l-en/blob/02c6a2a15fe79c6e63a0fc58368bfffca94df554/chapter_builders-guide/use-gpu.md
 # __ https://github.com/pytorch/pytorch/blob/v2.6.0/tools/autograd/templates/python_variable_methods.cpp
 
-# folded: What another thread gets done while somebody reads
+# folded code: What another thread gets done while somebody reads
 
 import threading
 
@@ -481,7 +479,7 @@ print("the error at total.item():", failure)
 # line that waited.
 #
 # So if you meet an error in a line that can't be wrong, set ``CUDA_LAUNCH_BLOCKING=1``
-# before your program starts (on AMD, ``AMD_SERIALIZE_KERNEL=3``). Then every launch
+# before your program starts, or on AMD ``AMD_SERIALIZE_KERNEL=3``. Then every launch
 # waits, and the error comes out where it belongs. Take it away afterwards, because it
 # turns your whole program into the upper half of the first figure.
 #
@@ -601,3 +599,18 @@ def fit_and_log_solution(step, gain, batches):
 
 
 print(f"Our solution: {check(fit_and_log_solution)}")
+
+# %%
+# Why do my kernels get slower after about a thousand launches?
+# -------------------------------------------------------------
+#
+# They don't. A queue has room for about a thousand launches. (CUDA promises no number.)
+# Until it is full, your loop only measures how long it takes to write an order. Then it
+# has to wait until the cook has finished one before it can write the next. So the time
+# of a call jumps from that of a launch to that of a kernel, which is what it took all
+# along. Wait before you stop the clock, and no call will stand out
+# (:doc:`/tutorials/2_devices/07_timing_it_right`).
+#
+# The same trap has another face: inference looks fast, and the next line that touches
+# the GPU looks slow, such as ``.cpu()``, ``.item()``, ``print`` or a copy of a new
+# tensor. It waits there for the inference.

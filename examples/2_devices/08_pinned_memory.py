@@ -4,15 +4,16 @@ What is pinned memory, and when does it hurt?
 
 You have found a training loop on the internet, and there a batch goes to the GPU like
 this: ``x.pin_memory().to(device, non_blocking=True)``. A plain ``x.to(device)`` would
-do. So what is the rest of the line for? It looks fast, and it may be. But it can also
-be the slower of the two, and a small change to it sends wrong numbers to your GPU
-without any error. **Write down what you think it saves: a tenth, a half, or nothing.**
+do. So what is the rest of the line for?
 
-By the end of this page you'll know where to pin and where not to, and when you have to
-wait. If you are in a hurry, copy the lines below.
+*Pinned* memory is memory that your operating system has promised to leave where it is,
+so that a GPU can fetch from it directly. That sounds fast, and it may be. But this line
+can also be the slower of the two, and a small change to it sends wrong numbers to your
+GPU without any error. **Write down what you think it saves: a tenth, a half, or
+nothing.** By the end of this page you'll know where to pin and where not to, and when
+you have to wait.
 
-**Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
-not needed.
+**Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is not needed.
 """
 
 # %%
@@ -37,22 +38,22 @@ print("the last batch is on", x.device)
 # %%
 # In short:
 #
-# - Let the ``DataLoader`` pin your batches, and give it workers, as in
-#   ``num_workers=2``. Then it pins in a thread of its own, beside your loop. Without
-#   workers, as above, it pins *in* your loop.
-# - If you send the same array many times, pin it once, before the loop:
-#   ``buffer = torch.empty(shape, pin_memory=True)``.
-# - Don't write ``x.pin_memory()`` inside the loop unless you have measured that it
-#   helps. But from ordinary memory, ``non_blocking=True`` alone gains little, because
-#   the CPU has to copy the bytes first. ``x.is_pinned()`` tells you which you have.
-# - After ``to(device, non_blocking=True)``, don't write into the array until the copy
-#   is done. After ``to("cpu", non_blocking=True)``, don't read it.
+# - *Pin with the loader.* ``DataLoader(…, pin_memory=True, num_workers=2)`` pins in a
+#   thread of its own, beside your loop. Without workers, as above, it pins *in* your
+#   loop.
+# - *Or pin once.* For an array that you send many times, ``buffer = torch.empty(shape,
+#   pin_memory=True)`` before the loop.
+# - *Don't pin in the loop* with ``x.pin_memory()``, unless you have measured that it
+#   helps. ``x.is_pinned()`` tells you which you have.
+# - *Wait before you touch it.* After ``to(device, non_blocking=True)``, don't write
+#   into the array until the copy is done. After ``to("cpu", non_blocking=True)``, don't
+#   read it.
 #
 # What is it worth?
 # -----------------
 #
-# Let's look at your guess. We sent 64 MiB to an H100, and fetched them back, from
-# ordinary memory and from memory that was pinned before the clock started:
+# We sent 64 MiB to an H100, and fetched them back, from ordinary memory and from memory
+# that was pinned before the clock started:
 #
 # .. list-table:: 64 MiB and an H100
 #    :header-rows: 1
@@ -74,8 +75,7 @@ print("the last batch is on", x.device)
 # To the GPU, the pinned copy is :timing:`pinned-memory speedup "to the GPU,
 # pinned/cuda:0/n=67108864"/"to the GPU, pageable/cuda:0/n=67108864"
 # @nvidia-h100-80gb-hbm3` as fast. So it's worth a lot! But a batch is rarely that
-# large. **Do you expect the same factor for 16 kB?** Look it up: the third fold has
-# a figure with all sizes.
+# large. **Do you expect the same factor for 16 kB?**
 
 # folded: The arrays that we copy
 
@@ -120,7 +120,7 @@ print(f"{', '.join(ways)}: all bytes arrived")
 
 # %%
 
-# folded: Time each way, from 64 bytes to 64 MiB
+# folded: Time each way, from 64 bytes to 64 MiB, on three computers
 
 sizes = 2 ** np.arange(6, 27, 4)
 bench = Bench("pinned-memory")
@@ -130,13 +130,19 @@ for label, (move, target, source) in ways.items():
 bench.plot()
 
 # %%
-# For small copies, those with a GPU are nearly alike, unless they pin each time. A
-# small copy of 16 kB to the H100 took :timing:`pinned-memory median "to the GPU,
-# pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from ordinary memory, and
-# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=16384"
-# @nvidia-h100-80gb-hbm3` from pinned memory. Most of that is :term:`latency`, and
-# pinning doesn't shorten the latency. In other words, before you think about pinning,
-# :doc:`make your copies larger </tutorials/2_devices/04_small_copies>`.
+# Here is what the H100 did, for copies of *n* bytes:
+#
+# .. timings:: pinned-memory
+#    :plot:
+#    :machine: nvidia-h100-80gb-hbm3
+#    :rows: to the GPU, pageable; to the GPU, pinned; to the GPU, pinned each time
+#
+# At 16 kB there's nothing left of it. The H100's copy took :timing:`pinned-memory
+# median "to the GPU, pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from ordinary
+# memory, and :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=16384"
+# @nvidia-h100-80gb-hbm3` from pinned memory. Most of that is :term:`latency`, which
+# pinning doesn't shorten. So before you think about pinning, :doc:`make your copies
+# larger </tutorials/2_devices/04_small_copies>`.
 #
 # Why the driver copies twice
 # ---------------------------
@@ -146,12 +152,11 @@ bench.plot()
 # for another program. You never notice, because the CPU always knows where the page is
 # now.
 #
-# A GPU doesn't know. It fetches data from the computer's memory by itself, while the
-# CPU does other things (the manuals call this :term:`direct memory access`, DMA). If
-# somebody moved a page in the middle of that, the GPU would fetch somebody else's
-# bytes. So over PCIe, a copy is made only from pages that are guaranteed to stay.
-# Memory with that guarantee is called :term:`pinned`, or page-locked. All other memory
-# is :term:`pageable`.
+# A GPU doesn't know. It fetches data from the computer's memory by itself, which the
+# manuals call :term:`direct memory access`. If somebody moved a page in the middle of
+# that, the GPU would fetch somebody else's bytes. So over PCIe, a copy is made only
+# from pages that are guaranteed to stay. Memory with that guarantee is :term:`pinned`,
+# or page-locked. All other memory is :term:`pageable`.
 #
 # It's like a courier who collects parcels only from the loading dock, never from your
 # office. If your parcel is in the office, somebody has to carry it down first.
@@ -198,21 +203,22 @@ plt.show()
 # two sets the pace. On a fast link, that is the CPU.
 #
 # Can we check that? Beside our H100, one core of the CPU needs :timing:`pinned-memory
-# median "copy in memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3` to copy 64 MiB from one
-# place in its own memory to another. The transfer from ordinary memory, in the table
-# above, took a bit less, perhaps because the driver's buffer is small and stays in the
-# CPU's cache. The one from pinned memory took only a fraction of it. So it wasn't the
-# link that we waited for.
+# median "copy in memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3` to copy 64 MiB within
+# its own memory. The transfer from ordinary memory took nearly as long, and that from
+# pinned memory :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3`, an eighth of it. So it wasn't the link that we waited for.
 #
 # .. holds::
 #
 #    pinned = median("pinned-memory/to the GPU, pinned/cuda:0/n=67108864")
 #    near(pinned, 1e-5 + 2**26 / spec("PCIe 5 x16", "bandwidth"), 0.25)
-#    median("pinned-memory/to the GPU, pageable/cuda:0/n=67108864") > 3 * pinned
+#    pageable = median("pinned-memory/to the GPU, pageable/cuda:0/n=67108864")
+#    within = median("pinned-memory/copy in memory/cpu/n=67108864")
+#    near(pageable, within, 0.15) and near(within / pinned, 8, 0.05)
 #
-# People who ran a program called `clpeak <https://github.com/krrishnarraj/clpeak>`__
-# found it on three of these four cards. On the V100, it hardly mattered. The bars are
-# what the links can do by their data sheets, and the marks are theirs:
+# Is it so on other cards? People who ran a program called `clpeak
+# <https://github.com/krrishnarraj/clpeak>`__ found it on three of these four. The bars
+# are what the links can do by their data sheets, and the marks are theirs:
 
 # figure
 clpeak = {  # GB/s from ordinary and from pinned memory, and the slot
@@ -240,14 +246,12 @@ plt.show()
 
 # %%
 # The squares come near the ends of the bars. The circles lie anywhere, because they
-# depend on the CPU. If you know nothing about yours, take :spec:`pageable copy
-# bandwidth`. We chose this round number from the four circles and infra-practices'
-# A100, so on those it can't fail. Does it hold on computers that had no say in it?
+# depend on the CPU. If you know nothing about yours, guess :spec:`pageable copy
+# bandwidth`. We chose this round number from the four circles and one more card. On
+# cards from which we did not choose it, it does for two, and is wrong by a factor of
+# more than five for two others:
 #
 # .. measured-by-others:: pageable-h100 pageable-a100 pageable-gtx1080 pageable-mi300x
-#
-# On the first two it does, and on the other two it's wrong by a factor of more than
-# five, once in each direction. A guess, then, and no more.
 #
 # When does it hurt?
 # ------------------
@@ -260,50 +264,36 @@ plt.show()
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #
-# On our H100 the guide was right for a batch of 16 kB and a copy that waits, which took
-# :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=16384"
-# @nvidia-h100-80gb-hbm3` pinned each time, and :timing:`pinned-memory median "to the
-# GPU, pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` by the plain line. For 262 kB it
-# was more than right: :timing:`pinned-memory median "to the GPU, pinned each
-# time/cuda:0/n=262144" @nvidia-h100-80gb-hbm3` against :timing:`pinned-memory median
-# "to the GPU, pageable/cuda:0/n=262144" @nvidia-h100-80gb-hbm3`!
-#
-# But 64 MiB took no longer than that: :timing:`pinned-memory median "to the GPU, pinned
-# each time/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`, less than the
-# :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3` of the plain line. So it can't have been the bytes. Was it the
-# pinning? No. A computer with an H200 did the same: :timing:`pinned-memory median "to
-# the GPU, pinned each time/cuda:0/n=262144" @nvidia-h200` instead of
-# :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=262144" @nvidia-h200`.
-# When PyTorch copied 262 kB within that CPU's memory, it took :timing:`transfers median
-# "within the CPU's memory/cpu/n=262144" @nvidia-h200`, too, and NumPy only
-# :timing:`pinned-memory median "copy in memory/cpu/n=262144" @nvidia-h200`.
-#
-# NumPy copies with one core, and PyTorch shares anything large among all of them, here
-# sixteen. It's done when the *last* of them is done. Now suppose that some other
-# program keeps a single core busy. Then sixteen threads share fifteen cores, and one of
-# them waits for its turn, which Linux gives it every few milliseconds. Most likely both
-# computers had such a neighbour when we measured. It comes and goes: on :doc:`another
-# page </tutorials/2_devices/04_small_copies>`, the H100's computer copied 64 MiB in
-# :timing:`transfers median "within the CPU's memory/cpu/n=67108864"
-# @nvidia-h100-80gb-hbm3`. If it happens to you, leave a core free:
-# ``torch.set_num_threads(15)``. ``Bench`` looks for it now, and calls such rows
-# ``cpu-contended``.
+# On our H100, a batch of 16 kB took :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` by the plain line, and half as long
+# again, :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=16384"
+# @nvidia-h100-80gb-hbm3`, pinned each time, if each copy waits. The guide's line
+# doesn't wait. Then the two came out nearly alike, as you see in the H100's tab below.
+# So measure it with a batch of your size, or let the ``DataLoader`` pin with workers.
 #
 # .. holds::
 #
 #    late = "pinned-memory/to the GPU, pinned each time/cuda:0/n={}".format
+#    simply = median("pinned-memory/to the GPU, pageable/cuda:0/n=16384")
+#    near(median(late(2**14)) / simply, 1.5, 0.05)
+#    plain, line = printed(r"^batch.*: ([\d.]+) µs")
+#    near(plain, line, 0.1)
 #    near(median(late(2**18)), 8e-3, 0.05) and near(median(late(2**26)), 8e-3, 0.05)
 #    within = "transfers/within the CPU's memory/cpu/n=262144"
 #    near(median(within, "nvidia-h200"), 8e-3, 0.05)
 #    "cpu-contended" in row(within, "nvidia-h200").verdicts
 #
-# So what is left of the guide's warning? The batch of 16 kB, which a single core
-# copies. There, pinning each time took half as long again as the plain copy if the copy
-# waits, as in the third fold; the line of the guide, which doesn't, you see below.
-# About the large ones, these two rows say nothing. Measure the line on your computer,
-# with a batch of your size, or let the ``DataLoader`` pin with workers. (Without a GPU
-# there is nothing to send, so the first line takes next to no time.)
+# .. dropdown:: Why do the large batches, pinned each time, take so long in the figure?
+#
+#    That's the fault of a neighbour, and not of pinning. Into pinned memory PyTorch
+#    copies anything large with all cores of the CPU, here sixteen, and is done when the
+#    *last* of them is done. If another program keeps one core busy, a thread has to
+#    wait for its turn, which Linux gives it every few milliseconds. Both computers with
+#    a GPU most likely had such a neighbour when we measured. The H200's even took as
+#    long, :timing:`transfers median "within the CPU's memory/cpu/n=262144"
+#    @nvidia-h200`, to copy 262 kB within the CPU's own memory. If it happens to you,
+#    leave a core free, as in ``torch.set_num_threads(15)``. ``Bench`` now calls such
+#    rows ``cpu-contended``.
 
 from torch.utils.benchmark import Timer
 
@@ -317,7 +307,8 @@ for line in lines:
 
 # %%
 # *When you pin a lot.* Nobody can move pinned pages, so all other programs have to live
-# with what is left. Pin the buffers that you use, and not the whole data set.
+# with what is left. That's also why a ``DataLoader`` doesn't pin unless you ask. Pin
+# the buffers that you use, and not the whole data set.
 #
 # *When you don't wait.* That one costs more than time, so let's look at it.
 #
@@ -325,13 +316,13 @@ for line in lines:
 # --------------
 #
 # With ``non_blocking=True`` and pinned memory, the call only puts the copy into a queue
-# of the GPU. Then it returns, perhaps before a single byte has moved. PyTorch calls the
-# queue a :term:`stream`. What you compute *on the GPU* afterwards stands behind the
-# copy in the same queue, so it's safe. But your program on the CPU doesn't wait.
+# of the GPU, which PyTorch calls a :term:`stream`. Then it returns, perhaps before a
+# single byte has moved. What you compute *on the GPU* afterwards stands behind the copy
+# in the same queue, so it's safe. But your program on the CPU doesn't wait.
 #
 # Let's try it. So that everybody can, a ``ToyStream`` takes the place of the GPU. It's
-# a queue, too, and a second thread works through it in order. (Only the order matters
-# here, not the time.) **What will be printed first?**
+# a queue, too, and a second thread works through it in order. **What will be printed
+# first?**
 
 from time import sleep
 
@@ -349,12 +340,12 @@ print("after the wait:", back)
 
 # %%
 # You got whatever happened to be in the array, without an error and without a warning.
-# And a plain ``x.cpu()`` would have waited for you.
+# A plain ``x.cpu()`` would have waited for you.
 #
-# On a real GPU it's no better. The next cell fetches 64 MiB of sevens, and looks at the
-# last one too early. On an H100, it found a 0 there, and after the wait a 7. What's
-# worse, it depends on luck. A small copy may be done before you look, so your program
-# is right in the test, and wrong on the large data.
+# On a real GPU it's no better. We fetched 64 MiB of sevens from an H100 and looked at
+# the last one too early: it was a 0, and after the wait a 7. What's worse, it depends
+# on luck. A small copy may be done before you look, so your program is right in the
+# test, and wrong on the large data.
 
 # folded: The same on a GPU
 
@@ -374,10 +365,10 @@ else:
 # -------------------------
 #
 # What about the other direction? The same guide calls copies *to* the GPU safe. They
-# are, as long as nobody touches the array that is being sent. But you have just read
-# that one should pin once and reuse, so sooner or later you'll write the next loop. It
-# fills one buffer with batch 0, then with 1, then with 2, and sends it three times.
-# **Which batches will arrive?**
+# are, as long as nobody touches the array that is being sent. But here is a loop that
+# sooner or later everybody writes who pins once and reuses. It fills one buffer with
+# batch 0, then with 1, then with 2, and sends it three times. **Which batches will
+# arrive?**
 
 
 def send_batches(careful):

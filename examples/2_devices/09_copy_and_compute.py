@@ -66,8 +66,8 @@ plt.show()
 # sent these back. In one piece, that took :timing:`copy-and-compute median
 # "pipeline/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. In sixteen chunks, it took
 # :timing:`copy-and-compute median "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`.
-# (Square roots take next to no time, so here the gain is from the two copies, which
-# overlap.)
+# Square roots take next to no time, so here the gain is from the two copies, which
+# overlap.
 #
 # Three queues
 # ------------
@@ -177,8 +177,8 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 # ----------------
 #
 # If four chunks are good, are a thousand better? Each chunk is a copy of its own, and
-# each copy pays its :term:`latency`. You know the two numbers from
-# :doc:`/tutorials/2_devices/04_small_copies`: in :math:`m` chunks, a stage of :math:`n`
+# each copy pays its :term:`latency`. You know :doc:`the two numbers
+# </tutorials/2_devices/04_small_copies>`: in :math:`m` chunks, a stage of :math:`n`
 # bytes takes :math:`a + n/(m\,b)`. There are :math:`m` turns, and two more until the
 # last chunk is out, so
 #
@@ -188,9 +188,9 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 #
 # More chunks shrink the second part and grow the first. For example, take 268 MB, a
 # latency of ``10e-6`` seconds, a round number of ours, and the rate that :term:`PCIe` 5
-# has on paper. (The square root itself is as good as free, so only the copies count:
-# :math:`m + 1` turns instead of :math:`m + 2`.)
-# **Where do you expect the best number, below 10, around 20, or above 100?**
+# has on paper. The square root is as good as free, so only the copies count: :math:`m +
+# 1` turns instead of :math:`m + 2`. **Where do you expect the best number, below 10,
+# around 20, or above 100?**
 
 from firstlight.display import quantity
 from firstlight.timing.specs import spec
@@ -214,9 +214,9 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
 # square root of :math:`n/n_{1/2}`, where :math:`n_{1/2} = a\,b` is the half-bandwidth
 # size. If :math:`n` is smaller than :math:`n_{1/2}`, leave it in one piece.
 #
-# Did the H100 do what the formula says? (In its curve, *n* counts the chunks.)
+# Did the H100 do what the formula says? In its curve, *n* counts the chunks.
 
-# folded: Check and measure the pipeline on a GPU
+# folded code: Check and measure the pipeline on a GPU
 
 bench = Bench("copy-and-compute")
 if on_cuda:
@@ -241,9 +241,9 @@ bench.plot()
 # In sixteen chunks, there are 17 short turns instead of 32, so it should have taken
 # little more than half of that. It took :timing:`copy-and-compute median
 # "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`, which is nearer to three fifths. The
-# curve in the fold has the right form, then, and the gain is a little less than
-# promised. We think that the two directions disturb each other, because both go through
-# the memory of the host.
+# curve has the right form, then, and the gain is a little less than promised. We think
+# that the two directions disturb each other, because both go through the memory of the
+# host.
 #
 # When it isn't worth it
 # ----------------------

@@ -13,7 +13,7 @@ work out what a training run needs *before* you start it, and to find the line t
 doesn't let go.
 
 **Needs:** any computer, and some PyTorch. Without a CUDA GPU, a model of PyTorch's
-:term:`allocator` takes its place. The rest is measured on the CPU.
+:term:`allocator` takes its place.
 """
 
 # %%
@@ -40,15 +40,14 @@ if torch.cuda.is_available():
 #   step, which adds up their gradients. Or let ``torch.utils.checkpoint`` compute
 #   things twice instead of keeping them.
 # - If the error says that much is *reserved by PyTorch but unallocated*, start Python
-#   with ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`` in its environment. Newer
-#   versions call it ``PYTORCH_ALLOC_CONF``, and older ones ignore that name silently.
+#   with ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`` in its environment.
 # - If ``nvidia-smi`` lists other programs, end them. A forgotten notebook is one, too.
 #
 # Three meters
 # ------------
 #
-# Why does the snippet print so many numbers? Let's make the smallest tensor that one
-# could want, and look at the first of them.
+# Why does the snippet print so many numbers? Let's make a very small tensor, and look
+# at the first of them.
 
 from firstlight import best_device
 
@@ -75,15 +74,15 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 # - ``memory_allocated()`` counts the rooms that are occupied: *allocated*.
 # - ``memory_reserved()`` counts the floors that PyTorch rents: *reserved*. Its older
 #   name was ``memory_cached()``, because the empty rooms are called the *cache*.
-# - ``nvidia-smi`` sees only what the landlord has let. To the floors it adds what CUDA
-#   itself needs for each program, the *context*, and all other programs.
+# - ``nvidia-smi`` sees only what the landlord has let: the floors, what CUDA itself
+#   needs for each program, the *context*, and all other programs.
 #
 # Is there room for one more?
 # ---------------------------
 #
 # Let's watch the three meters in a longer run. **Two tensors, of 150 and 300 MiB, live
 # on the card. The larger one is deleted, and one of 200 moves in. Then the smaller one
-# is deleted, too. Is there room for 240 MiB?** (Two small tensors live there as well.)
+# is deleted, too. Is there room for 240 MiB?** Two small tensors live there as well.
 
 # folded: PyTorch's rules for rooms and floors, as a model
 
@@ -278,31 +277,26 @@ if measured is not None:
     print(f"on this GPU the model was off by at most {worst:.2f} MiB")
 
 # %%
-# (Without a GPU, these are the numbers of the model, which assumes a smaller context.)
-#
 # On our H100, the tensors held 203 MiB at that moment, PyTorch had taken 472 MiB, and
 # 999 were in use on the card, which is about what ``nvidia-smi`` shows. So only a fifth
 # of that was in tensors! The difference to 472 is the context and what the driver keeps
-# for itself, 527 MiB on this card. The snippet at the top had printed it, too, in
-# bytes, because there was no tensor yet. The model in the fold had said 203 and 472 as
-# well, and in the H100's figure all points lie on the model's edges. So we can trust it
-# where there is no GPU.
+# for itself. You have seen it: the snippet at the top ran on that card before there was
+# any tensor, and its last line was all context. The model, which stands in for a GPU
+# where there is none, had said 203 and 472 as well.
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch
-# rented one more floor. We say that the memory was :term:`fragmented`. On a full card,
-# PyTorch first gives back the floors that are empty, here that of 150 MiB. If that
-# isn't enough, you are out of memory, although some is free. That's what
-# ``expandable_segments`` is good for: it lets a floor grow.
+# rented one more floor. We say that the memory was :term:`fragmented`. On a full card
+# you are then out of memory, although some is free. That's what ``expandable_segments``
+# is good for: it lets a floor grow.
 #
 # Now find ``empty_cache()``, twice in the figure. It gives back the floors in which
 # *nobody* lives, and only those. That helps *other* programs. Your own could have used
-# the room anyway. And your next tensor has to wait until a floor is rented anew.
+# the room anyway, and your next tensor has to wait until a floor is rented anew. On the
+# H100, filling a new tensor of 67 MB with ones took :timing:`memory median "new tensor"
+# @nvidia-h100-80gb-hbm3`, and with an ``empty_cache()`` before each :timing:`memory
+# median "cache emptied" @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
 #
-# On the H100, filling a new tensor of 67 MB with ones took :timing:`memory median "new
-# tensor" @nvidia-h100-80gb-hbm3`, as long as filling one that was there already. With
-# an ``empty_cache()`` before each, it took :timing:`memory median "cache emptied"
-# @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
 
 # folded: What a new tensor costs, and an emptied cache
 
@@ -330,8 +324,8 @@ if on_cuda:
 bench.show()
 
 # %%
-# How large is a context elsewhere? Others reported theirs. (Our model assumes the value
-# that you see as predicted.)
+# How large is a context elsewhere? Others reported theirs, and our model takes the
+# value in the column of predictions:
 #
 # .. measured-by-others:: context-rtx3090 context-rtx3090-then context-gtx1080
 #
@@ -345,11 +339,27 @@ bench.show()
 #
 # It's 1.5 billion, and then there is no room for any data. The rest grows with the
 # batch: the data themselves, and what each layer computes on the way forward. These
-# :term:`activations <activation>` have to stay until the gradients are done. You can
-# add all that up by hand, and the fold does. But there's a neater way. On PyTorch's
-# device ``"meta"``, tensors have a shape and no memory. So you can *rehearse* your
-# training there, and count what it would have needed. Here is a network that removes
-# the noise from spectra of 256 channels:
+# :term:`activations <activation>` have to stay until the gradients are done.
+#
+# The figure at the top shows both parts, over two steps of a network that removes the
+# noise from spectra. On the way forward the activations pile up. On the way back they
+# go, one after the other, and gradients come in their place. Adam makes its averages at
+# the end of the first step, and they stay. So a peak is either where forward ends, if
+# the batch is large, or where the optimizer works, if the network is.
+#
+# Nobody has to add that up by hand. On PyTorch's device ``"meta"``, tensors have a
+# shape and no memory, so you can *rehearse* your training there, and count what it
+# would have needed. Our ``Meter`` does the counting, for your own script, too:
+#
+# .. code-block:: python
+#
+#    from firstlight.memory import Meter
+#
+#    with Meter() as meter:
+#        ...  # make your network and a batch on the device "meta", and train two steps
+#    print(f"{max(meter.levels):,} bytes at the peak")
+#
+# Here is the network:
 
 from itertools import pairwise
 
@@ -378,32 +388,11 @@ def train(model, optimizer, batch, device, steps=2):
 
 # %%
 
-# folded: A meter that counts what tensors hold, on any device
+# folded: The rehearsal: two steps of the training, under a meter
 
 import math
-import weakref
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
-
-class Meter(TorchDispatchMode):
-    def __init__(self, limit=math.inf):
-        super().__init__()
-        self.storages, self.levels, self.limit = weakref.WeakSet(), [], limit
-
-    def live(self):
-        return sum(storage.nbytes() for storage in self.storages)
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        result = operation(*args, **(kwargs or {}))
-        made = result if isinstance(result, (tuple, list)) else (result,)
-        tensors = (tensor for tensor in made if isinstance(tensor, torch.Tensor))
-        self.storages.update(tensor.untyped_storage() for tensor in tensors)
-        self.levels.append(self.live())
-        if self.levels[-1] > self.limit:
-            del result, made, tensors
-            raise torch.OutOfMemoryError(f"the limit is {self.limit:,} bytes")
-        return result
+from firstlight.memory import Meter
 
 
 def rehearse(batch, device="meta", limit=math.inf, steps=2):
@@ -433,8 +422,8 @@ def by_hand(batch):
 
 
 # %%
-# ``rehearse`` runs two steps, because Adam makes its averages at the end of the first.
-# Then we do the same for real, and compare:
+# ``rehearse`` runs two steps under the meter. Then we do the same for real, and
+# compare:
 
 if on_cuda:
     rehearse(batch, device)
@@ -451,10 +440,9 @@ if on_cuda:
 
 # %%
 # The rehearsal said 17,082,400 bytes, and it was right to the byte, on our CPU and on
-# our H100. PyTorch's own meter showed 17,083,392 there, 992 more, because it counts
-# whole rooms. That's close enough to choose a batch before the job has even been
-# queued. (A real network needs some air: mixed precision, ``foreach`` optimizers and
-# the libraries for matrix products all change the sum.)
+# our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms. A
+# larger network needs some air, because mixed precision, ``foreach`` optimizers and the
+# libraries for matrix products all change the sum.
 #
 # For example, which is the largest batch that fits into 16 MB?
 
@@ -474,9 +462,9 @@ print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,}
 # Who doesn't let go?
 # -------------------
 #
-# Memory that grows from step to step has an owner. Python frees a tensor as soon as
-# nothing refers to it, so look for what still does. Here are two loops that collect the
-# loss, a single number of 4 bytes:
+# Memory that grows from step to step has an owner, because Python frees a tensor as
+# soon as nothing refers to it. Here are two loops that collect the loss, a single
+# number of 4 bytes:
 #
 # .. code-block:: python
 #
@@ -531,8 +519,7 @@ show_table("What a list of losses keeps", head, rows)
 # It's the validation. A loss remembers how it was computed: behind it hangs a *graph*
 # with the output of every layer, ready for ``backward()``. In the training,
 # ``backward()`` comes, and the graph is let go. In the validation it never comes. So
-# each step keeps five million bytes alive, for four that you wanted. (On a GPU the four
-# take a room of 512.)
+# each step keeps five million bytes alive, for four that you wanted.
 #
 # The cures are ``loss.item()``, which waits for the GPU, ``loss.detach()``, which
 # doesn't, and ``torch.no_grad()`` around the whole loop. There are five more owners
@@ -574,14 +561,14 @@ show_table("What a list of losses keeps", head, rows)
 #    has 18.73 GiB memory in use. Of the allocated memory 9.08 GiB is allocated by
 #    PyTorch, and 9.35 GiB is reserved by PyTorch but unallocated.
 #
-# Tensors hold 9.08 GiB, empty rooms 9.35, and 12.73 were never rented. Together, the
-# empty rooms and the free memory are 22.08 GiB. The program asked for 22.78, so no
-# setting could have saved it. It needs a smaller batch.
+# Tensors hold 9.08 GiB, empty rooms 9.35, and 12.73 were never rented. Together that's
+# 22.08 GiB. The program asked for 22.78, so no setting could have saved it. It needs a
+# smaller batch.
 #
 # So you catch the error, and try again with half the batch. After
 # ``torch.OutOfMemoryError`` PyTorch still works, and nothing is broken. Here are two
-# ways to write it. We play a card of 16 MB, by a limit, and begin with 8,000 spectra.
-# **Which way works?**
+# ways to write it. We pretend that the card has 16 MB: the meter raises the error above
+# that. **Which way works?**
 
 
 def again_inside(batch):
@@ -611,8 +598,8 @@ for recover in (again_inside, again_outside):
 # The first one failed all the way down to a batch of one! *Inside* the ``except`` block
 # the exception is still alive, and it keeps the tensors of the attempt that failed. And
 # each new attempt adds its own. So leave the block first, as the second function does,
-# and then try again. (If it was ``optimizer.step()`` that failed, some weights may have
-# changed already. Load saved ones.)
+# and then try again. If it was ``optimizer.step()`` that failed, load saved weights,
+# because some may have changed already.
 #
 # Your turn
 # ---------
@@ -698,6 +685,63 @@ print("""\
    slices, and leave the except block before you try again.""")
 
 # %%
+# How the figure at the top was drawn
+# -----------------------------------
+#
+# The meter watches two steps on the device ``meta``, and notes after each operation
+# whose memory it is.
+
+# folded: A meter that knows whose memory it is
+
+
+class Owners(Meter):
+    """Notes what weights, gradients, averages and all others hold."""
+
+    def __init__(self):
+        super().__init__()
+        self.owned, self.training = [], None
+
+    def __torch_dispatch__(self, *operation):
+        result = super().__torch_dispatch__(*operation)
+        if self.training:
+            model, optimizer = self.training
+            weights = list(model.parameters())
+            kept = [s for one in optimizer.state.values() for s in one.values()]
+            kinds = weights, [w.grad for w in weights if w.grad is not None], kept
+            held = [sum(t.nbytes for t in kind) for kind in kinds]
+            self.owned.append((*held, self.live() - sum(held)))
+        return result
+
+
+# %%
+
+# figure
+# sphinx_gallery_thumbnail_number = 2
+
+with Owners() as owners:
+    owners.training = make("meta")
+    train(*owners.training, batch, "meta")
+parts = np.array(owners.owned) / 1e6
+names = ("weights", "gradients", "Adam's averages", "batch, activations, temporary")
+fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
+fills = {"colors": (BLUE, GREY, RED, ORANGE), "step": "post"}
+layers = ax.stackplot(range(len(parts)), parts.T, labels=names, **fills)
+for layer, hatch in zip(layers, ("", "..", "xx", "//"), strict=True):
+    layer.set(hatch=hatch, ec="white", lw=0)
+ax.set(xlabel="operation of PyTorch, in two steps", ylabel="MB", xlim=(0, None))
+ax.legend(loc="upper left", frameon=False, fontsize=10)
+ax.set_ylim(0, 1.35 * (peak := parts.sum(axis=1).max()))
+ax.spines[["top", "right"]].set_visible(False)
+ax.set_title(f"Two training steps, counted on meta: {peak:.1f} MB at the peak")
+fig.set_label(
+    "Memory over the operations of two training steps, in four layers. Weights stay "
+    "level. Activations pile up on the way forward and fall on the way back, while "
+    f"gradients grow. Adam's averages come at the end of the first step. At most "
+    f"{peak:.1f} MB."
+)
+plt.show()
+
+# %%
 # Solution
 # --------
 
@@ -715,3 +759,58 @@ def validate_solution(model, batches):
 
 
 print(f"Our solution: {check(validate_solution)}")
+
+# %%
+# JAX has taken 75 % of my GPU. And CuPy, and TensorFlow?
+# -------------------------------------------------------
+#
+# Yesterday's library may rent differently from PyTorch. **JAX** rents three quarters of
+# the card at its first operation, whatever you compute. If only an import did it, that
+# package computed something when it was imported. A second program then finds the card
+# full. Tell JAX before it starts, in the shell or at the top of the script:
+#
+# .. code-block:: python
+#
+#    import os
+#
+#    os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"  # rent when needed
+#    # os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.3"  # or 30 % at once
+#    import jax
+#
+# Renting when needed may end in fragments, so give a single large program its three
+# quarters. ``XLA_PYTHON_CLIENT_ALLOCATOR=platform`` gives everything back at once, but
+# it is slow, and good only for looking. Newer versions call the fraction
+# ``XLA_CLIENT_MEM_FRACTION`` (`JAX on its memory`__).
+#
+# __ https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+#
+# **TensorFlow** rents nearly all of the card, unless you call
+# ``tf.config.experimental.set_memory_growth(gpu, True)`` for each ``gpu`` of
+# ``tf.config.list_physical_devices("GPU")`` before anything else.
+#
+# **CuPy** keeps its floors as PyTorch does. Its *memory pool* lets go of those that are
+# empty, once nothing refers to your array any more:
+#
+# .. code-block:: python
+#
+#    del x
+#    cupy.get_default_memory_pool().free_all_blocks()
+#
+# And if the array is large and you want no pool at all, call
+# ``cupy.cuda.set_allocator(None)`` first. Then each array is rented anew, which takes
+# time. What ``nvidia-smi`` shows after all that is the context, and only the end of the
+# program frees it.
+#
+# My GPU's memory is full: which batch size, and does checkpointing help?
+# -----------------------------------------------------------------------
+#
+# No table knows the batch for 24 GB, because it depends on the network. Try it: double
+# the batch until one step, forward and backward, no longer fits, and go back one. A
+# rehearsal on ``"meta"``, above, finds it without a card.
+#
+# Checkpointing (``torch.utils.checkpoint``) drops the activations *inside* a part of
+# the network and computes them twice. So it saves nothing if the parameters and Adam's
+# averages fill the card, if the batch is so small that activations hardly count, or if
+# the parts are single layers, since the input of each part is kept. Wrap blocks of
+# several layers, and compare ``max_memory_allocated()``, not ``nvidia-smi``, which
+# shows what was once rented.

@@ -8,9 +8,8 @@ cold. Another one has tried it, and her program became *slower*. Both may be rig
 because it depends on the job. So before you spend a week on moving yours, let's find
 out whether it's worth it.
 
-Each point in the figure is a job that we measured on a CPU and on an H100, and in many
-of them the CPU won. By the end of this page you'll be able to predict that from five
-numbers that you can count on a sheet of paper.
+By the end of this page you'll be able to predict that from five numbers that you can
+count on a sheet of paper.
 
 **Needs:** any computer, and scikit-learn for its flowers. With a GPU, the page measures
 both sides. Without one, the GPU's side is a model.
@@ -61,8 +60,8 @@ both sides. Without one, the GPU's side is a model.
 #      - :timing:`wins-matrix-matrix speedup "GPU, there and
 #        back/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`
 #
-# (The computer is a rented one, and its cores are :term:`virtual CPUs <virtual CPU>`,
-# probably two to each real core. A better CPU would win more often.)
+# The computer was rented, and its cores are :term:`virtual CPUs <virtual CPU>`,
+# probably two to each real core. A better CPU would win more often.
 #
 # The first job is over before the GPU has properly started. The second one is what
 # people mean when they praise GPUs. But look at the third: the same additions on the
@@ -84,15 +83,13 @@ both sides. Without one, the GPU's side is a model.
 #
 # - *Explaining.* Each call of PyTorch has to start something on the GPU. We call it a
 #   :term:`launch`. The rule takes :spec:`PyTorch operation seconds` for it, as the
-#   authors of Torch-FL measured on an A100 with next to nothing to do. When you want to
-#   see the result, you wait once more, and on that computer for :spec:`wait for a GPU
-#   seconds`.
+#   authors of Torch-FL measured on an A100 with next to nothing to do, and once, when
+#   you want to see the result, :spec:`wait for a GPU seconds` for the wait.
 # - *Carrying.* The bytes go through the link between CPU and GPU, there and back. On a
 #   recent computer that is :term:`PCIe` 5, with :spec:`PCIe 5 x16 bandwidth` at best.
-#   But from ordinary memory the CPU has to copy them first, and that is slower. We take
-#   :spec:`pageable copy bandwidth`, a round number of what clpeak and infra-practices
-#   measured on five NVIDIA cards, a T4 to an RTX 4090
-#   (:doc:`/tutorials/2_devices/08_pinned_memory`).
+#   But from ordinary memory the CPU has to copy them first. We take :spec:`pageable
+#   copy bandwidth`, a round number of what others measured on :doc:`five NVIDIA cards
+#   </tutorials/2_devices/08_pinned_memory>`.
 # - *Printing*. That's the work itself. The GPU has to read and write the bytes in its
 #   own memory, and to do the arithmetic. It does both at the same time, so the longer
 #   of the two counts.
@@ -166,22 +163,15 @@ print("work  ", quantity(work, "s"))
 
 # %%
 # It's the carrying, by far. 1.2 GB have to cross the street, and no card in a slot can
-# change that, however fast it is. (A few chips need no street: :doc:`/cards`. If CPU
-# and GPU share one memory, take the column *stay*. On a GH200, the GPU reads the CPU's
-# memory through a link of :spec:`NVLink-C2C bandwidth` each way, so divide by that.)
-# The H100's computer really took :timing:`wins-add median "GPU, there and
-# back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3`. The rule comes closer to it than a
-# round number deserves. Part of that is luck, because other copies on that computer
-# were faster, or slower.
-#
-# Our sums came back into a vector that was there already. With a *new* result each
-# time, the 99 million additions of :doc:`/tutorials/1_setup/02_first_speedup` took the
-# same computer :timing:`vector-add median "GPU, there and back"
-# @nvidia-h100-80gb-hbm3`, because memory had to be found for each sum.
+# change that, however fast it is. The H100's computer really took :timing:`wins-add
+# median "GPU, there and back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3`. That the rule
+# comes so close to it is partly luck.
 #
 # The CPU has the same bytes in a memory of its own. Beside our H100, it moved
 # :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3`. The link is
-# slower than that, so the CPU is done before the bytes have even arrived.
+# slower than that, so the CPU is done before the bytes have even arrived. A few chips
+# need no street, because :doc:`CPU and GPU share one memory </cards>`. For those, take
+# the column *stay* below.
 #
 # And the fourth job? There, each number that you send is used in 4,096 multiplications.
 # That's worth the walk. In other words, ask *how often will each byte be used that I
@@ -306,7 +296,7 @@ Calculator(
 ).show()
 
 # %%
-# Here are the jobs in the list, which the figure at the top shows, too:
+# The list has five kinds of jobs, which the figure further down shows, too:
 #
 # - *add*: two vectors of :math:`n` numbers
 # - *matrix × vector*: a matrix of :math:`n` rows and 100 columns, times a vector
@@ -323,24 +313,22 @@ Calculator(
 # 4. *Launches*: the calls of PyTorch in a step.
 # 5. *Uses*: how many steps use the data before they are replaced.
 #
-# The calculator believes the :term:`data sheets <data sheet>` of both sides, and nobody
-# reaches all of what they promise. So what do you do with its answer?
+# The calculator believes the :term:`data sheets <data sheet>`, and nobody reaches all
+# of what they promise. So what do you do with its answer?
 #
 # - *Below two: stay with the CPU*, and make sure that your program uses all of its
 #   cores. The same holds if the GPU's part is less than half of your program: the other
 #   half stays as slow as it is (:term:`Amdahl's law`).
 # - *Otherwise, try it once on a GPU that somebody lends you*, before you believe any
-#   calculator, ours included. Google Colab does so for nothing. If you pay by the hour
-#   (:doc:`/install` says how to rent one), your gain has to be larger than the ratio of
-#   the prices.
+#   calculator, ours included. Google Colab does so for nothing. If you :doc:`pay by the
+#   hour </install>`, your gain has to be larger than the ratio of the prices.
 #
 # Does the rule hold?
 # -------------------
 #
-# Let's put it to the test, with these five jobs and a small network. Each of them runs
-# in up to six sizes on the CPU, on the GPU with the data there, and on the GPU with the
-# data sent each time. **From how many numbers on will the H100 add faster than the 16
-# cores beside it?** Work it out, or guess.
+# Let's put it to the test, with these five jobs and a small network, each in up to six
+# sizes. **From how many numbers on will the H100 add faster than the 16 cores beside
+# it?** Work it out, or guess.
 
 # folded: The sixth job, a network that learns to tell flowers
 
@@ -587,74 +575,17 @@ fig.set_label(
 plt.show()
 
 # %%
-# In the figure at the top, each point is a job at one size. From left to right they get
-# longer, and from bottom to top the GPU gains more. If a call takes your CPU less time
-# than a launch, the GPU can't win. The dashed line shows that for the rule's launch.
-# (Small additions lie a little above it, because the H100's computer launched one in
-# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`.)
+# Each point is a job at one size. From left to right they get longer, and from bottom
+# to top the GPU gains more. If a call takes your CPU less time than a launch, the GPU
+# can't win. The dashed line shows that for the rule's launch. The H100's computer
+# launched a small addition a little faster, so those lie just above it.
 #
 # Now look at the circles, the additions. The filled ones climb as the vectors grow. The
 # hollow ones lag far behind, because a larger vector also takes longer to send.
 #
-# And here are the sizes from which the H100 was faster. The rule knows its data sheet,
-# and the two rates of the CPU beside it:
-#
-# .. list-table:: From which n on does the H100 win?
-#    :header-rows: 1
-#
-#    * - job
-#      - stay: rule
-#      - stay: measured
-#      - sent: rule
-#      - sent: measured
-#    * - add
-#      - 150,000
-#      - 42,000
-#      - never
-#      - never
-#    * - matrix × vector
-#      - 4,400
-#      - 2,100
-#      - never
-#      - never
-#    * - matrix × matrix
-#      - 210
-#      - 110
-#      - 700
-#      - 680
-#    * - stack
-#      - 120
-#      - 18
-#      - never
-#      - never
-#    * - sampler
-#      - 2,200
-#      - 530
-#      - 2,200
-#      - 13,000
-#
-# Where the rule says *never*, the measurement says so, too. If the data stay, the rule
-# was too careful by a factor of two to seven, partly because it counts a wait for each
-# result, and our clock let one call follow the other. If they are sent, it was right
-# for the product, and too hopeful for the sampler. PyTorch has an overhead on a CPU,
-# too, of which the rule knows nothing.
-#
-# One point isn't in the table, and you can't miss it in the figure. A matrix of 1,000
-# rows took the CPU :timing:`wins-matrix-vector median "CPU/cpu/n=1000"
-# @nvidia-h100-80gb-hbm3`, and one of 10,000 rows only :timing:`wins-matrix-vector
-# median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`! All nine measurements of it agree,
-# so it's no slip of the clock. It can't have been the work either. Most likely another
-# program kept one of the sixteen cores busy, and fifteen waited for the last one
-# (:doc:`/tutorials/2_devices/08_pinned_memory` met the same). How easy it would be to
-# publish that the GPU was :timing:`wins-matrix-vector speedup
-# "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3` as fast! Don't believe a
-# gain that its neighbours don't have. ``Bench`` now marks a row that takes longer than
-# a larger one, with the word ``non-monotonic``. (The table in the fold does believe it,
-# so its H100 wins from 160 rows on.)
-#
-# .. holds::
-#
-#    "non-monotonic" in row("wins-matrix-vector/CPU/cpu/n=1000").verdicts
+# From which size on was the H100 faster? Here is what the rule says, which knows the
+# H100's data sheet and the two rates of the CPU beside it, and what we measured. **One
+# number in the H100's table can't be right. Which?**
 
 
 # folded: How to find the size from which a GPU is faster
@@ -682,7 +613,7 @@ def written(n):
 
 # %%
 
-# folded: The same table for the computer that ran this page
+# folded code: From which n on does the GPU win?
 from firstlight.timing.roofs import measured_roof
 
 roof = measured_roof("cpu")
@@ -702,8 +633,25 @@ head = ("", "stay: rule", there, "sent: rule", there)
 show_table("The n from which a GPU is faster than this CPU (rule: an H100)", head, rows)
 
 # %%
-# So trust the rule where it says ten. Where it says less, and your arrays are small, it
-# may be far too careful, so measure. PyTorch brings all that you need:
+# It's the 160 of *matrix × vector*. A matrix of 1,000 rows took the CPU
+# :timing:`wins-matrix-vector median "CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3`, and one
+# of 10,000 rows only :timing:`wins-matrix-vector median "CPU/cpu/n=10000"
+# @nvidia-h100-80gb-hbm3`! You can't miss that point in the figure. Most likely another
+# program kept one of the sixteen cores busy, and fifteen waited for the last one. How
+# easy it would be to publish that the GPU was :timing:`wins-matrix-vector speedup
+# "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3` as fast! Don't believe a
+# gain that its neighbours don't have. ``Bench`` now calls such a row ``non-monotonic``.
+#
+# .. holds::
+#
+#    "non-monotonic" in row("wins-matrix-vector/CPU/cpu/n=1000").verdicts
+#    printed(r"^matrix × vector +4,400 +(\d+) +never +never") == [160]
+#
+# In all other rows, where the rule says *never*, the measurement says so, too. If the
+# data stay, the rule was too careful by a factor of two to seven, partly because it
+# counts a wait for each result. If they are sent, it was right for the product, and too
+# hopeful for the sampler. So trust the rule where it says ten. Where it says less, and
+# your arrays are small, measure. PyTorch brings all that you need:
 
 from torch.utils.benchmark import Timer
 
@@ -723,11 +671,9 @@ for name, line in lines.items():
     print(f"{name}: {quantity(timer.blocked_autorange().median, 's')}")
 
 # %%
-# (Say how many cores the CPU may use, as here with ``num_threads``. Otherwise this
-# ``Timer`` gives it only one, and the GPU wins too easily.)
-#
-# The H100's tab has the page's story once more. Its FFT wins by far if the image stays,
-# and loses if the image is sent.
+# Without ``num_threads``, this ``Timer`` gives the CPU only one core, and the GPU wins
+# too easily. The H100's tab has the page's story once more. Its FFT wins by far if the
+# image stays, and loses if the image is sent.
 #
 # The rule stands on the time of one launch. Others measured less on computers of
 # theirs:
@@ -737,10 +683,10 @@ for name, line in lines.items():
 # A network that is too small
 # ---------------------------
 #
-# There's one job left. A PyTorch boot camp (see :doc:`/claims`) trains a small network
-# on `Fisher's 150 irises`__: four lengths of each flower go in, and one of three kinds
-# comes out. It has two layers of 8 and 9 units, and sets 30 flowers aside as a *test
-# set*. **Is a GPU a good idea here?**
+# There's one job left. A PyTorch boot camp trains a small network on `Fisher's 150
+# irises`__: four lengths of each flower go in, and one of three kinds comes out. It has
+# two layers of 8 and 9 units, and sets 30 flowers aside as a *test set*. **Is a GPU a
+# good idea here?**
 #
 # __ https://scikit-learn.org/stable/datasets/toy_dataset.html#iris-plants-dataset
 
@@ -773,16 +719,15 @@ print("  their launches would take", quantity(calls.number * LAUNCH, "s"))
 print("  their work would take    ", quantity(work, "s"))
 
 # %%
-# Those hundred steps ran once. We also let a ``Bench`` repeat them and take the median:
-# on the H100's computer, a step took the CPU about :timing:`wins-network median
-# "CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`, and the GPU :timing:`wins-network median
-# "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`. One of the fastest cards that you can
-# buy made it slower! Then we made the layers wider, with 4,096 units. The CPU now took
-# about :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the
-# GPU about :timing:`wins-network median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`.
-# (There was time for three runs only, and they differ by a factor of almost two, so
-# keep one digit.) Look at the two numbers of the GPU. It had a hundred thousand times
-# as many operations to do, and the step took only half as long again.
+# Those hundred steps ran once. With a ``Bench`` that repeats them, a step took the CPU
+# beside the H100 about :timing:`wins-network median "CPU/cpu/n=8"
+# @nvidia-h100-80gb-hbm3`, and the H100 :timing:`wins-network median "GPU/cuda:0/n=8"
+# @nvidia-h100-80gb-hbm3`. One of the fastest cards that you can buy made it slower!
+# Then we made the layers wider, with 4,096 units. The CPU now took about
+# :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU
+# about :timing:`wins-network median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, give
+# or take a third. It had a hundred thousand times as many operations to do, and the
+# step took only half as long again.
 #
 # .. holds::
 #
@@ -796,9 +741,52 @@ print("  their work would take    ", quantity(work, "s"))
 # </tutorials/2_devices/16_fewer_launches>`. Or leave it on the CPU, which learned the
 # flowers just as well.
 #
-# And the rule? Its launches, printed above, are only a fifth of what the H100 took. In
+# The rule's launches, printed above, are only a fifth of what the H100 took. In
 # training a call costs more than in an addition, because PyTorch also keeps account of
 # it for the gradients. So count *five* launches for each call of a training step.
+#
+# A whole job, on three machines
+# ------------------------------
+#
+# Let's end with a whole job, one that you know: the :doc:`first image
+# </tutorials/4_imaging/01_first_light>`, a fit of some two hundred steps. The data
+# stay, and each step transforms a picture of 180 × 180 pixels. **Two cores of a small
+# computer, or a GPU: who is first?**
+#
+# .. list-table:: The same fit on our three machines
+#    :header-rows: 1
+#
+#    * -
+#      - two cores of an EPYC
+#      - H100
+#      - H200
+#    * - the whole fit, 180 × 180 pixels
+#      - :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc`
+#      - :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3`
+#      - :timing:`first-light median "a whole fit, 180" @nvidia-h200`
+#    * - one step, 512 × 512 pixels
+#      - :timing:`first-light median "a step, 512, CPU" @cpu-amd-epyc`
+#      - :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`
+#      - :timing:`first-light median "a step, 512, GPU" @nvidia-h200`
+#
+# Stay on the CPU with the small image, although its data never travel. A step has many
+# calls and little work in each, so on the GPU the fit is launch-bound. With eight times
+# as many pixels, a step takes the two cores much longer, and the GPUs hardly, so they
+# win by three. That's no reason yet to buy one. But the same step with :doc:`fewer
+# launches </tutorials/4_imaging/08_faster>` took the H100 only :timing:`faster-step
+# median "GPU, package" @nvidia-h100-80gb-hbm3`, and the two cores :timing:`faster-step
+# median "CPU, package" @cpu-amd-epyc`. So mend the program first, and then ask again.
+#
+# .. holds::
+#
+#    fit = "first-light/a whole fit, 180"
+#    min(median(fit), median(fit, "nvidia-h200")) > 1.7 * median(fit, "cpu-amd-epyc")
+#    step = "first-light/a step, {}, {}".format
+#    ours = median(step(512, "CPU"), "cpu-amd-epyc")
+#    near(ours / median(step(180, "CPU"), "cpu-amd-epyc"), 6, 0.05)
+#    gpus = H100, H200 = "nvidia-h100-80gb-hbm3", "nvidia-h200"
+#    all(near(ours / median(step(512, "GPU"), gpu), 3.4, 0.05) for gpu in gpus)
+#    all(median(step(512, "GPU"), g) < 1.3 * median(step(180, "GPU"), g) for g in gpus)
 #
 # Your turn
 # ---------

@@ -52,8 +52,8 @@ for use_amp in (False, True):
 
 # %%
 # The *scaler* is for ``float16`` only. It multiplies the loss by a large number, so
-# that small gradients don't become 0, and divides them again before the step. (A
-# checkpoint needs ``scaler.state_dict()``, too.)
+# that small gradients don't become 0, and divides them again before the step. A
+# checkpoint needs ``scaler.state_dict()``, too.
 #
 # Another line speeds up products in ``float32`` on NVIDIA cards since 2020. It lets
 # them round their inputs to about three digits, a format called :term:`TF32`:
@@ -63,7 +63,8 @@ for use_amp in (False, True):
 #    torch.backends.cuda.matmul.fp32_precision = "tf32"  # PyTorch 2.9 or newer
 #    torch.set_float32_matmul_precision("high")  # the older way; take one of the two
 #
-# (Convolutions use TF32 without being asked.) And if something goes wrong:
+# Products stay in ``float32`` unless you ask. Convolutions use TF32 without being
+# asked. And if something goes wrong:
 #
 # .. list-table:: What you see, and what to try
 #    :header-rows: 1
@@ -85,7 +86,7 @@ for use_amp in (False, True):
 #      - Somebody has set TF32 in the first of the two ways, and asks in the second.
 #    * - it isn't faster
 #      - Only large products and convolutions gain. A small network waits for its
-#        launches, and gets some more (:doc:`/tutorials/2_devices/17_training_a_cnn`).
+#        launches, and :doc:`gets some more </tutorials/2_devices/17_training_a_cnn>`.
 #
 # Try it
 # ------
@@ -113,8 +114,8 @@ for x in (one, large):
 # 256, and so it goes on for ever. The same happens to a network if you keep its weights
 # in ``bfloat16``: a weight of 1 that should change by a thousandth doesn't change at
 # all. That's why the loop above keeps the weights in 32 bits, and computes only the
-# products in 16. (``torch.sum`` came closer, because it adds in 32 bits and rounds only
-# the result.)
+# products in 16. ``torch.sum`` came closer, because it adds in 32 bits and rounds only
+# the result.
 #
 # What does a format keep?
 # ------------------------
@@ -165,9 +166,9 @@ for dtype in (torch.bfloat16, torch.float16, torch.float32):
 # factors are rounded, and the roundings know nothing of each other, so their *squares*
 # add: :math:`\sqrt 2` times a fifth of an eps. The products are added up in
 # ``float32``, which loses nothing that matters here. Then the result is rounded as
-# well, and that makes :math:`\sqrt 3`. Larger matrices have no larger error, because
-# the result grows with it. (This is for numbers that scatter around 0, as ours do. If
-# all are positive, the roundings of the factors average out.)
+# well, and that makes :math:`\sqrt 3`. In a larger product the error is larger, but so
+# is the result, and their ratio stays the same. This is for numbers that scatter around
+# 0, as ours do.
 #
 # **So what do you expect for** ``bfloat16``, **with its eps of 0.0078?** Work it out,
 # and look:
@@ -210,10 +211,10 @@ for name in ("bfloat16", "float16"):
 # *Arithmetic.* Here every card is different. A matrix product uses each number many
 # times once it is loaded, so it waits for the arithmetic. Modern cards have special
 # units that multiply small matrices, called :term:`tensor cores <tensor core>`, and
-# these like some formats much more than others. The fold has what data sheets promise.
+# these like some formats much more than others. Here is what data sheets promise.
 # *None* means that the card has no such units:
 
-# folded: The table of data sheets
+# folded code: The table of data sheets
 from firstlight.display import show_table
 from firstlight.timing.specs import spec_of
 
@@ -237,14 +238,12 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # %%
 # Look at its first column. Two of these cards do ``float64`` at 1:32 or 1:64, the
 # others at 1:2. So it's true what you may have read, that ``float64`` costs a factor of
-# 32, but only in arithmetic, and only on some cards. Even on a GTX 1080, an addition in
-# ``float64`` just takes as long as its bytes do, and they are twice as many.
+# 32, but only in arithmetic, and only on some cards.
 #
 # Which cards? Not simply those for games. A T4, which Colab lends you, is slow at
-# ``float64`` as well, and so are an L4 and an L40S, which stand in data centres. A B200
-# still has 1:2, but the next one, the B300, does :spec:`B300 fp64` of ``float64``
-# beside :spec:`B300 fp32` of ``float32``. So look at that row of the data sheet first
-# (:doc:`/cards` has them).
+# ``float64`` as well, and so is one of the newest and most expensive, the B300:
+# :spec:`B300 fp64` beside :spec:`B300 fp32` of ``float32``. So look at :doc:`the data
+# sheet </cards>` first.
 #
 # .. holds::
 #
@@ -268,11 +267,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # matmul, float32" @nvidia-h100-80gb-hbm3`.
 #
 # The two formats of 16 bits have the same rate on paper. Here ``bfloat16`` was faster,
-# by a twentieth at first, and by a sixth after some hundredths of a second. Most likely
-# these products need more power than the card may draw, so it lowers its clock. TF32
-# and ``float16`` slowed down by an eighth or more, and ``bfloat16`` by a twentieth. We
-# timed each once, in this order. So read all three as "15 times, and half of that, give
-# or take an eighth".
+# most likely because such products need more power than the card may draw, so that it
+# :doc:`lowers its clock </tutorials/2_devices/21_your_card_today>`. So read all three
+# as "15 times, and half of that, give or take an eighth".
 #
 # .. holds::
 #
@@ -285,21 +282,17 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 #    all(near(plain / fresh[name], of, 1 / 8) for name, of in expected.items())
 #    all(near(plain / timed[name].median, of, 1 / 8) for name, of in expected.items())
 #
-# And ``float64`` was even :timing:`precision speedup "GPU,
-# matmul, float64"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast. In other
-# words, on this card plain ``float32`` is the *slowest* of them all. A product took
-# :timing:`precision median "GPU, matmul, float32" @nvidia-h100-80gb-hbm3`. If you go
-# from ``float64`` to ``float32`` there, and don't allow TF32, you give nine digits away
-# and gain nothing in a product. (An addition still takes half the time.)
+# And ``float64`` was even :timing:`precision speedup "GPU, matmul, float64"/"GPU,
+# matmul, float32" @nvidia-h100-80gb-hbm3` as fast. In other words, on this card plain
+# ``float32`` is the *slowest* of them all. A product took :timing:`precision median
+# "GPU, matmul, float32" @nvidia-h100-80gb-hbm3`. If you go from ``float64`` to
+# ``float32`` there, and don't allow TF32, you give nine digits away and gain nothing in
+# a product.
 #
 # A CPU has its likings, too. On two cores of an AMD EPYC, a product of 384 rows took
 # :timing:`precision median "matmul, float32" @cpu-amd-epyc` in ``float32`` and
 # :timing:`precision median "matmul, bfloat16" @cpu-amd-epyc` in ``bfloat16``, but
-# :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``. On the
-# sixteen cores beside our H100, which are Intel's, it was :timing:`precision median
-# "matmul, float32" @nvidia-h100-80gb-hbm3`, :timing:`precision median "matmul,
-# bfloat16" @nvidia-h100-80gb-hbm3` and :timing:`precision median "matmul, float16"
-# @nvidia-h100-80gb-hbm3`.
+# :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``.
 #
 # The figure shows the error and the time of each format, so you want to be at the
 # bottom left.
@@ -466,15 +459,14 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each grey line is a format, and the coloured ones only join the formats of one device.
-# Go along a grey line: the error stays the same, and what it costs depends on the
-# device. So nobody can tell you that 16 bits are fast. They can only tell you on which
-# card.
+# Go along a grey line, which is one format: the error stays the same, and what it costs
+# depends on the device. So nobody can tell you that 16 bits are fast. They can only
+# tell you on which card.
 #
-# Do cards keep what their sheets say? The hollow circles are an RTX 4090 that somebody
-# measured: 16 bits gained a factor of three there, and the sheet promises two, because
-# its ``float32`` falls short of the sheet. Others measured more, and PyTorch's manual
-# tells the error of a product in TF32:
+# The hollow circles are an RTX 4090 that somebody measured: 16 bits gained a factor of
+# three there, and the sheet promises two, because its ``float32`` falls short of the
+# sheet. Others measured more, and PyTorch's manual tells the error of a product in
+# TF32:
 #
 # .. measured-by-others:: f64-gtx1080 product-rtx4090 tf32-error-a100 tf32-a100
 #
@@ -563,9 +555,9 @@ for way, got in ways.items():
 # Write a function that chooses ``"float16"``, ``"bfloat16"``, ``"float32"`` or
 # ``"float64"``. It is given the relative ``error`` that you allow, the ``largest``
 # number that occurs, and ``cancels``, how many times larger the numbers are than their
-# difference (1 if nothing cancels, 10,000 if you subtract 9,999 from 10,000). Return
-# the format with the fewest bytes that will do, and of two the one with the smaller
-# eps. If none will do, return ``None``.
+# difference: 1 if nothing cancels, 10,000 if you subtract 9,999 from 10,000. Return the
+# format with the fewest bytes that will do, and of two the one with the smaller eps. If
+# none will do, return ``None``.
 #
 # ``torch.finfo(torch.float16)`` has ``.eps``, ``.max`` and ``.bits``. Put your answer
 # where the dots are, and run ``firstlight try 13_precision.py``.

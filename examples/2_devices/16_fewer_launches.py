@@ -146,10 +146,10 @@ for place in dict.fromkeys(("cpu", device.type)):
 #
 # A single addition, repeated, took the same computer only :timing:`wins-add median
 # "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`, so an operation of our chain costs more
-# than a bare launch. Others' computers took about as long for a single one, or down to
-# less than half (:doc:`their numbers </tutorials/2_devices/11_when_the_gpu_wins>`).
-# With a faster CPU, all times of this page that consist of launches are shorter. And
-# we measured with PyTorch 2.11, two versions before the one that the site installs.
+# than a bare launch. Others' computers took :doc:`about as long for a single one
+# </tutorials/2_devices/11_when_the_gpu_wins>`, or down to less than half. With a faster
+# CPU, all times of this page that consist of launches are shorter. We measured with
+# PyTorch 2.11.
 #
 # .. holds::
 #
@@ -163,9 +163,8 @@ for place in dict.fromkeys(("cpu", device.type)):
 # of that happens on the CPU, and the GPU waits.
 #
 # Imagine a kitchen that can cook a thousand portions as fast as one, and a customer who
-# phones for every single ingredient. "A carrot, please." The kitchen is done before the
-# next call comes. A bigger kitchen doesn't help, because it's the phone that's slow. A
-# program whose GPU waits like that is called :term:`launch-bound`.
+# phones for every single ingredient. A bigger kitchen doesn't help, because it's the
+# phone that's slow. A program whose GPU waits like that is called :term:`launch-bound`.
 #
 # Predict a call
 # --------------
@@ -238,17 +237,15 @@ print("\n".join(times))
 #
 # Now look what happened with more asteroids. With a million of them, it took
 # :timing:`fewer-launches median "as written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`.
-# That is a hundred thousand times the work, and even a bit less time. (The launches are
-# the CPU's work, and it probably wasn't equally fast all the time.) Only at ten million
+# That is a hundred thousand times the work, in about the same time. Only at ten million
 # did it rise, to :timing:`fewer-launches median "as written/cuda:0/n=10000000"
 # @nvidia-h100-80gb-hbm3`.
 #
-# So the formula is right to leave out the number of asteroids. On a CPU the time rises
-# much earlier, because there the CPU does the work itself.
+# So the formula is right to leave out the number of asteroids.
 #
 # You can use this as a test of your own program. Give it ten times as much to do in
-# every call. If that takes hardly longer on the GPU, it's most probably launch-bound.
-# (:doc:`/tutorials/2_devices/14_profile` shows you which lines are to blame.)
+# every call. If that takes hardly longer on the GPU, it's most probably launch-bound. A
+# :doc:`profile </tutorials/2_devices/14_profile>` shows you which lines are to blame.
 #
 # What can you do, then? You can order for many guests in one call (*batch*), you can
 # order dishes in place of ingredients (*compile*), or you can leave a written list in
@@ -346,9 +343,9 @@ print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 #    50 < call("one by one", 5000) / call("stacked", 5000) < 60
 #
 # The stacked call makes 38 phone calls, and fifty calls make 1,900. So you could expect
-# a factor of fifty, and it came out near that. You need no compiler and no special
-# card. Try this first. But it needs things that are *independent*. You can't batch the
-# steps of an orbit, because each of them starts where the one before ended.
+# a factor of fifty, and it came out near that. Try this first. But it needs things that
+# are *independent*. You can't batch the steps of an orbit, because each of them starts
+# where the one before ended.
 #
 # Compile: fewer calls
 # --------------------
@@ -474,13 +471,8 @@ if compiled:
 # saves trips to the pantry as well as phone calls.
 #
 # And when has the building paid for itself? Divide its time by what each call saves. On
-# the H100, that is after some 20,000 calls with 1,000 asteroids. As written, so many
-# calls take only a little longer than the building. If your script is done by then,
-# leave it as it is. Beside a CPU that needs half the time for a launch, each call saves
-# half as much, and you need twice as many of them.
-#
-# A compiled call isn't free, either. It first checks whether the program fits its
-# inputs, and these checks, the *guards*, run on the CPU.
+# the H100, that is after some 20,000 calls with 1,000 asteroids. If your script is done
+# by then, leave it as it is.
 #
 # Capture: a list that stays in the kitchen
 # -----------------------------------------
@@ -624,12 +616,8 @@ else:
 # :timing:`fewer-launches median "compiled and captured/cuda:0/n=1000"
 # @nvidia-h100-80gb-hbm3`, and that is longer than compiled *or* captured. The compiled
 # function had only a launch or two left to save, and to save them, its inputs are now
-# checked and copied at each call. With ten million, it took
-# :timing:`fewer-launches median "compiled and captured/cuda:0/n=10000000"
-# @nvidia-h100-80gb-hbm3` in place of :timing:`fewer-launches median
-# "compiled/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`, because the copies move as much
-# as the function does. Take this mode for a function that stays many launches long
-# after it was compiled, such as a network.
+# checked and copied at each call. Take this mode for a function that stays many
+# launches long after it was compiled, such as a network.
 #
 # .. holds::
 #
@@ -695,12 +683,10 @@ bench.show()
 #
 # The first one gains nothing from a graph, since its GPU is busy. The second one waited
 # for launches most of the time. In a whole program each of them takes longer than one
-# bare operation, because its modules and their Python come on top. Count with
-# :spec:`kernel of a program seconds`, a round number of ours: two programs of others
-# took about as much on an H200, and a third took more beside an old CPU. The model in
-# the box is the longer of two: this for all launches, or the GPU's work, which they
-# measured. For a kernel of a graph it takes :spec:`graph node seconds`, which RRZE-HPC
-# measured on an H200 for one that moves 64 kB.
+# bare operation, because its modules and their Python come on top. The model counts
+# :spec:`kernel of a program seconds` for each, a round number of ours, or the GPU's
+# work if that is longer, and for a kernel of a graph :spec:`graph node seconds`, which
+# RRZE-HPC measured on an H200.
 #
 # Your turn
 # ---------
@@ -820,3 +806,31 @@ def cure_solution(job):
 
 
 print(f"Our solution: {check(cure_solution)}")
+
+# %%
+# Slower after torch.compile, or compiled again and again?
+# --------------------------------------------------------
+#
+# A compiled function has to pay for its compilation, and at each call a little more,
+# for checking that its input is like that of the first time. So it can be slower than
+# the plain one, if
+#
+# - you timed the first calls, too. Leave them out, and look at the calls until it pays,
+#   above;
+# - there was nothing to fuse. One large matrix product is a library's kernel in any
+#   case;
+# - the input changes. Each new shape can mean a new compilation, of seconds or minutes;
+# - it was cut into pieces at lines that it can't compile (a *graph break*), and each
+#   piece is launched by itself.
+#
+# Two lines tell which: ``TORCH_LOGS="recompiles,graph_breaks" python script.py`` prints
+# every new compilation with its reason, and every break. Against changing shapes,
+# compile with ``dynamic=True``, or pad the input to a few sizes.
+#
+# In JAX it's the same with ``jax.jit``. Each new shape or type, and each new value of a
+# ``static_argnums``, is compiled anew, and so is a function that you wrap *inside* a
+# loop, because it is a new function every time. Wrap it once, outside. Then
+# ``JAX_LOG_COMPILES=1`` in the environment should print each name once. If one
+# compilation takes minutes, a Python loop was unrolled: write ``jax.lax.fori_loop`` or
+# ``jax.lax.scan``. The first call includes the compilation here as well, and
+# ``block_until_ready()`` belongs before the clock stops.

@@ -23,10 +23,10 @@ mend first.
 #
 # We let three networks train on a server with an H100, once on its 16 CPU cores and
 # once on its GPU. All three sort pictures. The *small* one looks at digits of 8 × 8
-# pixels, and has 31,294 weights. The *medium* one comes from a public course
-# (:doc:`its claims </claims>`). It has about as many weights, but far more to compute,
-# because its pictures have 32 × 32 pixels in three colours. The *large* one has the
-# convolutions of VGG-11, and 9 million weights.
+# pixels, and has 31,294 weights. The *medium* one comes from :doc:`a public course
+# </claims>`. It has about as many weights, but far more to compute, because its
+# pictures have 32 × 32 pixels in three colours. The *large* one has the convolutions of
+# VGG-11, and 9 million weights.
 #
 # What you see is the time of one *step*: one batch of pictures goes through the
 # network, and the weights change once.
@@ -70,12 +70,11 @@ mend first.
 # brought nothing. If you wrote down fifty for the large one, don't cross it out yet,
 # but look at the last row. The network is the same, and so are the two machines.
 #
-# How exact are these numbers? Those of the H100 scatter by a tenth or so, as nearly
-# all of them hang on how fast the CPU launches. Those of the sixteen cores are worse.
-# They're :term:`virtual CPUs <virtual CPU>`, and for small batches their times jump
-# about so much that eight pictures once took longer than 256. The last row rests on
-# three runs. So read the gains of the first two rows as "about one" and "about two",
-# and the others to one digit.
+# How exact are these numbers? Those of the H100 scatter by a tenth or so, because
+# nearly all of them hang on how fast the CPU launches. Those of the sixteen cores,
+# which are :term:`virtual CPUs <virtual CPU>`, are worse: eight pictures once took
+# longer than 256. So read the gains of the first two rows as "about one" and "about
+# two", and the others to one digit.
 #
 # .. holds::
 #
@@ -86,13 +85,11 @@ mend first.
 #    median(small(8)) > median(small(256))
 #    len(row("training-a-cnn/large, CPU/cpu/n=256").values) == 3
 #
-# (A factor says as much about the CPU as about the GPU. An AMD EPYC with two cores took
-# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for the medium
-# network with 256 pictures, and whoever compares the H100 with those reports a far
-# larger number. For the small network with one picture it took only
-# :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`, less than the
-# sixteen cores, and less than the H100. So whenever somebody tells you a factor, ask
-# which CPU.)
+# A factor says as much about the CPU as about the GPU. For the small network with one
+# picture, an AMD EPYC with two cores took only :timing:`training-a-cnn median "small,
+# CPU/cpu/n=1" @cpu-amd-epyc`, less than the sixteen cores, and less than the H100. For
+# the medium one with 256 it took :timing:`training-a-cnn median "lesson, CPU/cpu/n=256"
+# @cpu-amd-epyc`. So whenever somebody tells you a factor, ask which CPU.
 #
 # Where does the time go?
 # -----------------------
@@ -121,9 +118,8 @@ mend first.
 #    near(one, eight, 0.1)
 #
 # So it can't have been the computing. A step consists of many operations, 35 for the
-# small network. For each of them Python calls PyTorch, and PyTorch asks the GPU to
-# start. This is a :term:`launch`, and it takes the same time for one picture as for
-# 256.
+# small network. Each is a :term:`launch`: Python calls PyTorch, and PyTorch asks the
+# GPU to start. That takes the same time for one picture as for 256.
 #
 # Think of going to another city. A faster train shortens the ride, but not your walk to
 # the station, and not the queue for the ticket. A step of training is such a journey:
@@ -135,12 +131,11 @@ mend first.
 #
 # The small network is nearly all queue. The large one is in the queue, too, as long as
 # its batches are small. With 256 pictures the CPU took :timing:`training-a-cnn median
-# "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`, because its ride is so long, while the
-# H100 took :timing:`training-a-cnn median "large, GPU/cuda:0/n=256"
-# @nvidia-h100-80gb-hbm3`, only a quarter more than for eight. And with 1,024 it took
-# :timing:`training-a-cnn median "large, GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`.
-# Four times the pictures took more than twice the time, so now the ride is longer than
-# the queue, and the GPU is busy at last.
+# "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`, while the H100 took
+# :timing:`training-a-cnn median "large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, only
+# a quarter more than for eight. With 1,024 it took :timing:`training-a-cnn median
+# "large, GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. Four times the pictures took more
+# than twice the time, so the GPU is busy at last.
 #
 # .. holds::
 #
@@ -168,8 +163,8 @@ mend first.
 # Now for your network. Loading and computing are easy to tell apart on any CPU.
 # ``loader`` and ``step`` are yours: ``step`` takes one batch, trains on it, and returns
 # the loss. Give ``loader`` the argument ``drop_last=True``, so that all batches are
-# full, and no workers, so that the two times add up. Your network trains meanwhile, so
-# use a copy of it.
+# full, and no workers, so that the two times add up. This trains your network, so use a
+# copy of it.
 
 from time import perf_counter
 
@@ -312,13 +307,12 @@ print(f"training on it         {1e3 * step_64:6.2f} ms")
 #
 #     \frac{t_\text{load} + t_\text{compute}}{t_\text{load}}
 #
-# times as fast. That's sure, whatever the GPU, as long as the same CPU loads, and
-# nothing loads meanwhile. (On a cluster, measure the loading there. Workers, further
-# down, load while the GPU computes.) Let's try it with the medium network and 256
-# pictures. On the H100's server, loading takes :timing:`training-a-cnn median "load,
-# item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`, and computing on its 16 cores
-# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`. **Work
-# it out, before you look at the figure.**
+# times as fast. No GPU can beat this, as long as the same CPU loads, and only between
+# the steps. Let's try it with the medium network and 256 pictures. On the H100's
+# server, loading takes :timing:`training-a-cnn median "load, item by item/cpu/n=256"
+# @nvidia-h100-80gb-hbm3`, and computing on its 16 cores :timing:`training-a-cnn median
+# "lesson, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`. **Work it out, before you look at the
+# figure.**
 
 # folded: Check: loaded right, and the gradients agree with float64
 
@@ -451,14 +445,12 @@ plt.show()
 
 # %%
 # You should find a bit more than two and a half. The formula in the figure's title
-# finds less, because it counts launches, too. We timed both parts apart, so what the
-# figure calls measured is their sum. The real H100 took :timing:`training-a-cnn median
-# "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading, and it
-# comes out a little below two. So it can't get all the way to the limit. (Orange are
-# launches, as guessed in the fold below.) Moving the batch to the GPU comes on top. We
-# haven't counted it, because it's the smallest part here: a copy of 4 MB to the same
-# H100 took :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=4194304"
-# @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
+# finds less, because it counts launches, too. What the figure calls measured is the sum
+# of both parts, timed apart. The real H100 took :timing:`training-a-cnn median "lesson,
+# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading, and it comes
+# out a little below two. Moving the batch would come on top, and is the smallest part
+# here: a copy of 4 MB to the same H100 took :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
 #
 # .. holds::
 #
@@ -491,15 +483,10 @@ plt.show()
 #    The small network with a single picture computes next to nothing. So time such a
 #    step on your CPU, divide by its 35 operations, and you have roughly the time of one
 #    launch, with its share of the Python around it. Then multiply by the number of
-#    operations of yours (:doc:`/tutorials/2_devices/14_profile` counts them; the medium
-#    network has 45), and add the result to :math:`t_\text{load}` below the line.
+#    operations of yours, which a :doc:`profile </tutorials/2_devices/14_profile>`
+#    counts, and add the result to :math:`t_\text{load}` below the line.
 #
-#    On the H100's server, the step took :timing:`training-a-cnn median "small,
-#    CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`, shared out over 16 cores that had next to
-#    nothing to share. The guess isn't a limit, and it can be off by a third. On another
-#    CPU it says nothing of this server. With one picture, the medium network's step is
-#    nearly all launches, and it took :timing:`training-a-cnn median "lesson,
-#    GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on the H100.
+#    The guess isn't a limit, and it can be off by a third.
 #
 #    .. holds::
 #
@@ -523,10 +510,9 @@ plt.show()
 # ------------------
 #
 # You'll find long lists of tricks for faster training. Each of them shortens one part
-# of the journey, so it brings nothing if another part decides. Find your largest part
-# first. Each factor in the table is for loading alone, or for the step alone, so expect
-# less for the whole loop. We measured them on the H100's server, with this page's
-# networks, unless the row says otherwise:
+# of the journey, so it brings nothing if another part decides. Each factor in the table
+# is for loading alone, or for the step alone, so expect less for the whole loop. We
+# measured them on the H100's server, with this page's networks:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1
@@ -564,8 +550,7 @@ plt.show()
 # ``autocast`` alone :timing:`training-a-cnn speedup "large,
 # autocast/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. It did make
 # the computing shorter, but it has launches of its own, because it converts the weights
-# at each step. It also costs digits: the fold with the check says how far the gradients
-# were off.
+# at each step. It also costs digits.
 #
 # .. holds::
 #
@@ -583,21 +568,20 @@ plt.show()
 #        loss = cross_entropy(model(x), y)
 #
 # On a T4, Colab's card, and on all that are older than the A100, leave the ``autocast``
-# out, or take ``float16`` with a scaler, as :doc:`/tutorials/2_devices/13_precision`
-# shows. These cards have no units for ``bfloat16``. PyTorch computes with it there all
-# the same, only slower than with ``float32``.
+# out, or take :doc:`float16 with a scaler </tutorials/2_devices/13_precision>`. These
+# cards have no units for ``bfloat16``. PyTorch computes with it there all the same,
+# only slower than with ``float32``.
 #
 # .. dropdown:: Four more tricks: workers, pinned memory, fewer launches, cuDNN's choice
 #
 #    ``num_workers=4`` loads in four processes, in a fourth of the time at best, and
 #    while the GPU computes. On our H100, pinning made a copy of 4 MB
 #    :timing:`pinned-memory speedup "to the GPU, pinned/cuda:0/n=4194304"/"to the GPU,
-#    pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` as fast
-#    (:doc:`/tutorials/2_devices/08_pinned_memory`). ``torch.compile`` makes fewer
-#    operations of many (:doc:`/tutorials/2_devices/16_fewer_launches`), and so does
-#    ``fused=True`` in ``Adam``. ``torch.backends.cudnn.benchmark = True`` tries several
-#    convolutions and keeps the fastest, if all batches have one size. But for the copy,
-#    we haven't measured what these bring to a network.
+#    pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` as fast. ``torch.compile`` makes
+#    :doc:`fewer operations of many </tutorials/2_devices/16_fewer_launches>`, and so
+#    does ``fused=True`` in ``Adam``. ``torch.backends.cudnn.benchmark = True`` tries
+#    several convolutions and keeps the fastest, if all batches have one size. But for
+#    the copy, we haven't measured what these bring to a network.
 #
 # .. dropdown:: Workers need a guard, and this is a whole script with one
 #
@@ -675,12 +659,12 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # %%
 # Both larger batches made the epochs faster, as promised, and the network worse. With
 # 1,024 pictures in a batch, eight epochs are only 16 steps, and a network learns in
-# steps. (The ± is how far a share of 360 digits can be off by chance.)
+# steps. The ± is how far a share of 360 digits can be off by chance.
 #
 # In the last row we trained with 256 for as many *steps* as with 64. The score is back,
-# but it took longer. So compare the time *to the same score*. (*Seconds* are the epochs
-# times the fastest of them. A larger batch wants a larger learning rate, too: for Adam,
-# by `the square root`__. We left it alone, so that only the batch changes.)
+# but it took longer. So compare the time *to the same score*. A larger batch wants a
+# larger learning rate, too: for Adam, by `the square root`__. We left it alone, so that
+# only the batch changes.
 #
 # .. holds::
 #
@@ -698,9 +682,8 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # ---------
 #
 # The first trick of the table shortens the walk, and you don't need a GPU for it. A
-# ``DataLoader`` asks your data set for one picture after the other. But ``Pictures``
-# can do more: ask it for a *list* of rows, and NumPy fetches and prepares them all at
-# once.
+# ``DataLoader`` asks your data set for one picture after the other. But ask
+# ``Pictures`` for a *list* of rows, and NumPy fetches and prepares them all at once.
 #
 # Write ``in_one_go(dataset, batch)``, which returns such a loader. It should shuffle in
 # each epoch, and leave out the pictures that don't fill a batch. Two things will help

@@ -203,8 +203,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# (For a score, a larger batch isn't always better: :doc:`it takes fewer steps
-# </tutorials/2_devices/17_training_a_cnn>`.)
+# For a score, a larger batch isn't always better, because :doc:`it takes fewer steps
+# </tutorials/2_devices/17_training_a_cnn>`.
 #
 # The first call takes seconds
 # ----------------------------

@@ -203,9 +203,9 @@ assert columns[5][1::2] == columns[5][2::2]  # twice the same, from two copies
 #
 # NumPy's generator is worse. Each worker got a *copy* of the data set, with the
 # generator in it, so with two workers each number comes twice. Half of your noise, or
-# of your augmentation, is the same as the other half, and no error tells you. (NumPy's
+# of your augmentation, is the same as the other half, and no error tells you. NumPy's
 # global ``np.random.rand`` is seeded for each worker by PyTorch, so it has the first
-# fault only.) The exercise has a way that depends on no worker at all.
+# fault only. The exercise has a way that depends on no worker at all.
 #
 # Two more things draw: ``shuffle=True`` does, and so does what comes before it. So give
 # the loader a generator of its own, ``generator=torch.Generator().manual_seed(1)``.
@@ -295,3 +295,15 @@ def noise_solution(seed, epoch, index):
 
 
 print(f"Our solution: {check(noise_solution)}")
+
+# %%
+# The seed is set, and XGBoost or LightGBM still differs
+# ------------------------------------------------------
+#
+# A library that adds up gradients on a GPU has the same problem, and its own switch.
+# LightGBM adds in ``float32`` there unless you set ``gpu_use_dp=true``. Then the sums
+# are nearly exact, so that their order shows less, and it is slower. Bits that must be
+# equal want the CPU, with ``deterministic=true`` and a fixed number of threads. In
+# others, look for "deterministic" or "double precision" in the list of parameters. If
+# there's no such word, repeat the training with five seeds, and report how much the
+# score scatters.

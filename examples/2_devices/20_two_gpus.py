@@ -137,8 +137,8 @@ assert sorted(with_sampler[0] + with_sampler[1]) == list(pictures)
 
 # %%
 # Without the sampler, both go through all of them. They do the work twice, with an
-# exchange on top, so an epoch takes longer than on one GPU. (For an odd number the
-# sampler gives one picture to both, so that nobody has to wait.)
+# exchange on top, so an epoch takes longer than on one GPU. For an odd number the
+# sampler gives one picture to both, so that nobody has to wait.
 #
 # What does half a batch save?
 # ----------------------------

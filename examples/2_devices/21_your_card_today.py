@@ -41,7 +41,7 @@ Without a GPU from NVIDIA, you'll read what others' cards said.
 #    nvidia-smi -L >> card.txt
 #
 # Why while it runs? A card with nothing to do lowers its clock to save power, and then
-# it tells you nothing. (If your driver doesn't know one of the fields, leave that out.)
+# it tells you nothing. If your driver doesn't know one of the fields, leave that out.
 #
 # Try it
 # ------
@@ -87,9 +87,9 @@ for seen in read(posted):
 #         \frac{1}{\text{your part}}
 #
 # The parts are those that you have of the card's cores and of its memory, if you share
-# the card with others. Otherwise they are 1.
-# (And if the memory's own clock is lower, that belongs into the second.) A launch and a
-# transfer know nothing of the card's clock. What they need is the CPU and the slot.
+# the card with others. Otherwise they are 1. If the memory's own clock is lower, that
+# belongs into the second. A launch and a transfer know nothing of the card's clock.
+# What they need is the CPU and the slot.
 #
 # How long does a card stay fast?
 # -------------------------------
@@ -137,8 +137,7 @@ plt.show()
 # It was milliseconds. Before a twentieth of a second was over, each product took an
 # eighth longer at first, then a seventh to a fifth. Most likely that was the power. A
 # card may only draw so much *power*, and if products of matrices need more, it lowers
-# its clock until they don't. (That run didn't ask ``nvidia-smi``, so we can't be sure.
-# Products in ``float32`` and ``float64`` stayed as they were.)
+# its clock until they don't. That run didn't ask ``nvidia-smi``, so we can't be sure.
 #
 # .. holds::
 #
@@ -251,9 +250,9 @@ seen.table().show()
 #
 # And one line of the table never changes from day to day. Outside the tensor cores,
 # ``float64`` has half of the ``float32`` rate on some cards, on others a 32nd, a 60th
-# or a 64th (:doc:`/tutorials/2_devices/13_precision`). :doc:`/cards` has the sheets
-# that our floors are worked out from, and :doc:`/your_gpu` measures your GPU in your
-# browser.
+# or a 64th (:doc:`/tutorials/2_devices/13_precision`). There are :doc:`the sheets that
+# our floors are worked out from </cards>`, and you can :doc:`measure your GPU in your
+# browser </your_gpu>`.
 #
 # __ https://images.nvidia.com/content/volta-architecture/pdf/volta-architecture-whitepaper.pdf
 #

@@ -662,3 +662,27 @@ def any_tree_solution(part, t, n):
 
 
 print(f"Our solution: {check(any_tree_solution)}")
+
+# %%
+# Many threads add to a large grid: are atomic additions too slow?
+# ----------------------------------------------------------------
+#
+# A histogram, particles on a mesh, visibilities on a grid: each thread adds to an
+# address that depends on its data. What counts is how many threads want *one address at
+# the same time*. With 512³ cells and particles anywhere, that's hardly ever two, so
+# write ``cuda.atomic.add(grid, cell, value)``, and you're done: the additions happen in
+# the L2 cache, and memory sets the time, as for any scattered write. Only if many meet
+# in a few cells do they queue, as at the beginning of this page. Then, in this order:
+#
+# - *Sort by cell*, once or now and then. Neighbours in a warp then add up among
+#   themselves, as above, and one of them adds for all. It also mends the scattered
+#   access.
+# - *Private copies*, if the grid is small: one for each block in shared memory (a
+#   histogram of up to a few thousand bins), and one addition a bin at the end.
+# - *Turn it round.* A thread for each cell collects what belongs there, and needs no
+#   atomic at all. That's best if you can find those particles quickly.
+#
+# In PyTorch, ``grid.index_add_(0, cell, value)`` and ``torch.bincount`` do it, in CuPy
+# ``cupyx.scatter_add``. Atomic additions in ``float64`` exist since cards of 2016, and
+# cost twice the bytes. And the order is different every time, so the last bits are,
+# too.

@@ -96,6 +96,7 @@ for line, answer in answers.items():
 # So a kernel may contain
 #
 # - numbers: ``int``, ``float``, ``complex``, ``bool``, and NumPy's types of them
+# - CUDA's vectors, such as ``cuda.float32x4``
 # - ``if``, ``for``, ``while``, ``break``, ``and``, ``x if y else z``, tuples
 # - arrays that were passed, their ``shape`` and ``size``, and views such as ``x[1:]``
 # - ``cuda.local.array`` and ``cuda.shared.array``
@@ -186,6 +187,12 @@ print("TypingError:", own_words(reverse_n, "float32[::1], float32[::1], int64")[
 #   must have void return type                write into an array
 #   ``NRT``, ``_allocate``                    an array expression: write the loop
 #   ========================================= ==========================================
+#
+# A variable has one type for all threads, also where two branches meet. After ``y =
+# 0.0`` and ``if i < n: y = x[i]``, ``y`` is ``float64`` on a GPU for every thread, even
+# if ``x`` is ``float32``. Without a GPU, a thread may go on with the ``float32`` that
+# it has just got, so the last digits can differ. If that matters to you, begin with
+# ``np.float32(0)``: then there's only one type.
 #
 # With ``print(x.dtype)`` before the launch you'll often see the mistake at once. For
 # example, an array of ``object`` or a pandas column is a type that no kernel takes.

@@ -38,7 +38,6 @@ site shows what the real set gave. Without them, the script simulates one.
 # __ https://iopscience.iop.org/article/10.1088/0004-637X/812/2/126
 
 # folded: Download the set once, or simulate one where that can't be done
-# sphinx_gallery_thumbnail_number = 1
 
 import tempfile
 import time

@@ -530,3 +530,56 @@ def possible_solution(v12, v23, v13):
 
 
 print(f"Our solution: {check(possible_solution)}")
+
+# %%
+# Amplitudes run away: gains near 0, or far too large
+# ---------------------------------------------------
+#
+# You calibrated amplitudes, and some antennas have gains of nearly 0 and others of 5. A
+# visibility only knows the *product* of two gains. Where the data are mostly noise,
+# many products fit equally well, and the solver picks one. It needs more signal than
+# for phases: our command wants 15 times the noise for each antenna and interval, by the
+# formula above. In this order:
+#
+# - Calibrate phases first, and apply them, so that only amplitudes are left.
+# - Make intervals longer. Amplitudes change slowly, so one for each scan is often
+#   enough. Average both polarizations (``gaintype="T"`` in CASA) and all windows
+#   (``combine="spw"``).
+# - Hold their mean at 1 (``solnorm=True``). Else every round may lose or gain flux, and
+#   the model with it.
+# - Ask whether the model has all the flux. If it lacks what the short baselines see,
+#   the gains make up for that, antenna by antenna. Leave those baselines out of both.
+# - Flag what is left outside of 0.5 to 2, and the data with it. That isn't weather.
+#   It's an antenna that didn't work, or an interval without a signal.
+#
+# A source too faint, or far from the middle of the field
+# -------------------------------------------------------
+#
+# If even the whole night gives an antenna less than 3 times the noise, take the phases
+# from something brighter: of a calibrator beside it, or of a stronger source in the
+# same field, solved first and applied to all. In a wide field, at low frequencies, the
+# gains differ from one direction to the next. Then a faint part takes those of its
+# bright neighbour. That needs a program for many directions, such as DDFacet or LOFAR's
+# pipelines. Ours knows one gain for each antenna.
+#
+# A χ² of 0 for the closures, and other warnings of eht-imaging
+# -------------------------------------------------------------
+#
+# *Exactly 0* means that nothing was compared. A closure phase needs three antennas that
+# saw the source in the same interval, and a closure amplitude needs four. Of :math:`N`
+# antennas, :math:`(N-1)(N-2)/2` closure phases and :math:`N(N-3)/2` amplitudes are
+# independent. So three antennas have one phase and no amplitude at all. After flags, a
+# cut in signal over noise, or averages over times that don't match, there may be none.
+# Print how many there are before you fit.
+#
+# *Nearly 0* means that the image may do as it likes: there are fewer closures than
+# pixels that count, the regularizers are too weak, or the noise in the file is too
+# large. A sound fit has a :math:`\chi^2` near 1 for each number. *Millions* are a few
+# wild rows, so flag them first.
+#
+# Some warnings are about the numbers that you gave. *Specified flux is > 120% of
+# maximum visibility amplitude* compares your total flux with the data. If no baseline
+# is short enough to see all of the source, that's to be expected. If one is, check the
+# units (mJy, or Jy?) and the calibration. *Pixel Spacing is larger than smallest
+# spatial wavelength* asks for smaller pixels, and *Field of View is smaller than
+# largest nonzero spatial wavelength* for a wider image.

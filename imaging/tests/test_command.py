@@ -174,7 +174,7 @@ def test_closures_make_an_image_without_a_place(tmp_path, capsys):
     names = {"uu": seen.uu, "vv": seen.vv, "data": seen.data, "weight": seen.weight, "frequencies": seen.frequency}
     np.savez(tmp_path / "my.npz", **names, antennas=seen.antennas, time=seen.time)
     assert main([str(tmp_path / "my.npz"), "--out", str(tmp_path), "--closures", "--field", "1"]) == 0
-    assert files(tmp_path) == {"my.npz", "my.image.fits", "my.png", "my.txt"}
+    assert files(tmp_path) == {"my.npz", "my.image.fits", "my.error.fits", "my.png", "my.txt"}
     assert "closure quantities" in capsys.readouterr().out
     assert (
         "CRVAL1" not in fits.getheader(tmp_path / "my.image.fits")
@@ -299,6 +299,24 @@ def test_a_unit_that_nobody_knows_is_told(npz, capsys, words):
     with pytest.raises(SystemExit):
         main([str(npz), *words])
     assert words[1] in capsys.readouterr().err
+
+
+def test_executions_are_joined_and_windows_are_not_executions(arrays, tmp_path, monkeypatch, capsys):
+    """Of two nights, and of one night with the windows in two files; another unit is asked for by what needs it."""
+    low, high = ({name: arrays[name][[k]] for name in ("uu", "vv", "data", "weight", "frequencies")} for k in (0, 1))
+    rows = {"antennas": arrays["antennas"], "time": arrays["time"]}
+    night = {"time": arrays["time"] + 1e5, "data": 0.5 * arrays["data"], "weight": 4 * arrays["weight"]}
+    np.savez(tmp_path / "low.npz", **low, **rows)
+    np.savez(tmp_path / "high.npz", **high, **rows)
+    np.savez(tmp_path / "night.npz", **arrays | night)
+    vis = fitted(monkeypatch, *(str(tmp_path / f"{name}.npz") for name in ("low", "night", "high")), "--out", "out")
+    said = capsys.readouterr().out
+    assert "low.npz and high.npz: " in said
+    assert "night.npz: " in said
+    assert np.unique(vis.execution).tolist() == [0, 1]
+    first, second = (np.abs(vis.data[:, vis.execution == k]).mean() for k in (0, 1))
+    assert first == pytest.approx(second, rel=0.05)  # and not half of it
+    assert "flux scale" in said
 
 
 def test_a_field_in_the_wrong_unit_is_noticed(arrays, tmp_path, capsys):

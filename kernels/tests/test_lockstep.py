@@ -59,6 +59,18 @@ def test_answers_to_puzzles_give_the_bits_of_a_trace(name) -> None:
             assert_same_bits(kernel, launch.blocks, launch.threads, make)
 
 
+@cuda.jit
+def complex_product(x, y, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] * y[i] + (x[i] * 2.5) ** 3
+
+
+def test_products_of_complex_numbers_are_rounded_alike() -> None:
+    x, y = np.random.default_rng(0).normal(size=(2, 400)).view(np.complex128)
+    assert_same_bits(complex_product, 7, 32, lambda: [x, y, np.zeros(200, np.complex128)])
+
+
 # -- Awkward ones ------------------------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
 from pathlib import Path
 
 from firstlight import __version__
@@ -41,7 +41,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="firstlight", description="Find, describe and measure your GPU, and image with it."
     )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    # A wheel from the site has a newer version than the release that its code has the number of.
+    version = next((installed.version for installed in distributions(name="firstlight")), __version__)
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     def add(run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import sys
+import tempfile
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -173,7 +175,7 @@ def percent(fraction: float | None) -> str:
 
 
 def save_figures(script: str) -> None:
-    """Save the open figures beside a script, and say where, if no window can show them.
+    """Save the open figures, and say where, if no window can show them: beside a script, if we may write there.
 
     Parameters
     ----------
@@ -189,7 +191,10 @@ def save_figures(script: str) -> None:
     plt = sys.modules.get("matplotlib.pyplot")
     if plt is None or plt.get_backend().lower() != "agg":
         return
-    for number in plt.get_fignums():
-        file = Path(script).with_suffix(f".{number}.png")
+    path, numbers = Path(script), plt.get_fignums()
+    if numbers and not os.access(path.parent, os.W_OK):  # pages that a class shares
+        path = Path(tempfile.mkdtemp(prefix="firstlight-"), path.name)
+    for number in numbers:
+        file = path.with_suffix(f".{number}.png")
         plt.figure(number).savefig(file, dpi=150)
         print(f"Figure {number}: {file}")

@@ -24,6 +24,9 @@ FOUND = [
     ("pin_memory", "2_devices/08_pinned_memory.html"),
     ("GriddedNet", "api/imaging.html"),
     ("VRAM", "glossary.html"),
+    ("RTX 5090 sm_120", "doctor/no-code-for-card.html"),
+    ("Jy/beam to Jy", "tclean.html"),
+    ("jax gpu memory import", "2_devices/10_memory.html"),
 ]
 # As people ask: no page has all of these words.
 ASKED = [
@@ -31,6 +34,11 @@ ASKED = [
     ("two gpus are slower than one, why", "4_imaging/11_more_than_one_gpu.html"),
     ("same matrix product gives different results on CPU and GPU", "2_devices/13_precision.html"),
     ("is there an error bar for each pixel of my image", "4_imaging/14_inside_image.html"),
+    (
+        "when I add any GPU operation after the inference, the execution time increases",
+        "2_devices/07_timing_it_right.html",
+    ),
+    ("the cleaning diverged, was the threshold too deep", "tclean.html"),
 ]
 
 

@@ -62,6 +62,7 @@ def judged(right, wrong):
     def test(page) -> None:
         assert_check_tells(page, right, wrong)
 
+    test.wrong = wrong  # for wrong_answers.py
     return test
 
 

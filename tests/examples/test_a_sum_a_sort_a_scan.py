@@ -8,13 +8,13 @@ from pages import judged
 from firstlight_kernels import blocks_for, trace
 
 PAGE = "3_kernels/16_a_sum_a_sort_a_scan.py"
-WRONG = [
-    (lambda keep: keep.cumsum(0), "count itself"),
-    (lambda keep: torch.arange(len(keep)), "keep ="),
-    (lambda keep: keep.cumsum(0).float() - 1, "integer"),
-    (lambda keep: keep.nonzero().flatten(), "for each|keep ="),
-    (lambda keep: keep.flip(0).cumsum(0) - 1, "keep ="),
-]
+WRONG = {
+    "counts itself": (lambda keep: keep.cumsum(0), "count itself"),
+    "numbers all": (lambda keep: torch.arange(len(keep)), "keep ="),
+    "gives floats": (lambda keep: keep.cumsum(0).float() - 1, "integer"),
+    "gives the places of the ones": (lambda keep: keep.nonzero().flatten(), "for each|keep ="),
+    "from the back": (lambda keep: keep.flip(0).cumsum(0) - 1, "keep ="),
+}
 
 test_answers = judged(["places_solution", lambda keep: keep.cumsum(0) - keep.long()], WRONG)
 

@@ -95,17 +95,17 @@ def errors_of_each(lambdas, scores):
     return lambdas[scores.mean(1) - scores.std(1, ddof=1) / 2 <= np.nanmin(scores.mean(1))].max()
 
 
-WRONG = [
-    (rule(axis=0), "along it"),
-    (rule(spread=lambda row: 0), "worse"),
-    (rule(pick=min), "worse"),
-    (lambda lambdas, scores: lambdas[np.nanargmin(scores.mean(1))], "worse"),
-    (rule(spread=np.std), "root"),
-    (rule(spread=lambda row: np.std(row) / 2), "ddof"),
-    (rule(pick=lambda found: found[-1]), "order"),
-    (rule(mean=np.nanmean, clean=False), "NaN"),
-    (errors_of_each, "each"),
-]
+WRONG = {
+    "the mean over the wrong axis": (rule(axis=0), "along it"),
+    "no tolerance": (rule(spread=lambda row: 0), "worse"),
+    "the weakest within it": (rule(pick=min), "worse"),
+    "the lowest score": (lambda lambdas, scores: lambdas[np.nanargmin(scores.mean(1))], "worse"),
+    "the spread, not divided by the root of k": (rule(spread=np.std), "root"),
+    "the spread without ddof=1": (rule(spread=lambda row: np.std(row) / 2), "ddof"),
+    "takes the strengths to be in order": (rule(pick=lambda found: found[-1]), "order"),
+    "ignores NaN": (rule(mean=np.nanmean, clean=False), "NaN"),
+    "the error of each strength": (errors_of_each, "each"),
+}
 
 
 test_answers = judged(["strongest_solution", rule()], WRONG)

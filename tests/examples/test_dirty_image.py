@@ -91,16 +91,16 @@ def noise_by_loop(weight, used):
     return torch.tensor(variance).sqrt() / used.sum()
 
 
-WRONG = [
-    (lambda weight, used: np.sum(used / np.sqrt(weight)) / used.sum(), "squares"),
-    (lambda weight, used: np.sqrt(2 / weight.sum()), "squares"),
-    (lambda weight, used: np.sqrt(np.sum(used**2 * weight)) / used.sum(), "sigma"),
-    (lambda weight, used: 1 / np.sqrt(used.sum()), "7 times"),
-    (lambda weight, used: np.sqrt(np.sum(used**2 / weight)), "squares|7 times"),
-    (lambda weight, used: 1 / np.sqrt(weight.sum()), "sqrt(weight)"),
-    (lambda weight, used: np.sqrt(np.sum(used**2 / weight)) / used.sum(), "flagged"),
-    (lambda weight, used: used / weight, "no number"),
-]
+WRONG = {
+    "adds up the noise, not its square": (lambda weight, used: np.sum(used / np.sqrt(weight)) / used.sum(), "squares"),
+    "a 2 too many": (lambda weight, used: np.sqrt(2 / weight.sum()), "squares"),
+    "squares and weights exchanged": (lambda weight, used: np.sqrt(np.sum(used**2 * weight)) / used.sum(), "sigma"),
+    "with the weights that were used alone": (lambda weight, used: 1 / np.sqrt(used.sum()), "7 times"),
+    "not divided by the sum": (lambda weight, used: np.sqrt(np.sum(used**2 / weight)), "squares|7 times"),
+    "with the true weights alone": (lambda weight, used: 1 / np.sqrt(weight.sum()), "sqrt(weight)"),
+    "counts flagged visibilities": (lambda weight, used: np.sqrt(np.sum(used**2 / weight)) / used.sum(), "flagged"),
+    "an array": (lambda weight, used: used / weight, "no number"),
+}
 
 
 test_answers = judged(["image_noise_solution", noise_by_loop], WRONG)

@@ -24,20 +24,20 @@ def is_right(got):
     return got == 500_500
 
 
-WRONG = [
-    (lambda sum_on: "cuda", "try the next"),
-    (lambda sum_on: "cpu", "works"),
-    (first_that(is_right, catches=()), "try the next"),
-    (first_that(is_right, catches=RuntimeError), "any kind"),
-    (first_that(is_right, names=["cuda"]), "try the next"),
-    (first_that(is_right, names=["cuda", "xpu"]), "Apple"),
-    (first_that(lambda got: True), "compare"),
-    (first_that(bool), "nearly|NaN"),
-    (first_that(lambda got: got > 0), "nearly"),
-    (first_that(lambda got: not abs(got - 500_500) > 0.1), "NaN"),
-    (first_that(is_right, names=["mps", "xpu", "cuda"]), "first"),
-    (first_that(is_right, otherwise=None), "try the next"),
-]
+WRONG = {
+    "always CUDA": (lambda sum_on: "cuda", "try the next"),
+    "always the CPU": (lambda sum_on: "cpu", "works"),
+    "catches nothing": (first_that(is_right, catches=()), "try the next"),
+    "catches only RuntimeError": (first_that(is_right, catches=RuntimeError), "any kind"),
+    "tries only CUDA": (first_that(is_right, names=["cuda"]), "try the next"),
+    "forgets Apple": (first_that(is_right, names=["cuda", "xpu"]), "Apple"),
+    "doesn't compare the sum": (first_that(lambda got: True), "compare"),
+    "takes any sum but 0": (first_that(bool), "nearly|NaN"),
+    "takes any sum above 0": (first_that(lambda got: got > 0), "nearly"),
+    "takes NaN for the sum": (first_that(lambda got: not abs(got - 500_500) > 0.1), "NaN"),
+    "the best last": (first_that(is_right, names=["mps", "xpu", "cuda"]), "first"),
+    "returns nothing without a GPU": (first_that(is_right, otherwise=None), "try the next"),
+}
 
 
 def with_its_number(sum_on):

@@ -75,14 +75,17 @@ def test_no_single_strength_suits_both_nights(page):
         assert "too smooth" in said.lower() or "over-fitted" in said.lower(), said
 
 
-WRONG = [
-    (lambda data: torch.zeros(1, data.npix, data.npix), "Jy/arcsec²"),
-    (lambda data: SimpleNamespace(image=torch.ones(1, data.npix, data.npix)), "its .image"),
-    (lambda data: torch.ones(data.npix, data.npix), "shape"),
-    (lambda data: data.dirty / data.dirty.max(), "negative"),
-    (lambda data: torch.full((1, data.npix, data.npix), 0.07 / 64**2 / 0.05**2), "Too smooth"),
-    (lambda data: torch.full((1, data.npix, data.npix), torch.nan), "finite"),
-]
+WRONG = {
+    "all zeros": (lambda data: torch.zeros(1, data.npix, data.npix), "Jy/arcsec²"),
+    "the whole fit": (lambda data: SimpleNamespace(image=torch.ones(1, data.npix, data.npix)), "its .image"),
+    "no axis of channels": (lambda data: torch.ones(data.npix, data.npix), "shape"),
+    "the dirty image": (lambda data: data.dirty / data.dirty.max(), "negative"),
+    "the same flux everywhere": (
+        lambda data: torch.full((1, 64, 64), 0.07 / 64**2 / 0.05**2),
+        "Too smooth",
+    ),
+    "not a number": (lambda data: torch.full((1, data.npix, data.npix), torch.nan), "finite"),
+}
 
 
 test_answers = judged(["find_sky_solution"], WRONG)

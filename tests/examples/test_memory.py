@@ -1,4 +1,4 @@
-"""The page's allocator keeps its rules, its meter counts to the byte, and its check finds what still leaks."""
+"""The page's allocator keeps its rules, its rehearsal is right to the byte, and its check finds what still leaks."""
 
 import copy
 import itertools
@@ -145,20 +145,7 @@ def test_the_steps_are_taken_on_a_gpu_as_in_the_model(page, monkeypatch) -> None
     np.testing.assert_array_equal(on_card["measured"], on_card["modelled"])
 
 
-# -- The meter, the budget, leaks --------------------------------------------------------------------------------------
-
-
-def test_the_meter_counts_storages_once_and_forgets_them(page) -> None:
-    with page["Meter"]() as meter:
-        a = torch.zeros(1001)
-        b = a[3:5].view(2, 1)
-        assert meter.live() == 4004
-        c = a.double()
-        assert meter.live() == 4004 + 8008
-        del a, c
-        assert meter.live() == 4004
-        del b
-    assert meter.live() == 0
+# -- The rehearsal, the budget, leaks ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batch", [1, 7, 333])
@@ -195,3 +182,9 @@ def test_the_h100_did_what_the_text_says_of_it() -> None:
     times = {row.label: row.median for row in record.timings.values()}
     assert times["new tensor"] == pytest.approx(times["reused"], rel=0.1)
     assert times["cache emptied"] > 3 * times["new tensor"]
+
+
+def test_the_figure_of_a_step_has_all_that_the_meter_counts(page) -> None:
+    parts = page["parts"]
+    assert parts.min() >= 0
+    assert parts.sum(axis=1).max() == pytest.approx(max(page["rehearse"](page["batch"])) / 1e6)

@@ -67,20 +67,19 @@ EACH_FOR_ITSELF = """
 """
 
 
-WRONG = [
-    (tree(ALONE), "who else could add"),
-    (tree(EACH_FOR_ITSELF), "who else could add"),
-    (tree(GUARDED.replace("cuda.syncthreads()", "")), "between two rounds"),
-    (tree(GUARDED.replace("cuda.syncthreads()", "")), "part["),
-    (tree(GUARDED.replace(" and t + by < n", "")), "thread that far on"),
-    (tree(MIDDLE_TWICE), "twice"),
-    (tree(ONE_ROUND), "64 ones make 2"),
-    (tree(BARRIER_FOR_SOME), "skip the barrier"),
-    (cuda.jit(device=True)(lambda part, t: None), "TypeError"),
-    ("any_tree", "64 ones make 1"),
-    ("sequential", "96 ones make 64"),
-    ("strided", "96 threads"),
-]
+WRONG = {
+    "one thread adds all": (tree(ALONE), "who else could add"),
+    "each thread adds all": (tree(EACH_FOR_ITSELF), "who else could add"),
+    "no barrier": (tree(GUARDED.replace("cuda.syncthreads()", "")), "between two rounds"),
+    "no guard": (tree(GUARDED.replace(" and t + by < n", "")), "thread that far on"),
+    "the middle counts twice": (tree(MIDDLE_TWICE), "twice"),
+    "one round": (tree(ONE_ROUND), "64 ones make 2"),
+    "only some threads wait": (tree(BARRIER_FOR_SOME), "skip the barrier"),
+    "another signature": (cuda.jit(device=True)(lambda part, t: None), "TypeError"),
+    "the start": ("any_tree", "64 ones make 1"),
+    "the page's first tree": ("sequential", "96 ones make 64"),
+    "the page's second tree": ("strided", "96 threads"),
+}
 
 
 test_answers = judged(["any_tree_solution", tree(GUARDED)], WRONG)

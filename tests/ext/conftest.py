@@ -23,6 +23,7 @@ html_static_path = [{str(ROOT / "docs/web/boards")!r}]
 """
 GALLERY = """
 extensions.append("sphinx_gallery.gen_gallery")
+suppress_warnings = real["suppress_warnings"]
 sphinx_gallery_conf = real["sphinx_gallery_conf"] | {"examples_dirs": "examples"}
 exclude_patterns = ["examples"]
 """
@@ -105,7 +106,7 @@ def make_site(tmp_path_factory, pack_wheel):
     del pack_wheel
 
     def make(files: Mapping[str, str]) -> Site:
-        folder = tmp_path_factory.mktemp("site")
+        folder = tmp_path_factory.mktemp("a site")  # as in "My Drive"
         gallery = any(name.startswith("examples/") for name in files)
         written = {"conf.py": CONF + GALLERY * gallery, "index.rst": INDEX}
         if gallery:

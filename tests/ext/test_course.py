@@ -1,5 +1,4 @@
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -8,7 +7,7 @@ from recorded import keep
 
 from _ext.course import read
 from _ext.downloads import ROOT
-from _ext.navigation import ahead, place, short_course, turn_pages
+from _ext.navigation import ahead, place, turn_pages
 
 TABLE = """
 levels = ["easy", "hard"]
@@ -59,6 +58,12 @@ BAD = {
     "'1_one/03_gone': correct its name or take it out": ('2_two/01_third"]\nname', '1_one/03_gone"]\nname'),
     "'2_two/01_third' is missing": ('["2_two/01_third"]\nname', '["2_two/09_other"]\nname'),
     "has the level 'harder'; there are: easy, hard": ('level = "easy"', 'level = "harder"'),
+    "has the level 'short course'; there are: easy, hard": ('level = "easy"\n', ""),
+    "the short course has '1_one/04_lost'": ("levels =", 'short_course = ["1_one/04_lost"]\nlevels ='),
+    "'1_one/01_first' has the level 'easy'; there are: short course": (
+        "levels =",
+        'short_course = ["1_one/01_first"]\nlevels =',
+    ),
     "'1_one/01_first' needs 1_one/01_first, which is not before it": ("needs = []", 'needs = ["1_one/01_first"]'),
     "'1_one/01_first' needs 2_two/01_third, which is not before it": ("needs = []", 'needs = ["2_two/01_third"]'),
     "leads to pages that are not in the table: 1_one/07_lost": ("next = []", 'next = ["1_one/07_lost"]'),
@@ -81,20 +86,21 @@ def test_a_circle_is_found_whoever_is_first():
 
 
 def short():
-    """The first page and the third, of two chapters."""
-    course = read(TABLE.replace('"easy"', '"short course"'), NAMES)
-    course.pages[NAMES[2]] = replace(course.pages[NAMES[2]], level="short course")
+    """The third page and then the first, of two chapters."""
+    one, _, three = re.split(r"(?=\n\[)", TABLE)[1:]
+    table = TABLE
+    for entry in (one, three):
+        table = table.replace(entry, re.sub("\nlevel = .*", "", entry))
+    course = read(f"short_course = {[NAMES[2], NAMES[0]]}\n{table}", NAMES)
+    assert course.problems == []
     return course
 
 
 def test_pages_of_the_short_course_count_themselves_and_lead_on_before_they_lead_deeper():
-    assert short_course(short()) == [NAMES[0], NAMES[2]]
-    assert place(NAMES[2], short()).startswith("Page 2 of 2 of the :doc:`short course")
+    assert place(NAMES[0], short()).startswith("Page 2 of 2 of the :doc:`short course")
     assert place(NAMES[1], short()) == "Level: hard"
-    first, second = ahead(NAMES[0], short()).splitlines()
-    assert first == f"- On in the short course: :doc:`/tutorials/{NAMES[2]}`: What you get third."
-    assert second == f"- :doc:`/tutorials/{NAMES[1]}`: What you get second."
-    assert ahead(NAMES[2], short()) == ""
+    assert ahead(NAMES[2], short()) == f"- On in the short course: :doc:`/tutorials/{NAMES[0]}`: What you get <first>."
+    assert ahead(NAMES[0], short()) == f"- :doc:`/tutorials/{NAMES[1]}`: What you get second."
     assert ahead(NAMES[1], short()).count("short course") == 0
 
 
@@ -107,9 +113,9 @@ def test_the_arrows_of_a_page_lead_along_the_short_course(monkeypatch):
     for name in NAMES:
         context = leads[name] = {"prev": "as it was", "next": "as it was"}
         turn_pages(app, f"tutorials/{name}", "page.html", context, None)
-    assert leads[NAMES[0]]["next"] == {"link": f"to tutorials/{NAMES[2]}", "title": f"&lt;{NAMES[2]}&gt;"}
-    assert leads[NAMES[0]]["prev"]["link"] == leads[NAMES[2]]["next"]["link"] == "to tutorials/index"
-    assert leads[NAMES[2]]["prev"]["link"] == f"to tutorials/{NAMES[0]}"
+    assert leads[NAMES[2]]["next"] == {"link": f"to tutorials/{NAMES[0]}", "title": f"&lt;{NAMES[0]}&gt;"}
+    assert leads[NAMES[2]]["prev"]["link"] == leads[NAMES[0]]["next"]["link"] == "to tutorials/index"
+    assert leads[NAMES[0]]["prev"]["link"] == f"to tutorials/{NAMES[2]}"
     assert leads[NAMES[1]] == {"prev": "as it was", "next": "as it was"}
 
 

@@ -18,10 +18,26 @@ from _ext.course import tutorials_in
 from _ext.downloads import PUZZLES, PYZ, RECORD, ROOT, WHEELS, WORKSHEET, ZIP, imports, needed
 from firstlight.records.exercise import statements_of
 from firstlight.records.record import code_digest
+from firstlight.records.runner import block_keys
 from firstlight_kernels.puzzles.attempts import worksheet
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
 TRIED = "check = str\n\n# %%\n# Try.\nprint(check(1))"
+SOLVED = """
+# %%
+# Solution
+# --------
+
+# solution
+
+print("Our solution: Right")
+
+# %%
+# To look up
+# ----------
+#
+# All.
+"""
 ODD = "02_größer&'odd'"
 FILES = {
     "install.rst": ":orphan:\n\nInstall\n=======\n\n"
@@ -39,9 +55,12 @@ FILES = {
         "import torch\nfrom firstlight_kernels import trace\ncheck = lambda x: (torch, trace, x)\nprint(check(1))",
     ),
     "examples/3_kernels/GALLERY_HEADER.rst": "Kernels\n-------\n",
+    "examples/1_part/06_solved.py": PLAIN.replace("print(1)", f"{TRIED}\n{SOLVED}"),
     f"examples/{PUZZLES}.py": PLAIN.replace("Add\n===", "Solve\n====="),
 }
-PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask", "1_part/04_image", "1_part/05_lanes", PUZZLES)
+NAMES = "01_add", ODD, "03_ask", "04_image", "05_lanes", "06_solved"
+PAGES = (*(f"1_part/{name}" for name in NAMES), PUZZLES)
+SOLUTION = "solutions/1_part/06_solved.py"
 ADDRESS = "https://site.example/docs/"
 NUMBA = "numba-cuda[cu13]; sys_platform != 'darwin'", "numba; sys_platform == 'darwin'"
 TORCH = "torch==2.13.0"
@@ -160,7 +179,7 @@ def test_a_script_names_what_it_needs_and_its_code_is_still_that_of_the_page(sit
     where = {name: script.parent / of["path"] for name, of in told["tool"]["uv"]["sources"].items() if name != "torch"}
     assert where.keys() == WHEELS.keys() & set(told["dependencies"])
     assert all(file.is_file() for file in where.values())
-    assert code_digest(text) == code_digest(source)
+    assert code_digest(text) in block_keys(source)[-2:]  # the last block may be our solution
     compile(text, script.name, "exec")
 
 
@@ -177,10 +196,11 @@ def test_uv_takes_no_python_that_has_no_wheels(site):
 
 def test_what_is_offered(site):
     pages = {f"{page}{end}" for page in (*PAGES, WORKSHEET) for end in (".py", ".ipynb")}
-    assert set(offered(site)) == pages | {ZIP, *WHEELS.values(), PYZ, RECORD}
+    assert set(offered(site)) == pages | {ZIP, *WHEELS.values(), PYZ, RECORD, SOLUTION}
     assert not (site.folder / "build/html/_downloads").exists(), "sphinx-gallery's own copies"
     with zipfile.ZipFile(offered(site)[ZIP]) as archive:
-        assert set(archive.namelist()) == pages | {"LICENSE", "README.txt", "requirements.txt", *WHEELS.values()}
+        texts = {"LICENSE", "README.txt", "requirements.txt", "Dockerfile"}
+        assert set(archive.namelist()) == pages | texts | {*WHEELS.values(), SOLUTION}
         for name in (*WHEELS.values(), *pages):
             assert archive.read(name) == offered(site)[name].read_bytes()
         installed = archive.read("requirements.txt").decode().split()
@@ -209,6 +229,16 @@ def test_the_first_cell_of_a_notebook_installs_wheels_beside_it_or_in_the_folder
         Path(tmp_path, folder, WHEELS["firstlight"]).unlink()
     assert len(asked) == 2
     exec(TransformerManager().transform_cell(cell), {})  # all is there: nothing is asked of IPython
+
+
+def test_nobody_who_runs_all_cells_meets_our_solution(site):
+    page, solution = "1_part/06_solved", offered(site)[SOLUTION].read_text("utf-8")
+    for file in (f"{page}.py", f"{page}.ipynb"):
+        text = offered(site)[file].read_text("utf-8")
+        assert "Our solution" not in text
+        assert text.index(SOLUTION) < text.index("All.")
+    assert "Our solution: Right" in solution
+    assert "All." not in solution
 
 
 def test_the_puzzles_are_offered_with_gaps_alone(site):

@@ -113,7 +113,7 @@ def site(make_site):
     site = make_site(FILES)
     keep(site.folder, TALK, "nvidia-old", {1: "one\n  there", 3: "the same", 4: "solved there", 5: "six"})
     newest = {1: HOSTILE, 2: "loud", 3: "the\n… (cut)"}
-    keep(site.folder, TALK, "nvidia-new", newest, date="2026-06-01", name='A <b>"card"</b>')
+    keep(site.folder, TALK, "a-b-card-b", newest, date="2026-06-01", name='A <b>"card"</b>')
     before = EXAMPLE.replace('print("six")', 'print("before")')
     keep(site.folder, TALK, "cpu-stale", {1: "   one\nhere", 5: "before"}, source=before)
     keep(site.folder, OTHER, "nvidia-old", {1: "one"})

@@ -16,7 +16,11 @@ Someone *waits*, see :doc:`words`. $\\ x$
 A queue
 -------
 
-The GPU waits in a queue. Call ``torch.cuda.synchronize()``.
+The GPU waits in a queue. Call ``torch.cuda.synchronize()``. An RTX 5090 is sm_120, with 12 fans and 2D images.
+
+.. code-block:: python
+
+   zeta = coded()
 
 .. raw:: html
 
@@ -63,19 +67,26 @@ def pages_with(site, word: str) -> set[str]:
     documents, words = index(site)
     at, found = 0, set()
     for place in filter(None, words.get(word, "").split(",")):
-        at += int(place.rstrip("ABCDEFGHI"), 36)
+        at += int(place.rstrip("ABCDEFGHI!"), 36)
         found.add(documents[at][0])
     return found
 
 
 def test_a_page_is_found_by_its_text_its_keywords_and_parts_of_names(site) -> None:
-    for word in ("sluggish", "lag", "wait", "cuda", "synchroniz", "word"):
+    for word in ("sluggish", "lag", "wait", "cuda", "synchroniz", "word", "5090", "sm_120", "120", "2d"):
         assert "slow.html" in pages_with(site, word), word
 
 
 def test_what_is_not_text_is_not_found(site) -> None:
-    for word in ("rawmarkup", "unseen", "sigma", "secrec", "the"):
+    for word in ("rawmarkup", "unseen", "sigma", "secrec", "the", "12", "zeta", "coded"):
         assert pages_with(site, word) == set(), word
+
+
+def test_the_words_of_titles_and_keywords_say_what_a_page_is_about(site) -> None:
+    _, words = index(site)
+    assert words["sluggish"].endswith("!")
+    assert words["tim"].endswith("!")
+    assert not words["synchroniz"].endswith("!")
 
 
 def test_an_entry_of_the_glossary_is_found_by_each_of_its_names_at_its_place(site) -> None:
@@ -98,6 +109,7 @@ def test_the_sections_that_are_quoted_have_their_anchors_and_resolved_words(site
     assert parts[0][:2] == ["where-does-the-time-go", "Where does the time go?"]
     assert "Someone waits, see Words." in parts[0][2]
     assert parts[1][:2] == ["a-queue", "A queue"]
+    assert parts[1][2].split("\n")[1] == "\tzeta = coded()", "code, which no hit quotes, is marked"
     names = json.loads(site.read("html/_static/found/words.js").removeprefix("search.keep(").rstrip(");\n"))[1]
     assert ["sync_all", "sync_all"] in [part[:2] for part in names]
 

@@ -1,11 +1,12 @@
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from recorded import keep
 from samples import scattered as timing
 
-from _ext.timings import Column, flagged, machine_name, names_of, svg, table_html
+from _ext.timings import Column, column, flagged, machine_name, names_of, svg, table_html
 from firstlight.timing.gpu_state import GpuState
 from firstlight.timing.result import Timing
 
@@ -69,7 +70,7 @@ def site(make_site):
     site = make_site(files)
     record(site, "gpu-one")
     record(site, "gpu-old", source=EXAMPLE.replace("9999", "999"))
-    record(site, "gpu-evil", HOSTILE)
+    record(site, "script-alert-x-script", HOSTILE)
     site.rebuild()
     return site
 
@@ -183,6 +184,14 @@ def test_a_call_with_fewer_cores_than_on_record_for_the_same_machine_is_flagged(
     assert flagged(here, [other]) == here
     gpu = replace(here, timings=(timing("all", cores=0.5, n=8, device="cuda:0"),))
     assert flagged(gpu, [same]) == gpu
+
+
+def test_more_cores_than_there_are_stand_in_no_table() -> None:
+    rows = {cores: timing("one", cores=cores) for cores in (1.5, 2.1, 37.8)}
+    facts = {"device_kind": "cpu", "device_name": "AMD EPYC", "cpu_cores": 2, "date": "2026-11-01"}
+    record = SimpleNamespace(facts=facts, rows_of=lambda bench: rows, machine="cpu")
+    shown = column(SimpleNamespace(record=record, state="fresh", why=[]), "bench").timings
+    assert [row.cores for row in shown] == [1.5, 2.1, None]
 
 
 def test_two_processors_of_one_name_are_two_machines() -> None:

@@ -1,4 +1,5 @@
 import getpass
+import json
 import math
 import os
 import re
@@ -17,7 +18,17 @@ from samples import RECORDS, ROOT, SOURCE, full_timing, record_of, timing
 from firstlight.cli import main
 from firstlight.devices import card
 from firstlight.records import record as records
-from firstlight.records.record import MAX_BYTES, InvalidRecord, facts_of, from_json, judge_record, read, to_json, write
+from firstlight.records.record import (
+    MAX_BYTES,
+    InvalidRecord,
+    facts_of,
+    from_json,
+    judge_record,
+    read,
+    to_json,
+    to_row,
+    write,
+)
 from firstlight.timing.result import Timing
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -315,6 +326,31 @@ def test_what_is_told_and_whether_it_fails(project, capsys, source, record, stat
     found = states(project, capsys)
     assert (found[0], states(project, capsys, "--strict")[0]) == (status, strict)
     assert found[1][NAME].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("row", "facts", "outputs"),
+    [
+        ({}, {"date": "2099-01-01 00:00:00.000000"}, {}),
+        ({}, {"date": "2026-02-31 00:00:00.000000"}, {}),
+        ({}, {"device_name": "NVIDIA H100 80GB HBM3"}, {}),
+        ({"bytes": 3 * 10**8, "values": (6e-8,) * 9, "device_seconds": None}, {}, {}),  # faster than the memory
+        ({"values": (1e-300,) * 9, "device_seconds": None}, {}, {}),
+        ({"first": 1e-6, "values": (1e-6,) * 9, "device_seconds": 1e-3}, {}, {}),  # a thousandth of what it was
+        ({"of_roof": 50.0}, {}, {}),
+        ({}, {}, {"0" * 16: "saved to /home/jdoe/secret"}),
+        ({}, {}, {"0" * 16: r"C:\Users\jdoe\run.py"}),
+    ],
+)
+def test_what_cant_be_true_or_tells_of_a_person_is_invalid(project, capsys, row, facts, outputs) -> None:
+    record = replace(record_of(timing(**row), **facts), outputs=outputs)
+    path = project / "records" / f"{NAME}.json"
+    # As somebody's editor would, past what a recorder leaves out.
+    good = json.loads(to_json(replace(record, timings={})))
+    path.write_text(json.dumps(good | {"benchmarks": [to_row(name, row) for name, row in record.timings.items()]}))
+    status, found = states(project, capsys)
+    assert status == 1
+    assert found[NAME].startswith("invalid ")
 
 
 @pytest.mark.parametrize("text", ["", '{"version": "1.0", "metadata": {"record_schema": 9}}', "\x00\x1b[2J"])

@@ -132,6 +132,31 @@ def test_a_busy_machine_is_seen_by_this_system() -> None:
             neighbour.wait()
 
 
+def test_what_is_set_up_before_each_call_is_not_timed() -> None:
+    device, done = FakeDevice(), []
+    call = device.call(20e-3)
+
+    def setup() -> None:
+        device.now += 7.0
+        done.append("setup")
+
+    def sort() -> None:
+        assert done.pop() == "setup", "each call has a setup of its own"
+        call()
+
+    with mock.patch.object(measurement, "Device", return_value=device):
+        t = measure(sort, setup=setup, blocks=11)
+    assert (t.loops, len(t.values), t.device_seconds) == (1, 11, None)
+    assert t.values == pytest.approx([20e-3] * 11, rel=0.01)
+
+
+def test_as_many_blocks_as_one_asks_for() -> None:
+    assert len(timed(FakeDevice(), 2.5, blocks=12).values) == 12  # thirty seconds
+    assert len(timed(FakeDevice(), 20e-6, blocks=40).values) == 40
+    with pytest.raises(ValueError, match="blocks"):
+        timed(FakeDevice(), 20e-6, blocks=0)
+
+
 def test_slow_call_gets_few_blocks_and_says_so() -> None:
     t = timed(FakeDevice(), 0.4, budget=1.0)
     assert t.verdict == "few"

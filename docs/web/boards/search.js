@@ -9,13 +9,15 @@ globalThis.search = (() => {
   const SHOWN = 10;
   const WITH_A_SENTENCE = 5; // each fetches the text of its page
   const K = 1.4; // how soon a word that is repeated counts no more (BM25)
-  const B = 0.75; // how much of a page's length is taken off
-  const LITERAL = 1.5; // what it counts that a title or the line about a page says just what was typed
-  const NEAR = 0.6; // what a word counts that only begins like the one that was typed
+  const B = 0.65; // how much of a page's length is taken off
+  const ABOUT = 1; // what it counts besides that a word is in the title, the line or the keywords of a page
+  const HEAD = 3; // what a word counts in the heading of a section, where a hit lands
+  const SHORT = 40; // letters: a cell of a table is seldom a sentence
+  const NEAR = 0.4; // what a word counts that only begins like the one that was typed
 
   /** What finds words, as _ext/search.py took them apart. */
-  function reader({ documents, lengths, words, word, ending, stop, levels }) {
-    const [each, end] = [new RegExp(word, "gu"), new RegExp(ending)];
+  function reader({ documents, lengths, words, word, name, ending, stop, levels }) {
+    const [each, asked, end] = [new RegExp(word, "gu"), new RegExp(name, "u"), new RegExp(ending)];
     const skipped = new Set(stop);
     const places = new Map(words.split("\n").map((line) => line.split(" ")));
     const known = [...places.keys()];
@@ -24,13 +26,18 @@ globalThis.search = (() => {
     function stems(text) {
       const names = text.toLowerCase().normalize("NFKC").match(each) ?? [];
       const all = names.flatMap((found) => {
-        const name = found.replace(/^_+|_+$/g, "");
-        const parts = name.split("_").filter(Boolean);
-        return parts.length > 1 ? [name, ...parts] : parts;
+        const whole = found.replace(/^_+|_+$/g, "");
+        const parts = whole.split("_").filter(Boolean);
+        return parts.length > 1 ? [whole, ...parts] : parts;
       });
       return all
-        .filter((one) => !skipped.has(one) && one.length > 1 && one.length < 40 && !/^\p{Nd}/u.test(one))
+        .filter((one) => !skipped.has(one) && one.length < 40 && asked.test(one))
         .map((one) => one.replace(end, "$1"));
+    }
+
+    function rarity(stem) {
+      const having = places.get(stem)?.split(",").length ?? 0;
+      return Math.log(1 + (documents.length - having + 0.5) / (having + 0.5));
     }
 
     /** The words of the index that one word stands for: itself, or else those that begin like it. */
@@ -47,33 +54,28 @@ globalThis.search = (() => {
 
     /** The documents that have any of the words, the likeliest first. */
     function find(text) {
-      const asked = [...new Set(stems(text))].slice(0, 40);
       const scores = new Map();
-      for (const stem of asked) {
+      for (const stem of [...new Set(stems(text))].slice(0, 40)) {
         for (const [one, weight] of meant(stem)) {
-          const some = places.get(one).split(",");
-          const rarity = Math.log(1 + (documents.length - some.length + 0.5) / (some.length + 0.5));
+          const rare = rarity(one);
           let at = 0;
-          for (const place of some) {
-            const [, step, level] = place.match(/^([0-9a-z]+)([A-Z]?)$/);
+          for (const place of places.get(one).split(",")) {
+            const [, step, level, about] = place.match(/^([0-9a-z]+)([A-Z]?)(!?)$/);
             at += Number.parseInt(step, 36);
             const often = levels[level ? level.charCodeAt(0) - 65 : 0];
             const long = 1 - B + (B * lengths[at]) / mean;
-            const score = scores.get(at) ?? { sum: 0, met: new Set() };
-            score.sum += (weight * rarity * often * (K + 1)) / (often + K * long);
-            score.met.add(stem);
-            scores.set(at, score);
+            const score = (often * (K + 1)) / (often + K * long) + (about ? ABOUT : 0);
+            scores.set(at, (scores.get(at) ?? 0) + weight * rare * score);
           }
         }
       }
-      const ranked = [...scores].map(([at, { sum, met }]) => {
+      const ranked = [...scores].map(([at, score]) => {
         const [url, title, line, factor] = documents[at];
-        const literal = `${title} ${line}`.toLowerCase().includes(text.toLowerCase()) ? LITERAL : 1;
-        return { url, title, line, score: sum * factor * literal * (0.5 + (0.5 * met.size) / asked.length) };
+        return { url, title, line, score: score * factor };
       });
       return ranked.sort((a, b) => b.score - a.score);
     }
-    return { find, stems };
+    return { find, stems, rarity };
   }
 
   let reading;
@@ -85,28 +87,33 @@ globalThis.search = (() => {
   const texts = new Map();
   const keep = ([url, parts]) => texts.set(url, parts);
 
-  /** The section of a page that has most of the words, and its best sentence. */
+  /** The section of a page that has the rarest of the words, and its best sentence, which is no code. */
   async function passage(url, text) {
-    const { stems } = await index();
+    const { stems, rarity } = await index();
     await load(new URL(`found/${url.replaceAll("/", "~").replace(/html$/, "js")}`, here).href);
     const asked = new Set(stems(text));
-    const shared = (words) => new Set(stems(words).filter((stem) => asked.has(stem))).size;
+    const shared = (words) =>
+      [...new Set(stems(words))].filter((stem) => asked.has(stem)).reduce((sum, stem) => sum + rarity(stem), 0);
     const most = (all, score) =>
       all.map((one) => [score(one), one]).reduce((best, one) => (one[0] > best[0] ? one : best), [0])[1];
-    const part = most(texts.get(url) ?? [], ([, head, words]) => shared(words) + 1.5 * shared(head));
+    const part = most(texts.get(url) ?? [], ([, head, words]) => shared(words) + HEAD * shared(head));
     if (!part) return {};
-    const sentences = part[2].split("\n").flatMap((block) => block.split(/(?<=[.!?:]) /));
-    return { anchor: part[0], head: part[1], sentence: most(sentences, shared) };
+    const prose = part[2].split("\n").filter((block) => !block.startsWith("\t"));
+    const sentences = prose.flatMap((block) => block.split(/(?<=[.!?:]) /)).filter((one) => one.length > SHORT);
+    return { anchor: part[0], head: part[1], sentence: most(sentences, shared) ?? prose[0] };
   }
 
   /** Whether words may come from an error: few people would write them themselves. */
   const isNoProse = (words) => /[^\p{L}\s'’…?]|\p{Ll}\p{Lu}/u.test(words) || words.split(/\s+/).length > 3;
 
+  /** Whether a text says itself that it is an error: a name of one, and what it says. */
+  const isError = (text) => /(?:Error|Exception|Warning|error|fatal)\b.*:/.test(text);
+
   /** All that is found: causes of an error, and documents. */
   async function find(text) {
     const { find: pages } = await index();
     const [, known] = isNoProse(text) ? await causes.of(text) : ["", []];
-    const errors = known.filter(({ said, near }) => !near && said.some(isNoProse)).slice(0, 3);
+    const errors = known.filter(({ said, near }) => !near && (isError(text) || said.some(isNoProse))).slice(0, 3);
     const urls = new Set(errors.map(({ code }) => `doctor/${code}.html`));
     return {
       errors,

@@ -59,7 +59,7 @@
     if (version !== "1.0" || schema !== 1 || of.split("/")[1] !== page || !rows.length)
       throw new Error("another page's");
     for (const old of document.querySelectorAll(".fl-mine")) old.remove();
-    for (const table of tables) addColumn(table, rows, machine, date, recorded !== code);
+    for (const table of tables) addColumn(table, rows, machine, date, !code.split(" ").includes(recorded));
     return `Added ${machine} with ${rows.length} rows.`;
   }
 

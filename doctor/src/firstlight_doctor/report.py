@@ -122,11 +122,12 @@ class Report:
     def cure(self, code: str) -> tuple[str, ...]:
         """Return what to do about a cause: here, if this machine has it; else as on machines that had it."""
         here = [finding.fix for finding in self.findings if finding.rule.code == code]
-        if here or "fix" in TABLE[code]:
-            return here[0] if here else tuple(TABLE[code]["fix"])
-        had = remedies(code)
+        general = tuple(TABLE[code].get("fix", ()))
+        had = [] if here else remedies(code)
         if len(had) > 1:
-            return tuple(step for fix, machines in had for step in (_when(machines), *fix))
+            return (*general, *(step for fix, machines in had for step in (_when(machines), *fix)))
+        if here or general:
+            return here[0] if here else general
         title = re.sub("^(A|An|The|Two|One) ", lambda first: first[0].lower(), had[0][1][0][0].title)
         return (f"For example, on {title}:", *had[0][0])
 

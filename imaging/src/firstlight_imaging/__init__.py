@@ -2,7 +2,8 @@
 
 `data` reads, checks and averages visibilities, `fourier` transforms them, `model` has the images that are fitted,
 `fitting` fits and judges them. `automatic` makes an image of which nothing has to be chosen, `gains` solves those of
-antennas, and `selfcal` does both in turn. `simulate` makes data of known skies, `products` writes what is found.
+antennas, and `selfcal` does both in turn. `joining` makes one set of several executions. `simulate` makes data of known
+skies, `products` writes what is found.
 """
 
 import lazy_loader

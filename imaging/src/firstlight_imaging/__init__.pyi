@@ -17,6 +17,7 @@ from .fourier.beams import Beam, convolve, fit_beam
 from .fourier.dirty import DirtyImager
 from .fourier.fourier_cube import FourierCube
 from .fourier.limits import check_image_grid, suggest_grid
+from .joining import Joined, join
 from .model.cubes import BaseCube, HannConvCube, ImageCube
 from .model.gridded_net import GriddedNet
 from .products.fits_images import write_image
@@ -38,6 +39,7 @@ __all__ = [
     "HannConvCube",
     "Image",
     "ImageCube",
+    "Joined",
     "Point",
     "Quality",
     "Ring",
@@ -48,6 +50,7 @@ __all__ = [
     "fit",
     "fit_beam",
     "image",
+    "join",
     "plot_image",
     "read_ms",
     "read_npz",

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     parser = argparse.ArgumentParser(prog=prog, description=(image.__doc__ or "").partition("\n")[0])
     add, angle = parser.add_argument, partial(_quantity, unit="arcsec")
     add("--version", action="version", version=f"%(prog)s {__version__}")
-    add("data", type=Path, nargs="+", help="UVFITS, npz, measurement set or text; several: its windows")
+    add("data", type=Path, nargs="+", help="UVFITS, npz, measurement set or text; several are joined")
     add("--out", type=Path, default=Path(), metavar="DIR", help="where to write (default: here)")
     add("--overwrite", action="store_true", help="replace what was written before")
     add("--field", type=angle, metavar="ANGLE", help="the width of the image: 13mas, 4arcsec (default: by the source)")
@@ -186,14 +186,23 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
 
     import numpy as np
 
-    from firstlight_imaging.units import as_hertz
+    from firstlight_imaging import join
 
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
     windows = arguments.spw and _windows(arguments.spw)
     asked = {"field": of, "unit": arguments.unit, "column": arguments.column, "windows": windows}
     options = {key: value for key, value in asked.items() if value is not None}
-    vis = data.read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
-    notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
+    parts = {
+        name: _with_frequency(vis, arguments) for name, vis in data.read_executions(arguments.data, **options).items()
+    }
+    notes = []
+    if len(parts) > 1:
+        joined = join([*parts.values()], [*parts])
+        vis, notes = joined.vis, [str(joined)]
+    else:
+        (vis,) = parts.values()
+    files = ", ".join(map(str, arguments.data))
+    notes = [f"{files}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged", *notes]
     if arguments.channels:
         notes.append(f"of {len(vis.frequency)} channels, {arguments.channels} (counted from 0)")
         vis = data.select_channels(vis, _channels(arguments.channels, len(vis.frequency)))
@@ -205,13 +214,24 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
         vis = replace(vis, phase_centre=_degrees(arguments.phase_centre))
     if vis.phase_centre is None:
         notes.append("WARNING: the phase centre is not known, and the files do not say where they are: --phase-centre")
-    if np.isnan(vis.frequency).any():
-        if not arguments.frequency:
-            raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
-        asked_for = as_hertz(np.array([arguments.frequency]), name="--frequency")
-        vis = replace(vis, frequency=np.full(len(vis.frequency), asked_for))
     vis, said = data.trusted(vis)
     return vis, [*notes, *said]
+
+
+def _with_frequency(vis: Visibilities, arguments: argparse.Namespace) -> Visibilities:
+    """Return visibilities with the frequency that was asked for, if they do not know theirs."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from firstlight_imaging.units import as_hertz
+
+    if not np.isnan(vis.frequency).any():
+        return vis
+    if not arguments.frequency:
+        raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
+    asked_for = as_hertz(np.array([arguments.frequency]), name="--frequency")
+    return replace(vis, frequency=np.full(len(vis.frequency), asked_for))
 
 
 def _quantity(text: str, unit: str) -> float:

@@ -3,7 +3,8 @@
 A visibility is V = g₁ ḡ₂ M, where M is that of the model. In an interval, all that V tells of the gains are the sums of
 ``w V M̄`` and ``w |M|²`` over each baseline, so each step of StefCal (Salvini & Wijnholds 2014) is one product of small
 matrices. Intervals are lengthened until the model is seen well enough by most antennas. What is left of a solution is
-as much of it as is not noise: how far the gains of an antenna scatter, beyond their own errors, says how much that is.
+as much of it as is not noise: how far the gains of an antenna scatter, and their mean is off, beyond their own errors,
+says how much that is.
 """
 
 from __future__ import annotations
@@ -290,28 +291,32 @@ def _without_noise(values: Complex, error: Real) -> tuple[Complex, float]:
 
     And how many numbers they are: of a solution of which half is kept, half of one.
     """
-    phase = _centred_phases(values, error)
-    kept = _kept(phase, error)
+    phase, kept = _what_is_no_noise(_centred_phases(values, error), error)
     log_amplitude = np.log(np.abs(values))
     solved = np.isfinite(error)
     parameters = float((kept.sum(axis=1) * (1 - 1 / solved.sum(axis=1).clip(1))).sum())  # their mean phase is not one
-    phase = phase * kept
     if solved.any() and log_amplitude.any():
-        log_amplitude -= log_amplitude[solved].mean()
-        kept = _kept(log_amplitude, error)
-        log_amplitude, parameters = log_amplitude * kept, parameters + float(kept.sum())
+        log_amplitude, kept = _what_is_no_noise(log_amplitude - log_amplitude[solved].mean(), error)
+        parameters += float(kept.sum())
         log_amplitude -= log_amplitude[solved].mean()
     return np.asarray(np.exp(log_amplitude + 1j * phase)), parameters
 
 
-def _kept(values: Real, error: Real) -> Real:
-    """Return how much of values is no noise, antenna by antenna; 0 where they scatter no more than noise does."""
+def _what_is_no_noise(values: Real, error: Real) -> tuple[Real, Real]:
+    """Return as much of values as is no noise, antenna by antenna, and how many numbers each of them is.
+
+    The mean of an antenna counts if it is far from 0, and what is about it if that scatters more than noise does.
+    """
     weight = 1 / error**2
-    count = np.isfinite(error).sum(axis=0)
-    squares = (weight * values**2).sum(axis=0)
-    wrong, excess = chi2.sf(squares, count) < _CHANCE, squares - count
-    variance = np.where(wrong, excess / np.where(weight.any(axis=0), weight.sum(axis=0), 1), 0)
-    return np.asarray(variance * weight / (1 + variance * weight))
+    total = np.where(weight.any(axis=0), weight.sum(axis=0), 1)
+    mean = (weight * values).sum(axis=0) / total
+    off = chi2.sf(mean**2 * total, 1) < _CHANCE
+    mean_kept = 1 - 1 / np.where(off, mean**2 * total, 1)
+    rest = np.where(np.isfinite(error), values - mean * off, 0)
+    squares, free = (weight * rest**2).sum(axis=0), (np.isfinite(error).sum(axis=0) - off).clip(1)
+    variance = np.where(chi2.sf(squares, free) < _CHANCE, (squares - free) / total, 0)
+    kept, share = variance * weight / (1 + variance * weight), off * weight / total  # of the mean, which rest lacks
+    return np.where(np.isfinite(error), mean_kept * mean + kept * rest, 0), kept * (1 - share) + mean_kept * share
 
 
 def _centred_phases(values: Complex, error: Real) -> Real:

@@ -26,13 +26,28 @@ def as_hertz(frequency: NDArray[Any], *, name: str = "frequencies") -> NDArray[A
     >>> as_hertz(np.array([230.0])), as_hertz(np.array([1.4e9]))
     (array([2.3e+11]), array([1.4e+09]))
     """
-    for factor, most in ((1.0, _RADIO[1]), (1e9, _MOST_GHZ * 1e9)):
-        if (_RADIO[0] <= factor * frequency.min()) & (factor * frequency.max() <= most):
-            return np.asarray(factor * frequency)
-    guesses = {"MHz": 1e6 * frequency, "kHz": 1e3 * frequency, "a wavelength in metres": LIGHT_SPEED / frequency}
+    if _RADIO[0] <= 1e9 * frequency.min() and frequency.max() <= _MOST_GHZ:
+        return np.asarray(1e9 * frequency)
+    check_hertz(frequency, name=name)
+    return frequency
+
+
+def check_hertz(frequency: NDArray[Any], *, name: str = "frequencies") -> None:
+    """Raise an error for frequencies that no radio telescope observes, with a guess at their unit.
+
+    Examples
+    --------
+    >>> check_hertz(np.array([230e9]))
+    """
+    gigahertz = 1e9 if frequency.max() <= _MOST_GHZ else math.nan
+    units = (("Hz", 1.0), ("GHz", gigahertz), ("MHz", 1e6), ("kHz", 1e3))
+    with np.errstate(divide="ignore"):
+        wavelength = LIGHT_SPEED / frequency
+    guesses = {**{unit: factor * frequency for unit, factor in units}, "a wavelength in metres": wavelength}
     fitting = (unit for unit, hertz in guesses.items() if _RADIO[0] <= hertz.min() and hertz.max() <= _RADIO[1])
-    guess = next((f" (is it {unit}?)" for unit in fitting), "")
-    raise ValueError(f"{name} must be in Hz, from {_RADIO[0]:g} to {_RADIO[1]:g}; got {frequency.flat[0]:g}{guess}")
+    if (unit := next(fitting, "")) != "Hz":
+        guess = f" (is it {unit}?)" if unit else ""
+        raise ValueError(f"{name} must be in Hz, from {_RADIO[0]:g} to {_RADIO[1]:g}; got {frequency.flat[0]:g}{guess}")
 
 
 def angular_unit(width: float) -> tuple[float, str]:

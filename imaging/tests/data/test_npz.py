@@ -132,6 +132,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({key: np.delete(part, [2, 7, 11], axis=1) for key, part in TWICE.items()}, "Hermitian"),  # some were flagged
     (AGAIN, "twice"),
     (AGAIN | {"data": AGAIN["data"] * np.repeat([1, 1 + 1e-7], 9)}, "twice"),
+    ({"unit": np.array("mJy")}, "unit"),
     ({"frequencies": [1400.0, 1401.0]}, "MHz"),
     ({"frequencies": [0.0013, 0.0014]}, "wavelength"),
     ({"frequencies": [230e12, 231e12]}, "frequencies"),

@@ -267,6 +267,8 @@ TWO = {"SOURCE": [1, 2, 1]}
     [
         (GOOD, {"uv": (None, 1e-6)}, "UU"),
         (GOOD, {"header": {"BUNIT": "K"}}, "BUNIT"),
+        (GOOD, {"header": {"CRVAL4": 227.0}}, "GHz"),
+        (GOOD, {"header": {"CRVAL4": 1e13}}, "Hz"),
         (GOOD, {"header": {"PTYPE1": "UU---NCP"}}, "NCP"),
         (np.tile(GOOD, (4, 1, 1, 1, 1)) * [1, 1, 1], {}, "twice"),
         (GOOD, {"uv": ([np.nan, 0, 0], 1e-6)}, "UU .* 1 rows"),

@@ -58,6 +58,7 @@ AMP, PHASE = np.abs(OF_CASA), np.angle(OF_CASA)
         ("u v Re Im sigma", np.column_stack([COLUMNS[:, :4], COLUMNS[:, 4] ** -0.5])),
         ("u v Amp(V) [Jy] Phase [deg] weight", np.column_stack([U, V, AMP, np.degrees(PHASE), COLUMNS[:, 4]])),
         ("u v amp phase[rad] weight", np.column_stack([U, V, AMP, PHASE, COLUMNS[:, 4]])),
+        ("u v amp phase weight", np.column_stack([U, V, AMP, np.degrees(PHASE), COLUMNS[:, 4]])),
         ("u and v in lambda", COLUMNS),  # a sentence, and no five names
     ],
 )
@@ -72,6 +73,12 @@ def test_columns_are_what_the_head_names(tmp_path, head, columns):
 def test_editors_of_windows_may_have_written_it(tmp_path, encoding):
     path = table(tmp_path / "a.txt", "Müller, u [lambda]")
     path.write_bytes(path.read_text("utf-8").replace("# ", "  // ").encode(encoding))
+    assert read_uvtable(path).data[0] == pytest.approx(OF_CASA.conj())
+
+
+def test_a_spreadsheet_writes_its_head_without_a_mark(tmp_path):
+    path = table(tmp_path / "a.txt", "v,u,Re,Im,weight", COLUMNS[:, [1, 0, 2, 3, 4]])
+    path.write_text(path.read_text("utf-8").removeprefix("# "), encoding="utf-8")
     assert read_uvtable(path).data[0] == pytest.approx(OF_CASA.conj())
 
 
@@ -107,6 +114,9 @@ def test_npz_files_of_frank_have_its_names_and_casas_sign(tmp_path):
         ("# u [lambda] v [klambda] Re Im w\n1e5 2e5 1 0 1\n", "unit="),
         ("# u v Re Im chi\n1e5 2e5 1 0 1\n", "chi"),
         ("# u v Re [K] Im [K] w\n1e5 2e5 1 0 1\n", "K"),
+        ("# visibilities in mJy\n1e5 2e5 1 0 1\n", "mJy"),
+        ("# u v Re Im w\n# [lambda] [lambda] [µJy] [µJy] [1/µJy^2]\n1e5 2e5 1 0 1\n", "µJy"),
+        ("# u v amp phase w\n1e5 2e5 1 -3.1 1\n", "radians"),
         ("1e5 2e5 1 0 1\n1e5 3e5 1 0 2.5e-0", "last line"),
     ],
 )

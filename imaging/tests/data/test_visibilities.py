@@ -84,9 +84,22 @@ def test_two_windows_beside_each_other():
     assert join_windows([vis, high]).window.tolist() == [0, 0, 0, 1, 1, 2, 2]
 
 
+def test_executions_of_other_channels_lie_beside_each_other():
+    """Channels that the Earth's motion moves are the same ones; of others, an execution has none, and no baselines."""
+    wide = with_noise(few(frequency=channels(230e9, 1e9, 3)), 0.03, seed=0)
+    moved = with_noise(few(frequency=channels(230.02e9, 1e9, 3), n_times=2), 0.03, seed=1)
+    other = with_noise(few(frequency=345e9, n_times=3), 0.03, seed=2)
+    both, all_three = join_executions([wide, moved]), join_executions([wide, moved, other])
+    assert both.data.shape == (3, 10 * 15)
+    assert not both.flagged.any()
+    assert all_three.window.tolist() == [0, 0, 0, 1]
+    assert (all_three.flagged == (all_three.window[:, None] == 1) ^ (all_three.execution == 2)).all()
+    assert (all_three.data[3, -45:] == other.data[0]).all()
+    assert all_three.lengths[:, -45:] == pytest.approx(np.tile(other.lengths, (4, 1)))
+    assert np.unique(all_three.antennas[all_three.execution == 1]).tolist() == [*range(6, 12)]
+
+
 def test_joining_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match=r"0 and 1 .*frequency"):
-        join_executions([few(), few(frequency=231e9)])
     with pytest.raises(ValueError, match=r"0 and 2 .*time"):
         join_windows([few(), few(), replace(few(), time=few().time + 1)])
     with pytest.raises(ValueError, match="nothing to join"):
@@ -125,7 +138,8 @@ def test_what_is_known_survives_and_joins():
     vis = flag(select_baselines(placed(), longest=1e6), np.array(False))
     assert (vis.phase_centre, vis.start, vis.telescope) == ((83, -24), 5e9, "ALMA")
     both = join_executions([placed(), placed((83.0, -24 + 1e-9), start=5e9 + 600, telescope="ACA")])
-    assert (both.phase_centre, both.start, both.telescope) == ((83, -24), None, "")
+    assert (both.phase_centre, both.start, both.telescope) == ((83, -24), 5e9, "")
+    assert both.time[len(few().time)] - both.time[0] == pytest.approx(600)
     part = join_executions([placed(), few()])
     assert (part.phase_centre, part.start) == (None, None)
     assert join_windows([placed(), placed()]).start == 5e9

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from firstlight_kernels.host import DeviceArray
+from firstlight_kernels.vectors import like
 
 _ALIGNMENT = 128  # bytes, of an array on a GPU
 
@@ -19,15 +20,15 @@ def rebuilt(make: Callable[[Any, str], Any], value: Any, name: str) -> Any:
     fields = getattr(value, "_fields", None)
     names = [f"{name}.{field}" for field in fields] if fields else [f"{name}[{i}]" for i in range(len(value))]
     parts = map(rebuilt, [make] * len(value), value, names)
-    return type(value)(*parts) if fields else tuple(parts)
+    return like(value, parts)
 
 
 def host_array(value: Any) -> np.ndarray | None:
     """Return an argument's elements as NumPy has them, or None if it is not an array."""
-    if hasattr(value, "to_device") and hasattr(value, "value"):  # cuda.In, Out, or InOut
-        return np.array(value.value) if type(value).__name__ == "In" else np.asarray(value.value)
     if isinstance(value, np.ndarray):
         return value if value.ndim else None
+    if hasattr(value, "to_device") and hasattr(value, "value"):  # cuda.In, Out, or InOut
+        return np.array(value.value) if type(value).__name__ == "In" else np.asarray(value.value)
     if isinstance(value, DeviceArray):
         return value.data
     if hasattr(value, "copy_to_host"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import CodeType
 from typing import Any
 
@@ -15,8 +16,9 @@ import numpy as np
 
 from firstlight_kernels.compilers import dtype_of
 from firstlight_kernels.findings import TraceError
-from firstlight_kernels.functions import builtins_of, function_of
+from firstlight_kernels.functions import builtins_of, function_of, of_type
 from firstlight_kernels.promotion import BINARY, Rules, converted, operations
+from firstlight_kernels.vectors import Vector, class_of, is_vector, like
 
 
 class _Current(threading.local):
@@ -124,7 +126,7 @@ def scalar(value: Any) -> Any:
         return value.astype(f"{value.dtype.kind}{value.dtype.itemsize}")
     if isinstance(value, int):
         return np.int64(value) if -(2**63) <= value < 2**63 else np.uint64(int(value) % 2**64)
-    return tuple(map(scalar, value)) if isinstance(value, tuple) else value
+    return like(value, map(scalar, value)) if isinstance(value, tuple) else value
 
 
 def typed(value: Any) -> Any:
@@ -132,8 +134,9 @@ def typed(value: Any) -> Any:
     if kind := _TYPED.get(type(value)):
         return kind(value)
     if isinstance(value, tuple):
-        numbers = map(typed, value)
-        return type(value)(*numbers) if hasattr(value, "_fields") else tuple(numbers)
+        return like(value, map(typed, value))
+    if isinstance(value, np.void) and is_vector(value.dtype):
+        return class_of(value.dtype)(typed(value[field]) for field in value.dtype.names or ())
     number = scalar(value)
     return _TYPED.get(type(number), lambda same: same)(number)
 
@@ -141,6 +144,12 @@ def typed(value: Any) -> Any:
 def convert(value: Any, dtype: np.dtype) -> Any:
     """Return a number as an array of a type keeps it: integers lose their upper bits, floats are cut to the range."""
     number = scalar(value.kept() if isinstance(value, Undefined) else value)
+    if is_vector(dtype) and not isinstance(number, np.void):
+        if not isinstance(number, Vector) or number.dtype != dtype:
+            raise TraceError(
+                f"an array of {class_of(dtype).__name__} holds nothing else, and got {type(number).__name__}"
+            )
+        return tuple(number)
     return converted(number, dtype) if isinstance(number, np.number | np.bool_) else number
 
 
@@ -155,7 +164,7 @@ def typed_code(code: CodeType) -> CodeType:
     return code.replace(co_consts=tuple(map(constant, code.co_consts)))
 
 
-_NUMBERS = (np.number, np.bool_)
+_NUMBERS = (np.number, np.bool_, Vector)
 _IN_DOUBLE = {(Float64, Float64), (Float64, Float32), (Float32, Float64)}
 _SINGLE, _INTEGERS = (Float32, Float32), (Int64, Int64)
 
@@ -195,6 +204,8 @@ for _name in BINARY:
     _OPERATORS[f"__r{_name.strip('_')}__"] = _operation(_name, reflected=True)
 for _name, _operate in _OPERATORS.items():
     setattr(Number, _name, _operate)
+    if _name != "__abs__":
+        setattr(Vector, _name, _operate)
 for _name in (*_OPERATORS, *(f"__{name}__" for name in _COMPARED)):
     setattr(Undefined, _name, Undefined._same)
 
@@ -222,13 +233,13 @@ class NumberType:
     def __init__(self, dtype: Any) -> None:
         self.dtype = np.dtype(dtype)
 
-    def __call__(self, value: Any = 0, *unit: str) -> Any:
+    def __call__(self, *given: Any) -> Any:
         """Return a number of this type."""
-        if unit or self.dtype.kind in "mM":
+        if self.dtype.kind in "mM":
             raise TraceError(
                 f"np.{self.dtype.type.__name__}: the tracer has no dates and no times. Take a number of seconds"
             )
-        return value if isinstance(value, Undefined) else typed(convert(value, self.dtype))
+        return through_numpy(partial(of_type, self.dtype))(*given)
 
 
 def through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,9 +14,18 @@ import numpy as np
 
 from firstlight_kernels.arithmetic import NegativeInt64, Undefined, convert, scalar, typed
 from firstlight_kernels.findings import TraceError
+from firstlight_kernels.promotion import Rules
+from firstlight_kernels.vectors import is_vector
 
-#: What both compilers know of whole arrays.
-REDUCTIONS: dict[str, Callable[..., Any]] = {"sum": operator.add, "prod": operator.mul, "any": any, "all": all}
+#: What both compilers know of whole arrays: functions of the elements, and of the number with which a sum begins.
+REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "sum": lambda elements, number: reduce(operator.add, elements, number(0)),
+    "prod": lambda elements, number: reduce(operator.mul, elements, number(1)),
+    "any": lambda elements, _: any(elements),
+    "all": lambda elements, _: all(elements),
+    "min": lambda elements, _: np.min(list(map(scalar, elements))),  # NaN, if one of them is
+    "max": lambda elements, _: np.max(list(map(scalar, elements))),
+}
 #: The kind of an access, in ``Trace.accesses["kind"]``.
 LOAD, STORE, ATOMIC = range(3)
 KINDS = ("load", "store", "atomic")
@@ -64,6 +73,7 @@ class Recorder(Protocol):
     """What arrays tell of each access to them: the executor that runs the kernel."""
 
     arrays: list[ArrayInfo]
+    rules: Rules
 
     def record_access(self, number: int, offset: int, size: int, kind: int, frame: FrameType, unwritten: bool) -> None:
         """Record an access of the current thread."""
@@ -132,8 +142,8 @@ class TracedArray:
     def reduced(self, name: str, frame: FrameType) -> Any:
         """Return the sum of all elements, or what else a reduction makes of them, one after the other."""
         elements = (typed(self.load(at, frame)) for at in np.ndindex(self.shape))
-        start = None if name in ("any", "all") else typed(self.dtype.type(name == "prod"))
-        return typed(REDUCTIONS[name](elements) if start is None else reduce(REDUCTIONS[name], elements, start))
+        found = REDUCTIONS[name](elements, lambda value: typed(self.dtype.type(value)))
+        return typed(found if name in ("any", "all") or self._executor.rules == "numba" else convert(found, self.dtype))
 
     @property
     def name(self) -> str:
@@ -161,7 +171,8 @@ class TracedArray:
             field = self._part(self._data[index])
             return field if field.ndim or field.dtype.names else typed(field.load((), frame))
         key = index if isinstance(index, tuple) else (index,)
-        if self.dtype.names or len(key) < self.ndim or (len(key) == self.ndim and slice in map(type, key)):
+        records = self.dtype.names and not is_vector(self.dtype)
+        if records or len(key) < self.ndim or (len(key) == self.ndim and slice in map(type, key)):
             return self._view(key, frame)  # a record, too, is an array, without axes
         return typed(self.load(key, frame))
 

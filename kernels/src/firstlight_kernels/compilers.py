@@ -5,6 +5,7 @@ Nothing here imports a compiler before somebody has one of its kernels: who wrot
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ from types import FunctionType, ModuleType
 from typing import Any, Literal, cast
 
 import numpy as np
+
+from firstlight_kernels.vectors import vector_dtype
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,9 @@ def _names(cuda: ModuleType, halves: ModuleType | None) -> dict[int, str]:
         value = getattr(cuda, name)
         if not (isinstance(value, ModuleType | int | str | tuple | None) or dtype_of(value)):
             found[id(value)] = name
-    for name in {"shared", "local", "const", "atomic"} & {*dir(cuda)}:  # modules or classes; a simulator has none
+    for name in {"shared", "local", "const", "atomic", "vector"} & {
+        *dir(cuda)
+    }:  # modules or classes; a simulator has none
         parts = vars(getattr(cuda, name))
         found |= {id(getattr(getattr(cuda, name), each)): f"{name}.{each}" for each in parts if each[0] != "_"}
     return found
@@ -151,6 +156,8 @@ def dtype_of(value: Any) -> np.dtype | None:
     if isinstance(value, np.dtype):
         return value
     if isinstance(value, type):
+        if value.__module__ == "numba.cuda.stubs":
+            return _vector(value.__name__)
         return np.dtype(value) if issubclass(value, np.number | np.bool_) else None
     if not hasattr(value, "cast_python_value"):  # of each of their types
         return None
@@ -162,4 +169,9 @@ def dtype_of(value: Any) -> np.dtype | None:
         numpy_support = import_module(f"{package}.np.numpy_support")
         record: np.dtype = numpy_support.as_dtype(value)
         return record
-    return None
+    return _vector(name)
+
+
+def _vector(name: str) -> np.dtype | None:
+    found = re.fullmatch(r"(u?int\d+|float\d+)x([1-4])", name)
+    return vector_dtype(np.dtype(found[1]), int(found[2])) if found else None

@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from firstlight_kernels.promotion import BINARY, NotCompiledError, Rules, converted, extreme, operations, truth
+from firstlight_kernels.promotion import (
+    BINARY,
+    NotCompiledError,
+    Rules,
+    complex_of,
+    converted,
+    extreme,
+    operations,
+    truth,
+    vector_of,
+)
+from firstlight_kernels.vectors import Vector, is_vector
 
 _HALF, _WHOLE = np.dtype(np.float16), np.dtype(np.int64)
 
@@ -80,6 +91,33 @@ def _round(value: Any, digits: Any = None) -> Any:
     return converted(np.rint(value), _WHOLE) if digits is None else _one_by_one(round, value.dtype, value, digits)
 
 
+def _complex(real: Any, imag: Any = np.float64(0)) -> Any:  # noqa: B008
+    if not isinstance(real, Vector):
+        return real + 1j * imag
+    small = real.x.itemsize <= (4 if real.x.dtype.kind == "f" else 2)
+    return complex_of(real.x, real.y, np.dtype(np.complex64 if small else np.complex128))
+
+
+def of_type(dtype: np.dtype, value: Any = np.int64(0), *more: Any) -> Any:  # noqa: B008
+    """Return a number, or a vector, of a type."""
+    if is_vector(dtype):
+        return vector_of(dtype, (value, *more))
+    if isinstance(value, Vector):
+        value = _complex(value)
+    elif more:
+        (imag,) = more
+        value = complex_of(value, imag, dtype)
+    return truth(value) if dtype.kind == "b" else converted(value, dtype)
+
+
+def element_dtype(given: Any, rules: Rules) -> np.dtype:
+    """Return what a shared or local array of a type holds."""
+    dtype: np.dtype = np.dtype(given)
+    if is_vector(dtype) and rules == "numba":
+        raise NotCompiledError("an array of vectors is not compiled for a GPU by numba-cuda")
+    return dtype
+
+
 @cache
 def builtins_of(rules: Rules) -> dict[str, Callable[..., Any]]:
     """Return what Python's own functions do, and those of its module ``operator``."""
@@ -87,7 +125,7 @@ def builtins_of(rules: Rules) -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {
         "abs": abs,
         "bool": lambda value=np.bool_(False): truth(value),  # noqa: B008
-        "complex": lambda real, imag=np.float64(0): real + 1j * imag,  # noqa: B008
+        "complex": _complex,
         "divmod": lambda first, second: (own["floordiv"](first, second), own["mod"](first, second)),
         "float": _float,
         "int": _int,

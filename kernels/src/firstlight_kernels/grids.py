@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from numbers import Integral
 from typing import TypeVar
+
+import numpy as np
 
 from firstlight_kernels.findings import Dim3
 
@@ -71,4 +72,4 @@ def size_of(name: str, given: int | Sequence[int]) -> Dim3:
 
 def _are_integers(values: tuple[object, ...], least: int) -> bool:
     """Return whether all are integers of at least some value; NumPy's count, too."""
-    return all(isinstance(value, Integral) and int(value) >= least for value in values)
+    return all(isinstance(value, int | np.integer) and int(value) >= least for value in values)

@@ -31,7 +31,8 @@ from firstlight_kernels.compilers import dtype_of, imported, intrinsic_name, is_
 from firstlight_kernels.copies import empty_copy, fill_copy
 from firstlight_kernels.executor import OWN_BLOCK, WARP, WHOEVER, Executor, codes_of
 from firstlight_kernels.findings import Dim3, TraceError
-from firstlight_kernels.functions import OF_CUDA, of_numpy
+from firstlight_kernels.functions import OF_CUDA, element_dtype, of_numpy
+from firstlight_kernels.vectors import class_of, neighbours, vector_dtype
 
 _ALL_LANES = 0xFFFFFFFF
 
@@ -50,6 +51,7 @@ class TracedCuda:
         self.local = SimpleNamespace(array=partial(self._array, "local"))
         self.shared_array, self.local_array = self.shared.array, self.local.array  # as numba-cuda-mlir has them, too
         self.const = SimpleNamespace(array_like=lambda array: array)
+        self.vector = SimpleNamespace(load=_load_vector, store=_store_vector)
         self.threadfence = self.threadfence_system = executor.fence
         self.threadfence_block = partial(executor.fence, OWN_BLOCK)
         self.nanosleep = lambda _: executor.give_way()
@@ -118,7 +120,7 @@ class TracedCuda:
         else:  # a call's own
             arrays, owner = executor.current.local_arrays, frame
         if instruction not in arrays or arrays[instruction][0] is not owner:
-            data = self._memory(space, shape, np.dtype(dtype))
+            data = self._memory(space, shape, element_dtype(dtype, executor.rules))
             name = _assigned_name(executor.instructions[instruction].text) or space
             arrays[instruction] = owner, executor.trace_array(data, name, space, instruction)
         return arrays[instruction][1]
@@ -242,6 +244,17 @@ def _load(array: Any, index: Any) -> Any:
 
 def _store(array: Any, index: Any, value: Any) -> None:
     _traced(array)._put(index, value, sys._getframe(1))
+
+
+def _load_vector(array: Any, index: Any, shape: Any, alignment: object = None) -> Any:  # noqa: ARG001
+    frame, places = sys._getframe(1), neighbours(index, operator.index(shape))
+    made = class_of(vector_dtype(_traced(array).dtype, len(places)))
+    return made(typed(array.load(each, frame)) for each in places)
+
+
+def _store_vector(array: Any, index: Any, vector: Any, alignment: object = None) -> None:  # noqa: ARG001
+    for each, part in zip(neighbours(index, len(vector)), vector, strict=True):
+        _traced(array).store(each, part, sys._getframe(1))
 
 
 def _lanes(numbers: Iterable[int]) -> int:

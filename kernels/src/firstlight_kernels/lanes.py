@@ -12,6 +12,7 @@ from firstlight_kernels.arrays import poison
 from firstlight_kernels.findings import Dim3, LaunchError, OutOfBoundsError, element_name
 from firstlight_kernels.masked import Unsupported
 from firstlight_kernels.promotion import Negative, converted
+from firstlight_kernels.vectors import Vector, class_of, is_vector, like
 
 #: Threads of a warp.
 WARP = 32
@@ -142,14 +143,14 @@ def merge(mask: Mask, old: Any, new: Any) -> Any:
     if mask.full or old is UNSET or old is new:
         return new
     if isinstance(new, tuple) and isinstance(old, tuple) and len(new) == len(old):
-        return tuple(merge(mask, *pair) for pair in zip(old, new, strict=True))
+        return like(new, (merge(mask, *pair) for pair in zip(old, new, strict=True)))
     return select(mask.on, new, old)
 
 
 def select(test: Any, yes: Any, no: Any) -> Any:
     """Return one of two values, or for each thread that of its own, in one type."""
     if isinstance(yes, tuple) and isinstance(no, tuple) and len(yes) == len(no):
-        return tuple(select(test, *pair) for pair in zip(yes, no, strict=True))
+        return like(yes, (select(test, *pair) for pair in zip(yes, no, strict=True)))
     if isinstance(yes, Array) and isinstance(no, Array) and yes.is_the_same_as(no):
         return yes
     if not (_is_number(yes) and _is_number(no)):
@@ -235,9 +236,13 @@ class Memory:
         if len(key) < len(array.shape) or slice in map(type, key):
             self._store_part(mask, self._view(mask, array, key), value)
             return
+        if is_vector(array.data.dtype) and isinstance(value, Vector) and value.dtype == array.data.dtype:
+            for field, part in zip(value.dtype.names or (), value, strict=True):
+                self.store(mask, array.part(array.data[field]), index, part)
+            return
         if type(value) is Array and not value.shape:
             value = value.data[value.first]  # a record
-        if not _is_number(value):
+        if not _is_number(value) or is_vector(array.data.dtype):
             raise Unsupported(f"a store of {_kind(value)}")
         data, place = array.data, self.place(mask, array, key, "store")
         self.keep(array)
@@ -304,14 +309,16 @@ class Memory:
         if isinstance(key[0], str):
             field = array.part(array.data[key[0]])
             return field if field.shape or field.data.dtype.names else self.load(mask, field, ())
+        if is_vector(array.data.dtype) and len(key) == len(array.shape) and slice not in map(type, key):
+            made = class_of(array.data.dtype)
+            return made(self.load(mask, array.part(array.data[field]), key) for field in made.dtype.names or ())
         if len(key) > len(array.shape) or any(part is Ellipsis for part in key):
             raise Unsupported(f"{array.name} has {len(array.shape)} axes and is indexed with {len(key)}")
         data, own, first, axis = array.data, len(array.first), list(array.first), 0
         for part in key:
             if isinstance(part, slice):
                 if any(isinstance(each, np.ndarray) for each in (part.start, part.stop, part.step)):
-                    data, start = self._windows(mask, part, data, len(first) + axis)
-                    data = np.moveaxis(data, (len(first) + axis, -1), (len(first), len(first) + axis + 1))
+                    data, start = self._windows(mask, part, data, len(first), len(first) + axis)
                     first.append(start)
                 else:
                     bounds = (each if each is None else int(each) for each in (part.start, part.stop, part.step))
@@ -325,8 +332,9 @@ class Memory:
             return array.part(data[tuple(first)], ())
         return array.part(data, tuple(first))
 
-    def _windows(self, mask: Mask, part: slice, data: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return all windows of an axis, at its end, and where the window of each thread begins."""
+    @staticmethod
+    def _windows(mask: Mask, part: slice, data: np.ndarray, own: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return all windows of an axis, by an axis more for threads, and where the window of each thread begins."""
         if part.step is not None or part.start is None or part.stop is None:
             raise Unsupported("a slice without one length for all threads")
         start, stop = (np.broadcast_to(each, mask.on.size) for each in (part.start, part.stop))
@@ -334,8 +342,10 @@ class Memory:
         inside = (start >= 0) & (stop <= data.shape[axis]) | ~mask.on
         if not inside.all() or length[0] < 1 or np.any(length != length[0]):
             raise Unsupported("a slice without one length for all threads")
-        windows = np.lib.stride_tricks.sliding_window_view(data, int(length[0]), axis, writeable=True)
-        return windows, np.where(mask.on, start, 0)
+        shape, strides, size = data.shape, data.strides, int(length[0])
+        shape = *shape[:own], shape[axis] - size + 1, *shape[own:axis], size, *shape[axis + 1 :]
+        strides = *strides[:own], strides[axis], *strides[own : axis + 1], *strides[axis + 1 :]
+        return np.lib.stride_tricks.as_strided(data, shape, strides), np.where(mask.on, start, 0)
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype, name: str, first: np.ndarray, count: int) -> Array:
         """Return an array for each block, or each thread, that nobody has written."""

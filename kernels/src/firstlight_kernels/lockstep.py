@@ -24,7 +24,7 @@ from firstlight_kernels.arithmetic import scalar
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
 from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, line_of
-from firstlight_kernels.functions import OF_CUDA, function_of
+from firstlight_kernels.functions import OF_CUDA, element_dtype, function_of, of_type
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, LOADS, MATCHES, SHUFFLES, STORES, VOTES
 from firstlight_kernels.lanes import (
     MOST_TURNS,
@@ -44,6 +44,7 @@ from firstlight_kernels.lanes import (
 )  # fmt: skip
 from firstlight_kernels.masked import Unsupported, masked_code
 from firstlight_kernels.promotion import Rules, converted, operations, truth
+from firstlight_kernels.vectors import Vector, class_of, like, neighbours, vector_dtype
 
 __all__ = ["LaunchError", "Unsupported", "run"]
 
@@ -212,6 +213,8 @@ class _Run:
             "cg.this_grid": lambda mask: self.barriers,
             "activemask": self.barriers.activemask,
             "lanemask_lt": lambda mask: ((1 << self.lanes.lane) - 1).astype(np.uint32),
+            "vector.load": self.load_vector,
+            "vector.store": self.store_vector,
             **dict.fromkeys(LOADS, self.memory.load),
             **dict.fromkeys(STORES, self.memory.store),
         }
@@ -225,15 +228,15 @@ class _Run:
             return np.bool_(value)
         if isinstance(value, int | float | complex | np.number):
             return scalar(value)
+        if (data := host_array(value)) is not None:
+            return self.array(data, name, space)
         if known := _OF_PYTHON.get(id(value)):
             return known
         if function := function_of(value, self.rules):
             return _without_mask(function)
-        if (data := host_array(value)) is not None:
-            return self.array(data, name, space)
         if isinstance(value, tuple):
             parts = [self.value(each, f"{name}[{number}]", space) for number, each in enumerate(value)]
-            return value._make(parts) if hasattr(value, "_make") else tuple(parts)
+            return like(value, parts)
         if value is None or isinstance(value, str):
             return value
         if (dtype := dtype_of(value)) is not None:
@@ -357,7 +360,7 @@ class _Run:
 
     def shared_array(self, mask: Mask, shape: Any, dtype: Any, site: Any, **_: Any) -> Array:
         if site not in self.arrays:
-            sizes, kind = _sizes(shape), _dtype(dtype)
+            sizes, kind = _sizes(shape), self.dtype(dtype)
             if sizes == (0,):
                 count = self.dynamic.shape[1] // kind.itemsize
                 if not count:
@@ -371,10 +374,15 @@ class _Run:
                 self.arrays[site] = self.memory.new(sizes, kind, _name(site), self.lanes.block, self.lanes.count)
         return self.arrays[site]
 
+    def dtype(self, given: Any) -> np.dtype:
+        if not isinstance(given, NumberType | str):
+            raise Unsupported(f"an array of {given!r:.40}")
+        return element_dtype(given, self.rules)
+
     def local_array(self, mask: Mask, shape: Any, dtype: Any, site: Any, **_: Any) -> Array:
         key = site, self.call
         if key not in self.arrays:
-            sizes, kind = _sizes(shape), _dtype(dtype)
+            sizes, kind = _sizes(shape), self.dtype(dtype)
             self.arrays[key] = self.memory.new(sizes, kind, _name(site), self.lanes.number, self.lanes.size)
         return self.arrays[key]
 
@@ -429,6 +437,14 @@ class _Run:
         whole = tuple(converted(each, np.dtype(np.int64)) for each in key)  # here Numba takes floats, too
         place = self.memory.place(mask, array, whole, "atomic")
         return tuple(broadcast(mask, each) for each in place)
+
+    def load_vector(self, mask: Mask, array: Any, index: Any, count: Any, alignment: object = None) -> Vector:
+        parts = [self.memory.load(mask, array, each) for each in neighbours(index, int(count))]
+        return class_of(vector_dtype(array.data.dtype, len(parts)))(parts)
+
+    def store_vector(self, mask: Mask, array: Any, index: Any, vector: Vector, alignment: object = None) -> None:
+        for each, part in zip(neighbours(index, len(vector)), vector, strict=True):
+            self.memory.store(mask, array, each, part)
 
     def grid(self, mask: Mask, ndim: Any) -> Any:
         axes = tuple(self.lanes.axis("grid", number) for number in range(int(ndim)))
@@ -527,9 +543,9 @@ class NumberType:
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype = dtype
 
-    def __call__(self, mask: Mask, value: Any = np.int64(0)) -> Any:
+    def __call__(self, mask: Mask, *given: Any) -> Any:
         """Return numbers of this type."""
-        return truth(value) if self.dtype.kind == "b" else converted(value, self.dtype)
+        return of_type(self.dtype, *given)
 
 
 def _name(site: tuple[str, int, int]) -> str:
@@ -543,14 +559,6 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     if any(size < 1 for size in sizes) and sizes != (0,):
         raise LaunchError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
     return tuple(map(int, sizes))
-
-
-def _dtype(given: Any) -> np.dtype:
-    if isinstance(given, NumberType):
-        return given.dtype
-    if isinstance(given, str):
-        return np.dtype(given)
-    raise Unsupported(f"an array of {given!r:.40}")
 
 
 def _are_tests(*values: Any) -> bool:

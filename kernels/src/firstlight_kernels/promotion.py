@@ -7,11 +7,13 @@ constant or an integer it becomes ``float64``. Division by zero gives infinity o
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
+
+from firstlight_kernels.vectors import Vector, class_of, like, vector_dtype
 
 #: Whose rules hold: those of numba-cuda, or those of numba-cuda-mlir.
 Rules = Literal["numba", "mlir"]
@@ -57,23 +59,67 @@ def operand_types(name: str, first: np.dtype, second: np.dtype, rules: Rules = "
 def binary(name: str, rules: Rules = "numba") -> Callable[[Any, Any], Any]:
     """Return an operation of Python's module ``operator`` on numbers, with Numba's types."""
     operate = power if name == "pow" else getattr(operator, name)
-    conversions: dict[tuple[np.dtype, np.dtype], tuple[np.dtype | None, np.dtype | None]] = {}
+    known: dict[tuple[np.dtype, np.dtype], tuple[np.dtype | None, np.dtype | None, Callable[[Any, Any], Any]]] = {}
 
     def result(first: Any, second: Any) -> Any:
         given = first.dtype, second.dtype
         try:
-            one, other = conversions[given]
+            one, other, act = known[given]
         except KeyError:
+            if "V" in (first.dtype.kind, second.dtype.kind):
+                return of_vectors(name, first, second, rules)
             wanted = operand_types(name, *given, rules)
             one, other = (None if old is new else new for old, new in zip(given, wanted, strict=True))
-            conversions[given] = one, other
+            act = _complex_product if name == "mul" and "c" in (wanted[0].kind, wanted[1].kind) else operate
+            known[given] = one, other, act
         if one is not None:
             first = first.astype(one)
         if other is not None:
             second = second.astype(other)
-        return operate(first, second)
+        return act(first, second)
 
     return result
+
+
+def complex_of(real: Any, imag: Any, dtype: np.dtype) -> Any:
+    """Return complex numbers of two parts."""
+    result = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype)
+    result.real, result.imag = real, imag
+    return result[()]
+
+
+def _complex_product(first: Any, second: Any) -> Any:
+    """Return a product that is rounded as one number's is: NumPy rounds those of arrays once less on some CPUs."""
+    real = first.real * second.real - first.imag * second.imag
+    return complex_of(real, first.real * second.imag + first.imag * second.real, np.result_type(first, second))
+
+
+def of_vectors(name: str, first: Any, second: Any, rules: Rules) -> Vector:
+    """Return what numba-cuda-mlir makes of two vectors, or of one and a number: nothing is widened to 64 bits."""
+    counts = [len(each) for each in (first, second) if isinstance(each, Vector)]
+    rows = [each if isinstance(each, Vector) else (each,) * max(counts) for each in (first, second)]
+    kinds = [next(iter(row)).dtype for row in rows]
+    both, whole = len(counts) == 2, {each.kind for each in kinds} <= set("iu")
+    known = name in ("add", "sub") or (name in ("mul", "truediv") and not both)
+    if rules != "mlir" or not known or min(counts) < max(counts) or not {each.kind for each in kinds} <= set("iuf"):
+        names = " and ".join(type(each).__name__ for each in (first, second))
+        raise NotCompiledError(f"{_SYMBOLS[name]} of {names} is not simulated")
+    kind = np.promote_types(*(kinds if whole else operand_types(name, *kinds)))
+    if whole and name == "truediv":
+        kind = np.dtype(f"f{max(kind.itemsize, 4)}")
+    operate, made = getattr(operator, name), class_of(vector_dtype(kind, max(counts)))
+    return made(operate(converted(one, kind), converted(other, kind)) for one, other in zip(*rows, strict=True))
+
+
+def vector_of(dtype: np.dtype, given: Iterable[Any]) -> Vector:
+    """Return the vector that numbers, complex ones, and shorter vectors make."""
+    parts: list[Any] = []
+    for each in given:
+        parts += each if isinstance(each, Vector) else (each.real, each.imag) if each.dtype.kind == "c" else (each,)
+    made, count = class_of(dtype), len(dtype.names or ())
+    if len(parts) not in (1, count):
+        raise NotCompiledError(f"{made.__name__} of {len(parts)} numbers")
+    return made(converted(each, dtype[0]) for each in (parts * count if len(parts) == 1 else parts))
 
 
 @cache
@@ -94,17 +140,20 @@ def power(base: Any, exponent: Any) -> Any:
         inverse = np.where(base == 1, 1, np.where(base == -1, np.where(exponent % 2, -1, 1), 0))
         return np.where(exponent < 0, inverse, np.power(base, np.maximum(exponent, 0)))[()]
     result, factor, left = base.dtype.type(1), base, np.abs(exponent)
+    times = _complex_product if base.dtype.kind == "c" else operator.mul
     while np.any(left):
-        product = result * factor
+        product = times(result, factor)
         result = (
             np.where(left & 1, product, result)[()] if isinstance(left, np.ndarray) else product if left & 1 else result
         )
-        factor, left = factor * factor, left >> 1
+        factor, left = times(factor, factor), left >> 1
     return np.where(exponent < 0, 1 / result, result)[()] if np.any(exponent < 0) else result
 
 
 def negative(value: Any, rules: Rules = "numba") -> Any:
     """Return ``-value``: small integers are negated as they are, and widened after that."""
+    if isinstance(value, Vector):
+        return like(value, (-each for each in value))
     if value.dtype.kind == "b":
         return -value.astype(np.int64)
     if value.dtype.kind == "u" and rules == "mlir" and value.itemsize < 8:

@@ -34,6 +34,8 @@ UNTOLD = ("in-cache", "above-roof", "coarse")  # what a record's rows can't tell
 MAX_BYTES = 250_000
 TIMED = ("imaging", "kernels")  # what pages time of the package: when it changes, a record has drifted
 MAX_AGE = timedelta(days=365)
+HOME = re.compile(r"(?:/(?:home|Users|root|scratch|gpfs|lustre|mnt)/|[A-Za-z]:\\Users\\)[\w.-]*")
+LEAST_SECONDS, MOST_OF_ROOF = 1e-10, 25  # of a call; tensor cores reach 16 times the roof of float32
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
 
 # By where a page takes the cuda of its kernels from. Those of a record that names none were made with the first.
@@ -373,6 +375,30 @@ def installed() -> dict[str, str]:
     return dict(card("cpu").libraries)
 
 
+def _untrue(record: Record) -> Iterator[str]:
+    """Yield what can't be true in a record, and what must not be told."""
+    facts, day = record.facts, str(record.facts["date"])[:10]
+    try:
+        if datetime.fromisoformat(day).replace(tzinfo=UTC) > datetime.now(UTC) + timedelta(days=1):
+            yield f"its date, {day}, is still to come"
+    except ValueError:
+        yield f"there is no day {day}"
+    if "api" not in facts and (slug := Card(facts["device_name"], facts["device_kind"]).slug) != record.machine:
+        yield f"its device is a {facts['device_name']}, which belongs to {slug}, not to {record.machine}"
+    for name, row in record.timings.items():
+        if row.verdict in NEVER_SHOWN:
+            yield f"{name}: this device can't have done that so fast"
+        if min(row.values) < LEAST_SECONDS:
+            yield f"{name}: no call takes {min(row.values):.2g} s"
+        if (row.of_roof or 0) > MOST_OF_ROOF:
+            yield f"{name}: {row.of_roof:.3g} times the best rate that was measured there"
+        if (row.device_seconds or 0) > 2 * max(row.first, *row.values):
+            yield f"{name}: the GPU alone took {row.device_seconds} s, longer than each call as a whole"
+    for key, text in (record.outputs | record.figures).items():
+        if found := HOME.search(text):
+            yield f"output {key} holds a path of somebody's computer, {found[0]!r}"
+
+
 def _minor(version: str) -> str:
     """Return the first two numbers of a version."""
     return ".".join(version.split("+")[0].split(".")[:2])
@@ -400,10 +426,12 @@ def check(root: Path, strict: bool = False) -> int:
 
 
 def judge_file(path: Path, examples: Path, bench: str = "") -> Judged:
-    """Judge the record in a file, or one of its experiments; raise InvalidRecord if it is none, or not of its place."""
+    """Judge the record in a file, or one of its experiments; raise InvalidRecord if it is none, or can't be true."""
     record = read(path)
     if [record.machine, *record.example.split("/")] != list(path.with_suffix("").parts[-3:]):
         raise InvalidRecord(f"it is of {record.example} on {record.machine}, and lies in another's place", path)
+    if untrue := next(_untrue(record), None):
+        raise InvalidRecord(untrue, path)
     if record.facts.get("api") == "webgpu":  # its code is the site's, which compares it
         return Judged(record, "fresh")
     script = examples / f"{record.example}.py"

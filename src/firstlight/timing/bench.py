@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from firstlight.devices import Card, card
@@ -69,6 +71,8 @@ class Bench(Widget):
         footprint: int | None = None,
         tensor_cores: bool | None = None,
         device: object = None,
+        setup: Callable[[], object] | None = None,
+        blocks: int | None = None,
     ) -> Timing:
         """Time ``fn(*args)`` as one row, and judge its rates; a call that raises or is interrupted makes no row.
 
@@ -84,7 +88,8 @@ class Bench(Widget):
         left = self._budget - sum(self._spent.values()) + self._spent.get(name, 0.0)
         budget = min(1.0, left / 4)
         work: dict[str, Any] = {"bytes": bytes, "flops": flops, "footprint": footprint, "tensor_cores": tensor_cores}
-        timing = measure(fn, *args, label=label, n=n, device=device, budget=budget, **work)
+        how: dict[str, Any] = {"device": device, "budget": budget, "setup": setup, "blocks": blocks}
+        timing = measure(fn, *args, label=label, n=n, **how, **work)
         self._spent[name], self._cells[name] = min(sum(timing.values) * timing.loops, budget), cell
         self.rows[name] = with_verdicts(timing, ceilings(_card_of(device)), _roof_for(timing))
         self.rows = dict(zip(self.rows, with_verdicts_of_series(self.timings), strict=True))
@@ -112,6 +117,21 @@ class Bench(Widget):
 
     def __str__(self) -> str:
         return self.table().text()
+
+    def to_json(self) -> str:
+        """Return the rows as JSON, for another program: what was measured, its median, its quartiles and its verdicts.
+
+        Examples
+        --------
+        >>> bench = Bench("one-sum")
+        >>> timing = bench.time("built in", sum, range(10_001), blocks=12)
+        >>> import json
+        >>> (row,) = json.loads(bench.to_json())
+        >>> row["label"], len(row["values"]), row["median"] == timing.median
+        ('built in', 12, True)
+        """
+        rows = [asdict(t) | {"median": t.median, "quartiles": t.quartiles} for t in self.timings if t.values]
+        return json.dumps(rows, indent=1)
 
     def plot(self) -> Figure:
         """Draw the rows with their spread, and the floor that their bytes and operations set on this machine."""

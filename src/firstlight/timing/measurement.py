@@ -114,6 +114,8 @@ def measure(
     tensor_cores: bool | None = None,
     device: object = None,
     budget: float = 1.0,
+    setup: Callable[[], object] | None = None,
+    blocks: int | None = None,
 ) -> Timing:
     """Time ``fn(*args)``.
 
@@ -140,6 +142,11 @@ def measure(
         Where the work is done; by default where the arguments are.
     budget
         Seconds to spend after the first call; for the third value, a little more.
+    setup
+        What to do before each call, and not to time: shuffle again what the call sorts in place. Each block is then one
+        call, which has to be long against the clock and the wait: ten microseconds on a CPU, a millisecond on a GPU.
+    blocks
+        How many values to take, however long that lasts; by default nine, more if they scatter, within the budget.
 
     Returns
     -------
@@ -155,19 +162,28 @@ def measure(
     ('cpu', True, True)
     """
     work: dict[str, Any] = {"n": n, "bytes": bytes, "flops": flops, "footprint": footprint}
-    _check_request(fn, label, work, budget)
+    _check_request(fn, label, {**work, "blocks": blocks}, budget)
     name = str(device) if device is not None else device_of(args)
     row = Timing(label, name, first=math.nan, values=(), **work, tensor_cores=tensor_cores, verdicts=("simulated",))
     try:
-        return _timed(partial(fn, *args) if args else fn, row, Device(name), budget)
+        return _timed(partial(fn, *args) if args else fn, row, Device(name), budget, setup, blocks)
     except Exception as error:
         with suppress(Exception):  # some refuse notes, and some functions have no repr
             error.add_note(f"raised by the call that was being timed as {label or getattr(fn, '__name__', fn)!r}")
         raise
 
 
-def _timed(call: Callable[[], object], row: Timing, on: Device, budget: float) -> Timing:
+def _timed(
+    call: Callable[[], object],
+    row: Timing,
+    on: Device,
+    budget: float,
+    setup: Callable[[], object] | None,
+    blocks: int | None,
+) -> Timing:
     """Return a row, which says what is known of a call, with the times of the call on a device."""
+    prepare = setup or (lambda: None)
+    prepare()
     on.settle()
     threads, before = threading.active_count(), on.state()
     with _simulated_launches() as simulated:
@@ -180,11 +196,13 @@ def _timed(call: Callable[[], object], row: Timing, on: Device, budget: float) -
         return row
     _check_threads(call, threads)
     queues, start = on.queues(), on.tick()
-    loops, values, cores = _steady_blocks(call, on, budget)
+    loops, values, cores = _steady_blocks(call, on, budget, setup, blocks)
     queued = _queued(queues, on.queues(), on.tick() - start)
+    prepare()
     after = None if on.name == "cpu" else _state_at_work(call, on, loops)
     timing = replace(row, first=first, values=tuple(values), loops=loops, cores=cores, queued=queued)
-    timing = replace(timing, device_seconds=on.seconds_of(call, timing.median), before=before, after=after)
+    alone = None if setup else on.seconds_of(call, timing.median)  # for which calls follow each other
+    timing = replace(timing, device_seconds=alone, before=before, after=after)
     return replace(timing, verdicts=verdicts_of(timing))
 
 
@@ -247,11 +265,16 @@ def _check_threads(call: Callable[[], object], before: int) -> None:
             raise RuntimeError("the call returned, and threads that it started still run: time one that joins them")
 
 
-def _steady_blocks(call: Callable[[], object], on: Device, budget: float) -> tuple[int, list[float], float | None]:
+def _steady_blocks(
+    call: Callable[[], object], on: Device, budget: float, setup: Callable[[], object] | None, blocks: int | None
+) -> tuple[int, list[float], float | None]:
     """Grow a block until it is long, then collect blocks without the warm-up: loops, seconds a call, cores."""
     cpu_seconds: list[float] = []
 
     def block(loops: int) -> float:
+        if setup:
+            setup()
+            on.settle()
         cpu, start = on.cpu_seconds(), on.tick()
         for _ in repeat(None, loops):
             call()
@@ -264,14 +287,20 @@ def _steady_blocks(call: Callable[[], object], on: Device, budget: float) -> tup
     long_enough = max(MIN_BLOCK_SECONDS, MIN_BLOCK_WAITS * _idle_wait(on))
     began, loops = on.tick(), 1
     values = [block(loops)]
-    while values[-1] * loops < long_enough and loops < MAX_LOOPS and on.tick() - began < budget:
+    while not setup and values[-1] * loops < long_enough and loops < MAX_LOOPS and on.tick() - began < budget:
         loops = math.ceil(loops * min(10, 1.2 * long_enough / max(values[-1] * loops, 1e-9)))
         values = [block(loops)]
 
     cpu_seconds = cpu_seconds[-1:]
-    while on.tick() - began < budget + (GRACE_SECONDS if len(values) < MIN_VALUES else 0) and len(values) < MAX_BLOCKS:
-        if len(values) >= MIN_BLOCKS and Timing("", "", 0, tuple(values)).relative_iqr < QUIET_IQR:
-            break
+
+    def enough() -> bool:
+        if blocks:
+            return len(values) >= blocks
+        late = on.tick() - began >= budget + (GRACE_SECONDS if len(values) < MIN_VALUES else 0)
+        quiet = len(values) >= MIN_BLOCKS and Timing("", "", 0, tuple(values)).relative_iqr < QUIET_IQR
+        return late or quiet or len(values) >= MAX_BLOCKS
+
+    while not enough():
         values.append(block(loops))
         while len(values) > 1 and _is_warm_up(values[0], values[1:]):
             del values[0], cpu_seconds[0]

@@ -2,7 +2,7 @@ from .datasets import GriddedDataset
 from .gridding import DataAverager
 from .ms import read_ms
 from .npz import read_npz
-from .reading import read_visibilities
+from .reading import read_executions, read_visibilities
 from .uvfits import read_uvfits
 from .uvtable import read_uvtable, write_uvtable
 from .visibilities import (
@@ -27,6 +27,7 @@ __all__ = [
     "join_executions",
     "join_windows",
     "outlying_weights",
+    "read_executions",
     "read_ms",
     "read_npz",
     "read_uvfits",

@@ -13,7 +13,7 @@ from firstlight_imaging._types import Complex, Ints, Mask, Real
 from firstlight_imaging.data.uvfits import total_intensity
 from firstlight_imaging.data.visibilities import Visibilities, check_nothing_counts_twice, check_visibilities, readable
 from firstlight_imaging.directions import from_j2000
-from firstlight_imaging.units import LIGHT_SPEED
+from firstlight_imaging.units import LIGHT_SPEED, check_hertz
 
 Field: TypeAlias = int | str | None
 Windows: TypeAlias = Sequence[int] | None
@@ -96,6 +96,7 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         raise ValueError(
             "a frequency in its CHAN_FREQ is NaN or infinite: correct it, or leave out that window (--spw)"
         )
+    check_hertz(frequency, name="the frequencies in its CHAN_FREQ")
     if not weight.any():
         raise ValueError(f"it is flagged throughout: no weight of field {number} is above zero")
     with _open_table(path / "OBSERVATION") as observations, _open_table(path / "FIELD") as fields:

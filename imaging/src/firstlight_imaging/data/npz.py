@@ -70,6 +70,8 @@ def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool | No
         _check_sizes(packed)
         if of_frank := _OF_FRANK.keys() <= set(held.files):
             arrays = {key: np.asarray(held[name]) for name, key in _OF_FRANK.items()}
+        elif meant := [name for name in held.files if "unit" in name.lower()]:
+            raise ValueError(f"it holds {', '.join(meant)}, which is not read: take Jy, and save it without that")
         else:
             arrays = {key: np.asarray(held[key]) for key in (*_KEYS, *_METADATA) if key in held.files}
         return from_arrays(arrays, unit, of_frank if conjugate is None else conjugate, held.files)

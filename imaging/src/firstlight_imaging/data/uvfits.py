@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from firstlight_imaging._types import Complex, Ints, Real
 from firstlight_imaging.data.visibilities import Visibilities, check_is_file, check_nothing_counts_twice, readable
+from firstlight_imaging.units import check_hertz
 
 _DAY = 86400.0  # seconds
 _MJD_ZERO = 2400000.5  # a Julian date
@@ -102,6 +103,7 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
 def _visibilities(groups: _Groups, conjugate: bool) -> tuple[Visibilities, bool]:
     """Return what a file holds, and whether CASA may have divided its weights by the number of channels."""
     frequency, window = groups.channels()
+    check_hertz(frequency, name="the frequencies of its channels")
     rows, antennas, subarray = groups.baselines()
     sign = -1.0 if conjugate else 1.0
     uu, vv = (sign * frequency[:, None] * groups.light_seconds(axis)[rows] for axis in ("UU", "VV"))

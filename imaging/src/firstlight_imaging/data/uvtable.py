@@ -35,6 +35,7 @@ _NAMES = {
     "weight": r"w(eights?|g?ts?)?",
     "sigma": r"sigma|σ|err(or)?",
 }
+_OTHER_UNIT = re.compile(r"\b[mµμuk]Jy\b")  # a head may say so anywhere
 _PARTS = ("re", "im"), ("amp", "phase")
 _DIMENSIONS = {"re": "Jy", "im": "Jy", "amp": "Jy", "phase": "rad", "sigma": "Jy", "weight": "Jy^-2"}
 
@@ -72,6 +73,8 @@ def read_uvtable(path: str | Path, *, unit: Unit | None = None, conjugate: bool 
     with readable(path):
         text = _text(path)
         lines = [line.strip() for line in text.splitlines()]
+        if _columns(lines[0]) if lines else {}:  # of a spreadsheet
+            lines[0] = f"# {lines[0]}"
         head = [line.lstrip("#%/ ") for line in lines if line.startswith(("#", "%", "//"))]
         rows = [line.replace(",", " ").split() for line in lines if line and not line.startswith(("#", "%", "//"))]
         if not rows or {len(row) for row in rows} != {5}:
@@ -79,6 +82,8 @@ def read_uvtable(path: str | Path, *, unit: Unit | None = None, conjugate: bool 
         if not text.endswith(("\n", "\r")):  # 2.5e-0 may have been 2.5e-05
             raise ValueError("its last line has no end, as where a copy stopped: add a line break if it is complete")
         columns = next(filter(None, map(_columns, head)), dict.fromkeys(_COLUMNS, ""))
+        if (other := _OTHER_UNIT.search(" ".join(head))) and not any(columns.values()):
+            raise ValueError(f"its head speaks of {other[0]}, but not behind a column: write Re [{other[0]}]")
         held = dict(zip(columns, np.array(rows, float).T, strict=True))
         arrays, units = _arrays(held, columns), [columns["u"], columns["v"]]
         if wavelength := re.search(r"wavelength *\[m\] *= *([\d.eE+-]+)", " ".join(head)):
@@ -130,6 +135,8 @@ def _arrays(held: dict[str, Real], units: dict[str, str]) -> dict[str, NDArray[A
     """Return the columns of a table, whatever their units, as an npz file has them."""
     from astropy.units import Unit as AstropyUnit  # type: ignore[import-untyped]
 
+    if "phase" in held and not units["phase"] and np.abs(held["phase"]).max() <= 2 * np.pi:
+        raise ValueError("its phases may be degrees or radians: write phase [deg] or phase [rad] in its head")
     of_data = next(units[name] for name in ("re", "amp") if name in units)
     for name, wanted in _DIMENSIONS.items():
         if name in held:

@@ -19,7 +19,8 @@ from firstlight_imaging.units import ARCSEC
 _CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
 _PER_CHANNEL = ("frequency", "window")
 _PER_ROW = ("antennas", "time", "execution")
-_SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
+SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
+_DOPPLER = 3e-4  # of a frequency: twice what the Earth's motion changes, and more
 _LONGEST_ERROR = 300  # characters of another library's error
 _MJD_ZERO, _MAX_START = np.datetime64("1858-11-17T00:00:00"), 1e5 * 86400  # the year 2132, in seconds
 _SAMPLE, _FEWEST, _MAX_AGAIN = 200, 10, 0.05  # visibilities that are looked for again, and the share that may be found
@@ -227,9 +228,11 @@ def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float
 
 
 def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
-    """Return visibilities of the same channels one after another, their executions numbered.
+    """Return executions one after another, numbered, as are their antennas: each has gains of its own.
 
-    Of starts, telescopes and targets that differ, none is kept: each one's times count from its own start.
+    Windows of the same channels, to half a channel, lie in the same rows of the arrays; the others beside each other,
+    and what an execution hasn't of them is flagged. Of telescopes and targets that differ, none is kept. Times count
+    from the first start; if one is not known, each one's from its own.
 
     Examples
     --------
@@ -237,10 +240,47 @@ def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
     >>> from firstlight_imaging.simulate.skies import Point
     >>> vis = observe([Point(1.0)], uv_track(n_times=2))
     >>> both = join_executions([vis, vis])
-    >>> both.data.shape, sorted(set(both.execution.tolist()))
-    ((1, 3612), [0, 1])
+    >>> both.data.shape, sorted(set(both.execution.tolist())), int(both.antennas.max())
+    ((1, 3612), [0, 1], 85)
     """
-    return _join(parts, _PER_CHANNEL, _PER_ROW, "execution")
+    channels, frequency, window = _common_channels(parts)
+    axes = []
+    for part, rows in zip(parts, channels, strict=True):
+        whole: dict[str, Any] = {name: np.tile(getattr(part, name)[:1], (len(frequency), 1)) for name in _CUBES}
+        whole["weight"][:] = 0  # where it has no such channel; baselines are as long there as in its first
+        for name, cube in whole.items():
+            cube[rows] = getattr(part, name)
+        axes.append(replace(part, **whole, frequency=frequency, window=window))
+    if all(part.start is not None for part in parts):
+        start = min(part.start or 0.0 for part in parts)
+        axes = [replace(part, time=part.time + (part.start or 0.0) - start, start=start) for part in axes]
+    return _join(axes, (), _PER_ROW, ("execution", "antennas"))
+
+
+def _common_channels(parts: Sequence[Visibilities]) -> tuple[list[Ints], Real, Ints]:
+    """Return where the channels of each part lie among those of all, and the frequencies and windows of these."""
+    frequencies: list[Real] = []
+    places: list[Ints] = []
+    for part in parts:
+        own, rows = [part.frequency[part.window == k] for k in np.unique(part.window)], np.zeros(len(part.window), int)
+        taken: set[int] = set()
+        for k, hertz in zip(np.unique(part.window), own, strict=True):
+            free = (g for g, held in enumerate(frequencies) if g not in taken and _are_same_channels(held, hertz))
+            at = next(free, len(frequencies))
+            frequencies += [hertz] * (at == len(frequencies))
+            taken.add(at)
+            rows[part.window == k] = sum(map(len, frequencies[:at])) + np.arange(len(hertz))
+        places.append(rows)
+    numbers = np.repeat(np.arange(len(frequencies)), [len(hertz) for hertz in frequencies])
+    return places, np.concatenate([*frequencies, np.zeros(0)]), numbers
+
+
+def _are_same_channels(one: Real, other: Real) -> bool:
+    """Return whether frequencies are the same, to half a channel or, of a single one, what the Earth's motion does."""
+    if len(one) != len(other):
+        return False
+    half = np.abs(np.diff(one)).min() / 2 if len(one) > 1 else _DOPPLER * one[0]
+    return bool((np.abs(one - other) <= half).all() or np.isnan([one, other]).all())
 
 
 def join_windows(parts: Sequence[Visibilities]) -> Visibilities:
@@ -255,26 +295,34 @@ def join_windows(parts: Sequence[Visibilities]) -> Visibilities:
     >>> join_windows([low, high]).window
     array([0, 0, 1, 1])
     """
-    return _join(parts, (*_PER_ROW, "start"), _PER_CHANNEL, "window")
+    return _join(parts, (*_PER_ROW, "start"), _PER_CHANNEL, ("window",))
 
 
-def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[str], label: str) -> Visibilities:
-    """Return parts joined that differ in ``others`` alone, a label counted on from one to the next."""
+def _join(
+    parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[str], labels: Sequence[str]
+) -> Visibilities:
+    """Return parts joined that differ in ``others`` alone, labels counted on from one to the next."""
     if not parts:
         raise ValueError("there is nothing to join: give at least one set of visibilities")
     for name in shared:
         for i, part in enumerate(parts[1:], 1):
             if not np.array_equal(getattr(parts[0], name), getattr(part, name)):
-                at_other_times = name in (*_PER_ROW, "start")
-                cure = ": join_executions does it, or CASA's concat" * at_other_times
-                raise ValueError(f"visibilities 0 and {i} differ in {name}, which they must share to be joined{cure}")
-    axis = 1 if label == "execution" else 0
+                raise ValueError(
+                    f"visibilities 0 and {i} differ in {name}, so they are no windows of one execution: join makes one "
+                    "set of several executions"
+                )
+    axis = 0 if "window" in labels else 1
     joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in _CUBES}
     joined |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
-    highest = np.cumsum([0] + [getattr(part, label).max(initial=-1) + 1 for part in parts[:-1]])
-    joined[label] = np.concatenate([getattr(part, label) + n for part, n in zip(parts, highest, strict=True)])
+    for label in labels:
+        highest = np.cumsum([0] + [getattr(part, label).max(initial=-1) + 1 for part in parts[:-1]])
+        values = [getattr(part, label) for part in parts]
+        counted = [  # antennas that are not known stay so
+            own + n * (label != "antennas" or own.any()) for own, n in zip(values, highest, strict=True)
+        ]
+        joined[label] = np.concatenate(counted)
     centres = [part.phase_centre for part in parts if part.phase_centre]
-    if len(centres) > 1 and np.ptp(centres, axis=0).max() > _SAME_CENTRE:
+    if len(centres) > 1 and np.ptp(centres, axis=0).max() > SAME_CENTRE:
         raise ValueError(f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another")
     kept: dict[str, Any] = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
     kept["weights_checked"] = all(part.weights_checked for part in parts)

@@ -120,6 +120,10 @@ def self_calibrate(
     True
     """
     check_mode(mode)
+    known = np.isin(vis.execution, vis.execution[vis.antennas.any(axis=1)])
+    if known.any() and not known.all():
+        unknown = ", ".join(map(str, np.unique(vis.execution[~known])))
+        raise ValueError(f"execution {unknown} does not say which antennas saw what, so it has no gains: leave it out")
     vis, notes = trusted(vis)
     imaged, _ = leave_out_intra_site(vis)
     few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS

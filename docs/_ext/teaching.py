@@ -1,0 +1,170 @@
+"""For somebody who teaches: plans in class time, a sheet of guesses, figures to print, and wrong answers to expect."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from _ext.course import course_of
+from _ext.downloads import PUZZLES, TORCH, imports, needed
+from _ext.navigation import FINDING, links
+from _ext.records import project_root
+from firstlight.records.exercise import statements_of
+from firstlight.records.runner import split
+from firstlight_kernels.puzzles.attempts import HINTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+EXERCISE = 15  # minutes for a guess and an exercise, on top of a page's reading time
+BOLD = re.compile(r"\*\*.+?\*\*")
+COLLECTOR = "tests/examples/wrong_answers.py"
+
+
+def class_time(minutes: int) -> int:
+    """Return the minutes that a page takes in class, in whole steps of five."""
+    return -(-(minutes + EXERCISE) // 5) * 5
+
+
+def guess_of(source: str) -> str:
+    r"""Return the first question of a page that asks for a guess, or nothing.
+
+    Examples
+    --------
+    >>> guess_of('\"\"\"\nTwo\n===\n\nIt runs. **Guess:** is it\nfast? Let us see.\n\"\"\"')
+    '**Guess:** is it fast?'
+    """
+    for block in split(source):
+        text = re.sub("(?m)^#( |$)", "", block.text) if block.kind == "text" else ""
+        for paragraph in text.split("\n\n"):
+            words = " ".join(paragraph.split())
+            if found := next((bold for bold in BOLD.finditer(words) if "guess" in bold[0].lower()), None):
+                asked = found[0].rstrip("*")[-1]
+                ends = {"?": r"", ".": r"[^?]*\?|"}.get(asked, r"[^?.]*[?.]|")
+                rest = re.match(ends, words[found.end() :])
+                return found[0] + (rest[0] if rest else "")
+    return ""
+
+
+def plain(text: str) -> str:
+    """Return text as reStructuredText reads it back, on one line."""
+    return re.sub(r"([`<\\*_|])", r"\\\1", " ".join(text.split()))
+
+
+def listed(title: str, head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in reStructuredText."""
+    lines = ["   * - " + "\n     - ".join(cell or "\\" for cell in row) for row in (head, *rows)]
+    return "\n".join([f".. list-table:: {title}", "   :header-rows: 1", "", *lines, ""])
+
+
+class Teaching(SphinxDirective):
+    """What the four have in common: they write reStructuredText, which is read again when a script has changed."""
+
+    def source(self, name: str) -> str:
+        """Return the script of a page."""
+        script = project_root(self.env) / "examples" / f"{name}.py"
+        self.env.note_dependency(str(script))
+        return script.read_text(encoding="utf-8")
+
+    def parsed(self, text: str) -> list[nodes.Node]:
+        """Return the nodes of reStructuredText on a page in Markdown."""
+        return self.parse_text_to_nodes(f"````{{eval-rst}}\n{text}\n````")
+
+
+class Plan(Teaching):
+    """``{plan} Ninety minutes``, as a table with the time of day.
+
+    Each line is a page, or ``short course 1 to 3``, or ``10 what else one does for ten minutes``.
+    """
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+    option_spec: ClassVar[dict[str, Callable[[str], object]]] = {"start": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """Add up what each line takes."""
+        course, rows = course_of(self.env), list[list[str]]()
+        hours, minutes = map(int, str(self.options.get("start", "0:00")).split(":"))
+        at = 60 * hours + minutes
+        for line in self.lines(course.short):
+            if page := course.pages.get(line):
+                tree = ast.parse(source := self.source(line))
+                torch = TORCH in needed(imports(tree))
+                tried = TORCH in needed(imports(ast.Module(statements_of(source), [])))
+                needs = "PyTorch" if tried else "PyTorch, but not for the exercise" if torch else "no PyTorch"
+                took, what = class_time(page.minutes), f":doc:`/tutorials/{line}`"
+                rest = [links(page.needs, course) or "nothing", needs]
+            else:
+                took, what = int(line.split()[0]), plain(line.partition(" ")[2])
+                rest = ["", ""]
+            rows.append([f"{at // 60}:{at % 60:02}", what, f"{took} min", *rest])
+            at += took
+        rows.append([f"{at // 60}:{at % 60:02}", "The end", "", "", ""])
+        return self.parsed(listed(self.arguments[0], ("at", "what", "takes", "read before", "installed"), rows))
+
+    def lines(self, short: list[str]) -> Iterator[str]:
+        """Yield the lines, with the pages of the short course in place of their numbers."""
+        for line in filter(None, self.content):
+            if numbers := re.fullmatch(r"short course (\d+) to (\d+)", line):
+                yield from short[int(numbers[1]) - 1 : int(numbers[2])]
+            else:
+                yield line
+
+
+class GuessSheet(Teaching):
+    """``{guess-sheet}`` asks what the pages of the short course ask, with room for an answer."""
+
+    def run(self) -> list[nodes.Node]:
+        """Take the first guess of each page; where it asks for none, its title is the question."""
+        course = course_of(self.env)
+        titles = "What would you say to this title?"
+        rows = [[f":doc:`/tutorials/{name}`", guess_of(self.source(name)) or titles, ""] for name in course.short]
+        table = listed("My guesses, before I read on", ("page", "question", "my guess"), rows)
+        return self.parsed(f".. container:: fl-guesses\n\n{re.sub('(?m)^', '   ', table)}")
+
+
+class FigureSheets(Teaching):
+    """``{figure-sheets}`` shows the finding of each page that has one, below the page's question, a sheet each."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write them in Markdown, as ``{finding}`` does."""
+        names = [name for name in course_of(self.env).pages if FINDING.search(self.source(name))]
+        sheet = "::::{{container}} fl-sheet\n{{doc}}`/tutorials/{0}`\n```{{finding}} {0}\n```\n::::"
+        return self.parse_text_to_nodes("\n\n".join(map(sheet.format, names)))
+
+
+class WrongAnswers(Teaching):
+    """``{wrong-answers}`` lists what the tests of the pages give to each check, and what the check says to it."""
+
+    def run(self) -> list[nodes.Node]:
+        """Let the pages' own checks answer, in a process of their own."""
+        root = project_root(self.env)
+        for test in (root / "tests/examples").glob("*.py"):
+            self.env.note_dependency(str(test))
+        with tempfile.TemporaryDirectory() as folder:
+            kept = Path(folder, "said.json")
+            done = subprocess.run(
+                [sys.executable, COLLECTOR, str(kept)], cwd=root, capture_output=True, text=True, check=False
+            )
+            if done.returncode:
+                raise self.severe(f"{COLLECTOR} failed: {done.stderr[-1000:]}")
+            said: dict[str, list[tuple[str, str]]] = json.loads(kept.read_text(encoding="utf-8"))
+        text = ""
+        for name in course_of(self.env).pages:
+            self.source(name)
+            heads = ("puzzle", "what to ask") if name == PUZZLES else ("what was written", "what the page says")
+            if found := HINTS.items() if name == PUZZLES else said.get(name, []):
+                rows = [[plain(wrong), plain(hint)] for wrong, hint in found]
+                text += listed(f":doc:`/tutorials/{name}`", heads, rows) + "\n"
+        return self.parsed(f".. container:: no-search\n\n{re.sub('(?m)^', '   ', text)}")

@@ -349,7 +349,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# So four GPUs are *nearly* four times as fast, if you have many large fits. The hollow
+# So the answer is *nearly*, if you have many large fits. The hollow
 # marks are real ones: Lambda trained a network on two, four and eight V100s.
 #
 # .. dropdown:: On a cluster, with SLURM

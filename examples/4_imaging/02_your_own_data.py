@@ -438,7 +438,8 @@ if hd142 and len(seen.frequency) == 1:
 # subtract the continuum and add ``--channels 4``, since they count from 0.) You get,
 # among others:
 #
-# - ``my.txt``, the report;
+# - ``my.txt``, the report, and ``my.json``, from which ``firstlight image --again
+#   my.json`` makes the same image of the same data;
 # - ``my.restored.fits``, the map to publish, in Jy/beam. It's what ``tclean`` calls
 #   ``.image``, and the map on the right above is one;
 # - ``my.pbcor.fits``, which is the same, corrected for the primary beam of antennas of

@@ -1,6 +1,7 @@
 from .calibration_files import write_closure_image, write_gains
 from .fits_images import read_mask, read_model, write_image
 from .plots import plot_image
+from .provenance import read_run, write_provenance
 from .report import Products, point_remark, write_products
 from .whole_set import whole_set
 
@@ -10,9 +11,11 @@ __all__ = [
     "point_remark",
     "read_mask",
     "read_model",
+    "read_run",
     "whole_set",
     "write_closure_image",
     "write_gains",
     "write_image",
     "write_products",
+    "write_provenance",
 ]

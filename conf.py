@@ -50,7 +50,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "cache"
 # A page that was run with other code of ours is run again.
 ours = (file for package in PACKAGES.values() for file in package.rglob("*") if file.suffix in (".py", ".toml"))
-sources = sorted([*ours, *here.glob("docs/*.py")])
+sources = sorted([*ours, *here.glob("docs/*.py"), *here.glob("docs/scripts/*.py")])
 nb_execution_cache_path = str(Path("build/.pages") / digest("".join(p.read_text(encoding="utf-8") for p in sources)))
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120

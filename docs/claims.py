@@ -177,6 +177,7 @@ TRANSFERS, MEMORY, WINS = (f"{DEVICES}/{page}" for page in ("04_small_copies", "
 PRECISION, NETWORK = f"{DEVICES}/13_precision", f"{DEVICES}/17_training_a_cnn"
 MODELS, TRAINING = f"{DEVICES}/05_moving_a_model", f"{DEVICES}/02_training_loop"
 PRODUCT, COALESCING = f"{KERNELS}/02_matrix_vector", f"{KERNELS}/05_coalescing"
+WAVES = f"{KERNELS}/04_waves_and_blocks"
 COMPILER = f"{KERNELS}/10_what_the_compiler_did"
 
 
@@ -594,7 +595,7 @@ def warps() -> tuple[str, str]:
     )
 
 
-@claim(COURSE, "Each multiprocessor gets 6 or 7 of the 98 blocks.", "Deal them out", PRODUCT)
+@claim(COURSE, "Each multiprocessor gets 6 or 7 of the 98 blocks.", "Deal them out", WAVES)
 def blocks() -> tuple[str, str]:
     gets = [len(range(first, 98, 16)) for first in range(16)]
     return (

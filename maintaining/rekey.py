@@ -1,11 +1,12 @@
-"""Give the records the keys of today's code, after a change in which only names changed, or only cells were added.
+"""Give the records the keys of today's code, after a change of names or of a check's hints, or after cells were added.
 
     python maintaining/rekey.py OLD
 
 OLD is a clone of the commit before; the records here are rewritten. A recorded output is found by the digest of all
 code before it, so a renamed function hides it, and so does a new cell that no other uses. The blocks of each page are
 matched by position, or by their code where cells were added: whoever reviews the commit confirms that nothing else
-changed, so it stands alone. What was stale, drifted or lost before stays so.
+changed, so it stands alone. What a check says of wrong answers may change, too, if it says the same of the exercise's
+start and of the solution. What was stale, drifted or lost before stays so.
 """
 
 from __future__ import annotations

@@ -43,6 +43,45 @@ def test_it_runs(name: str, where: str, tmp_path: Path) -> None:
     assert ("cuda" in done.stdout) == (where == "gpu") or name == "two_kernels"
 
 
+def run(script: Path, *arguments: str, folder: Path) -> str:
+    """Return what a script prints on the CPU."""
+    alone = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(SOURCES)}
+    command = [sys.executable, str(script), *arguments]
+    done = subprocess.run(command, cwd=folder, env=os.environ | alone, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_one_channel_says_the_true_flux_and_its_better_way_is_nearer(tmp_path: Path) -> None:
+    said = run(ROOT / "docs/scripts/one_channel.py", folder=tmp_path)
+    (loop,), (true,) = (re.findall(rf"{of}: (0\.\d+) Jy", said) for of in ("epochs", "simulated"))
+    *_, (best, left) = re.findall(r"strength .*: (0\.\d+) Jy, and (\S+) σ", said)
+    assert float(left) < 5
+    assert abs(float(best) - float(true)) < 0.06 * float(true) < abs(float(loop) - float(true))
+
+
+TORCHVISION = """
+import torch
+
+class transforms:
+    Compose = lambda steps: lambda picture: [picture := step(picture) for step in steps][-1]
+    ToTensor = lambda: lambda picture: picture
+    Normalize = lambda mean, std: lambda picture: (picture - mean[0]) / std[0]
+
+class datasets:
+    def CIFAR10(folder, train=True, download=False, transform=None):
+        return [(transform(torch.rand(3, 32, 32)), number % 10) for number in range(64 if train else 32)]
+"""
+
+
+@pytest.mark.slow
+def test_the_network_takes_cifar10(tmp_path: Path) -> None:
+    (tmp_path / "torchvision.py").write_text(TORCHVISION)
+    (tmp_path / "cnn.py").write_text((ROOT / "docs/scripts/cnn.py").read_text(encoding="utf-8"), encoding="utf-8")
+    assert "256 a batch" in run(tmp_path / "cnn.py", "--cifar10", folder=tmp_path)
+
+
 @pytest.mark.slow
 def test_two_processes_train_as_one_does() -> None:
     script = str(ROOT / "docs" / "scripts" / "several_gpus.py")
@@ -62,3 +101,4 @@ def test_the_page_shows_every_script() -> None:
     scripts = {path.stem for path in (ROOT / "docs" / "scripts").glob("*.py")}
     assert scripts == set(SMALLER)
     assert all(page.count(f"scripts/{name}.py") == 2 for name in scripts)  # shown, and to download
+    assert sorted(re.findall(r'^run\("(\w+)"\)$', page, re.MULTILINE)) == sorted(scripts)  # and what it prints

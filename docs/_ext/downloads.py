@@ -120,8 +120,10 @@ APART = """\
 # Solution
 # --------
 #
-# It has a file of its own, ``{solution}``. In the notebook of this page, ``%run -i ../{solution}`` shows
-# what it prints, when you have tried."""
+# It has a file of its own:
+# ``{solution}``.
+# When you have tried, this line shows in the notebook of this page what it prints:
+# ``%run -i ../{solution}``"""
 
 
 def imports(tree: ast.AST) -> list[str]:

@@ -28,7 +28,7 @@ LIVE = "4_imaging/01_first_light"  # whose fit the reader's GPU does, too
 ENDS = """
 .. container:: fl-top
 
-   .. rst-class:: fl-facts
+   .. rst-class:: fl-facts no-search
 
    {place} · {minutes} minutes · read first: {needs} · {recorded} · `run it yourself <#run-it-yourself>`__
 

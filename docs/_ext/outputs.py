@@ -27,6 +27,7 @@ PLACE = re.compile(r"GENERATED FROM PYTHON SOURCE LINES (\d+)-")
 OUT = "sphx-glr-script-out"
 CUT = "… (cut)"  # at the end of what was too long to record
 RULE = re.compile(r"-+(?:  -+)+")
+PROFILED = re.compile(r"(?m)^(-+(?:  -+)+) *\n(.+)\n\1 *\n((?:.+\n)+?)\1 *$")
 COLUMNS = re.compile(r"\S {2,}\S.*")
 COMMAND = re.compile(r"(?m)^ +\$ ")
 
@@ -56,6 +57,9 @@ class ShowOutputs(SphinxTransform):
             rules = [above for above, line in pairwise(lines) if RULE.fullmatch(line)]
             if block.get("language") == "none" and rules and all(map(str.strip, rules)):  # another program's begin so
                 block.replace_self(tables_in(block.astext()))
+            elif (narrow := narrowed(block.astext())) != block.astext():
+                small = nodes.literal_block(narrow, narrow, language="none", classes=["fl-columns"])
+                block.replace_self([small, *folded([block.deepcopy()], "All columns, as PyTorch printed them")])
             elif has_columns(block.astext()):  # a table, though none that Table wrote
                 block["classes"].append("fl-columns")
 
@@ -69,6 +73,26 @@ def has_columns(text: str) -> bool:
     (True, False)
     """
     return len(COLUMNS.findall(text)) > 1 and not COMMAND.search(text)
+
+
+def narrowed(text: str) -> str:
+    r"""Return a text in which tables of PyTorch's profiler, too wide for a screen, have no percentages and averages.
+
+    Examples
+    --------
+    >>> print(narrowed("----  ----  ----\n Sum     %    us\n----  ----  ----\n add   12%   3us\n----  ----  ----"))
+    Sum   us
+    add  3us
+    """
+
+    def narrow(table: re.Match[str]) -> str:
+        rows = [re.split(" {2,}", line.strip()) for line in [table[2], *table[3].splitlines()]]
+        kept = [cells for cells in zip(*rows, strict=True) if not cells[0].endswith(("%", "avg"))]
+        first, *others = [[cell.ljust(max(map(len, cells))) for cell in cells] for cells in kept]
+        others = [[cell.strip().rjust(len(cell)) for cell in cells] for cells in others]
+        return "\n".join("  ".join(row) for row in zip(first, *others, strict=True))
+
+    return PROFILED.sub(narrow, text)
 
 
 def show(comment: nodes.comment, records: list[Record], place: int, keys: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Train a small CNN on the CPU and on a GPU, with batches of several sizes.
 
 ``python cnn.py --tensorboard`` also writes the losses for TensorBoard
-(``python -m pip install tensorboard``).
+(``python -m pip install tensorboard``), and ``--cifar10`` takes CIFAR10 (torchvision).
 """
 
 import sys
@@ -17,10 +17,10 @@ from torch.utils.data import DataLoader, TensorDataset, random_split
 class CNN(nn.Module):
     """Two convolutions with pooling, and a linear layer that finds its input size."""
 
-    def __init__(self, classes=10):
+    def __init__(self, colours=1, classes=10):
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(colours, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
             nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
         )  # fmt: skip
         self.classify = nn.Sequential(nn.Flatten(), nn.LazyLinear(classes))
@@ -57,20 +57,32 @@ def accuracy(model, loader, device):
     return right / len(loader.dataset)
 
 
-# 1,797 pictures of 8 × 8. For CIFAR10: torchvision.datasets.CIFAR10, Conv2d(3, …).
-digits = load_digits()
-pictures = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
-data = TensorDataset(pictures, torch.tensor(digits.target))
-seeded = torch.Generator().manual_seed(0)
-train_set, test_set = random_split(data, [0.8, 0.2], generator=seeded)
+if (
+    "--cifar10" in sys.argv
+):  # 60,000 photographs of 32 × 32, of which 170 MB are fetched
+    from torchvision import datasets, transforms
 
-devices = [torch.device("cpu")] + [torch.device("cuda")] * torch.cuda.is_available()
+    to_tensor, grey = transforms.ToTensor(), (0.5, 0.5, 0.5)  # from -1 to 1
+    prepare = transforms.Compose([to_tensor, transforms.Normalize(grey, grey)])
+    train_set = datasets.CIFAR10("data", download=True, transform=prepare)
+    test_set = datasets.CIFAR10("data", train=False, transform=prepare)
+else:  # 1,797 pictures of 8 × 8
+    digits = load_digits()
+    pictures = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
+    data = TensorDataset(pictures, torch.tensor(digits.target))
+    seeded = torch.Generator().manual_seed(0)
+    train_set, test_set = random_split(data, [0.8, 0.2], generator=seeded)
+one = train_set[0][0][None]
+
+devices = [torch.device("cpu")]
+if torch.accelerator.is_available():  # a GPU of any maker
+    devices.append(torch.accelerator.current_accelerator())
 for batch in (16, 64, 256):
     for device in devices:
         torch.manual_seed(0)
         loader = DataLoader(train_set, batch, shuffle=True)
-        model = CNN()
-        model(pictures[:1])  # the lazy layer makes its weights, which train() needs
+        model = CNN(colours=one.shape[1])
+        model(one)  # the lazy layer makes its weights, which train() needs
         model.to(device)
         train(model, loader, device, epochs=1)  # the first epoch also warms up
         losses, seconds = train(model, loader, device)

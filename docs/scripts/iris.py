@@ -23,7 +23,9 @@ class Network(nn.Module):
         return self.out(self.hidden(flowers))
 
 
-device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+device = torch.device("cpu")
+if torch.accelerator.is_available():  # a GPU of any maker
+    device = torch.accelerator.current_accelerator()
 iris = load_iris()
 split = train_test_split(
     iris.data, iris.target, test_size=0.2, random_state=33, stratify=iris.target

@@ -16,18 +16,20 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 # torchrun tells each process which one it is, and how many there are.
 number = int(os.environ.get("LOCAL_RANK", 0))
 processes = int(os.environ.get("WORLD_SIZE", 1))
-cuda = torch.cuda.is_available()
-device = torch.device(f"cuda:{number}" if cuda else "cpu")
+gpu = torch.accelerator.is_available()  # of any maker
+device = torch.device("cpu")
+if gpu:
+    device = torch.device(torch.accelerator.current_accelerator().type, number)
 if processes > 1:
-    own = device if cuda else None
-    dist.init_process_group("nccl" if cuda else "gloo", device_id=own)
+    own = device if gpu else None
+    dist.init_process_group(device_id=own)  # over NCCL, XCCL or Gloo, by the device
 
 torch.manual_seed(0)  # the same data and weights in every process
 x = torch.rand(4096, 8)
 data = TensorDataset(x, (x**2).sum(1, keepdim=True))
 model = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 1)).to(device)
 if processes > 1:
-    model = DistributedDataParallel(model, device_ids=[number] if cuda else None)
+    model = DistributedDataParallel(model, device_ids=[number] if gpu else None)
 optimizer, criterion = torch.optim.Adam(model.parameters(), lr=1e-2), nn.MSELoss()
 
 # 256 for all together: with two GPUs, each takes 128, and every other example.

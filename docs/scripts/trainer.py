@@ -8,13 +8,14 @@ from torch import nn
 
 def try_gpu(i=0):
     """Return GPU number i, or the CPU if there is none of that number."""
-    there = i < torch.cuda.device_count()
-    return torch.device("cuda", i) if there else torch.device("cpu")
+    if i >= torch.accelerator.device_count():
+        return torch.device("cpu")
+    return torch.device(torch.accelerator.current_accelerator().type, i)
 
 
 def try_all_gpus():
     """Return all GPUs, or the CPU if there is none: never an empty list."""
-    return [try_gpu(i) for i in range(max(1, torch.cuda.device_count()))]
+    return [try_gpu(i) for i in range(max(1, torch.accelerator.device_count()))]
 
 
 class Trainer:
@@ -55,8 +56,8 @@ def seconds_of_product(x, calls=3):
     """Return the seconds of x @ x, after a first one, and waited for."""
 
     def wait():
-        if x.is_cuda:
-            torch.cuda.synchronize(x.device)
+        if x.device.type != "cpu":
+            torch.accelerator.synchronize(x.device)
 
     product = x @ x
     wait()
@@ -80,7 +81,7 @@ losses = Trainer(max_epochs=3).fit(net, batches)
 print("loss after each epoch:", *(f"{loss:.2g}" for loss in losses))
 print("the weights are on", net[0].weight.device, net[0].weight.detach().cpu().numpy())
 
-side = 10_000 if torch.cuda.is_available() else 1_000
+side = 10_000 if torch.accelerator.is_available() else 1_000
 for device in dict.fromkeys([torch.device("cpu"), *try_all_gpus()]):
     t = seconds_of_product(torch.rand(side, side, device=device))
     rate = 2 * side**3 / t / 1e12

@@ -33,11 +33,10 @@ belongs there and which doesn't.
 #
 # For 4,096 cups, the H100 needed no longer than for one, although it had 4,096 times as
 # much to do! It took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`. And the CPU? It can do several cups at once on each of its
-# cores. A single core took :timing:`count-your-cpu median "SIMD, one
-# thread/cpu/n=256" @nvidia-h100-80gb-hbm3` for 256 cups. Sixteen such cores, with 256
-# cups each, would need no longer, so the GPU's time is less than a third
-# of what the best CPU of that kind would need.
+# @nvidia-h100-80gb-hbm3`. And the CPU? A single core took :timing:`count-your-cpu
+# median "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3` for 256 cups, because it
+# can do several at once. Sixteen such cores, with 256 cups each, would need no longer,
+# so the GPU's time is less than a third of what the best CPU of that kind would need.
 #
 # When we let all sixteen of that computer try, the GPU was even :timing:`count-your-cpu
 # speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096"

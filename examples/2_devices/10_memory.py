@@ -462,9 +462,9 @@ print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,}
 # Who doesn't let go?
 # -------------------
 #
-# Memory that grows from step to step has an owner, because Python frees a tensor as
-# soon as nothing refers to it. Here are two loops that collect the loss, a single
-# number of 4 bytes:
+# Memory that grows from step to step is a *leak*, and it has an owner, because Python
+# frees a tensor as soon as nothing refers to it. Here are two loops that collect the
+# loss, a single number of 4 bytes:
 #
 # .. code-block:: python
 #

@@ -313,8 +313,8 @@ Calculator(
 # 4. *Launches*: the calls of PyTorch in a step.
 # 5. *Uses*: how many steps use the data before they are replaced.
 #
-# The calculator believes the :term:`data sheets <data sheet>` of both sides, and nobody
-# reaches all of what they promise. So what do you do with its answer?
+# The calculator believes the :term:`data sheets <data sheet>`, and nobody reaches all
+# of what they promise. So what do you do with its answer?
 #
 # - *Below two: stay with the CPU*, and make sure that your program uses all of its
 #   cores. The same holds if the GPU's part is less than half of your program: the other
@@ -326,10 +326,9 @@ Calculator(
 # Does the rule hold?
 # -------------------
 #
-# Let's put it to the test, with these five jobs and a small network. Each of them runs
-# in up to six sizes on the CPU, on the GPU with the data there, and on the GPU with the
-# data sent each time. **From how many numbers on will the H100 add faster than the 16
-# cores beside it?** Work it out, or guess.
+# Let's put it to the test, with these five jobs and a small network, each in up to six
+# sizes. **From how many numbers on will the H100 add faster than the 16 cores beside
+# it?** Work it out, or guess.
 
 # folded: The sixth job, a network that learns to tell flowers
 

@@ -238,8 +238,7 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # %%
 # Look at its first column. Two of these cards do ``float64`` at 1:32 or 1:64, the
 # others at 1:2. So it's true what you may have read, that ``float64`` costs a factor of
-# 32, but only in arithmetic, and only on some cards. Even on a GTX 1080, an addition in
-# ``float64`` just takes as long as its bytes do, and they are twice as many.
+# 32, but only in arithmetic, and only on some cards.
 #
 # Which cards? Not simply those for games. A T4, which Colab lends you, is slow at
 # ``float64`` as well, and so is one of the newest and most expensive, the B300:

@@ -50,8 +50,8 @@ what an H100 did.
 #            prof.step()  # tells the profiler that a step is over
 #    print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
 #
-# (For memory, take ``profile(profile_memory=True)``, and sort by
-# ``"self_device_memory_usage"``, or by ``"self_cpu_memory_usage"`` without a GPU.)
+# For memory, take ``profile(profile_memory=True)``, and sort by
+# ``"self_device_memory_usage"``, or by ``"self_cpu_memory_usage"`` without a GPU.
 #
 # Try it
 # ------
@@ -60,8 +60,8 @@ what an H100 did.
 # each of these *frames* is compared with 512 textures that we know. We fade a frame out
 # towards its edges, transform it (:term:`FFT`), take the squared magnitudes, and
 # multiply them by a matrix that has one row for each texture. That gives one score for
-# each texture, and we want the best. (``record_function`` gives a part of the program a
-# name in the profile. Otherwise it does nothing.)
+# each texture, and we want the best. ``record_function`` gives a part of the program a
+# name in the profile, and does nothing else.
 
 # folded: The imports, the frames, and the textures
 import os
@@ -112,9 +112,10 @@ def best_scores(raw, references, taper):
 
 
 # %%
-# **Before you read on, write down which of the four steps takes most of the time.** The
-# FFT? The product? Then we profile it. The table is wide, and you need four of its
-# columns: *Name*, *Self CPU*, *CPU total* and, far to the right, *# of Calls*.
+# **Before you read on, write down which of the four steps takes most of the time.**
+# The FFT? The product? Then we profile it. PyTorch's table has more columns than a
+# screen has room for, so we leave out its percentages and averages. The fold below has
+# them all.
 
 # folded: The check against NumPy, on frames of an odd size
 
@@ -166,19 +167,15 @@ if has_gpu:
     print(averages.table(sort_by="self_device_time_total", **narrow))
 
 # %%
-# This is the table that everybody gets to see. The four columns say:
+# This is the table that everybody gets to see. Its columns say:
 #
 # - *Name.* What begins with ``aten::`` is an operation of PyTorch. ``match`` and
 #   ``frame`` are the names that we gave.
-# - *# of Calls.* There were eight frames, so 8 is once a frame.
 # - *Self CPU.* The time that was spent in this operation itself. The table is sorted by
 #   this column.
 # - *CPU total.* The same, with everything that the operation called. So ``frame`` has
-#   100 %, because all the rest happens inside it.
-#
-# (If one operation works on small and on large arrays, write
-# ``profile(record_shapes=True)`` and ``key_averages(group_by_input_shape=True)``, and
-# it gets a row for each shape.)
+#   nearly all of the time, because all the rest happens inside it.
+# - *# of Calls.* There were eight frames, so 8 is once a frame.
 #
 # To find the operation that does the work, look at *self*. To find the part of your
 # program that asked for it, look at *total*. And the winner isn't one of the steps that
@@ -310,9 +307,9 @@ for depth, name in enumerate(above):
 # ``float64``. For each frame, this line makes a new ``float32`` matrix out of them.
 # With a GPU, it also sends it there, each time. It's always the same matrix.
 #
-# (You can look at the timeline of your own program, too: that's the ``trace.json`` from
-# the top of the page. Open it at https://ui.perfetto.dev, where it stays within your
-# browser, and move with the keys W, A, S and D. It has your computer's name in it.)
+# To see the timeline of your own program, open the ``trace.json`` from the top of the
+# page at https://ui.perfetto.dev, where it stays within your browser. Move with the
+# keys W, A, S and D. If you share the file: it has your computer's name in it.
 #
 # Mend it, and time it
 # --------------------
@@ -391,20 +388,19 @@ plt.show()
 # Is the GPU working, or waiting?
 # -------------------------------
 #
-# If you have a GPU, the table has more columns, *Self CUDA* and *CUDA total*, for the
-# time on the GPU. Below it stands *Self CUDA time total*: what all kernels and copies
-# took together. Compare this sum with the time that your program took. If they are
-# about the same, the GPU is busy, and only faster kernels will help. If the sum is much
-# smaller, the GPU waits.
+# If you have a GPU, the table has two more columns, *Self CUDA* and *CUDA total*, for
+# the time on the GPU. Below it stands *Self CUDA time total*: what all kernels and
+# copies took together. Compare this sum with the time that your program took. If they
+# are about the same, the GPU is busy, and only faster kernels will help. If the sum is
+# much smaller, the GPU waits.
 #
-# In the H100's second table, the first two rows are larger than that sum. *frame* even
-# has 212 % of it! These are names of ours, from ``record_function``, and they aren't in
-# the sum. The profiler notes such a name on the GPU from the first thing that was
-# started under it to the end of the last, with all the pauses between, and *match* lies
-# within *frame*. So 212 % say that during a frame the GPU had nothing to do for more
-# than half of the time. Look for your own names in the first table, and for kernels and
-# copies in the second, where each stands twice: under PyTorch's operation that asked
-# for it, and by itself.
+# In the H100's second table, the first two rows are larger than that sum, *frame* more
+# than twice! These are names of ours, and they aren't in the sum. The profiler notes
+# such a name on the GPU from the first thing that was started under it to the end of
+# the last, with all the pauses between, and *match* lies within *frame*. So during a
+# frame the GPU had nothing to do for more than half of the time. Look for your own
+# names in the first table, and for kernels and copies in the second. There each stands
+# twice: under PyTorch's operation that asked for it, and by itself.
 #
 # .. holds::
 #
@@ -463,25 +459,41 @@ plt.show()
 # %%
 # The model takes the time of a :term:`launch`, which is what it costs to start one
 # operation on a GPU, from others' measurements, and the rest from the :term:`data
-# sheet`. Gaps in the GPU's row mean that it waits. And what for? The rows of the table
-# tell you: ``cudaLaunchKernel`` stands for launches, ``cudaMemcpyAsync`` for copies,
-# and :doc:`My code is slow on the GPU </tutorials/2_devices/18_slow_on_the_gpu>` has
-# all of them, with what to do.
+# sheet`. Gaps in the GPU's row mean that it waits. And what for? These rows of the
+# table tell you:
+#
+# .. list-table:: What the CPU did, if it's much of the time
+#    :header-rows: 1
+#    :widths: 38 62
+#
+#    * - row
+#      - what it stands for
+#    * - ``cudaLaunchKernel``
+#      - It started kernels, one by one. With gaps on the GPU, save launches.
+#    * - ``cudaMemcpyAsync``
+#      - It copied, and waited for copies. Ask who called it, as above.
+#    * - ``cudaStreamSynchronize``
+#      - A line such as ``.item()`` waited for the GPU. Do that less often.
+#    * - ``cudaDeviceSynchronize``
+#      - Our own last line waited until all was done. If it's long, the CPU was far
+#        ahead, and the GPU is busy: nothing to mend here.
+#
+# :doc:`My code is slow on the GPU </tutorials/2_devices/18_slow_on_the_gpu>` has more
+# of them, with what to do. And what ``nvidia-smi`` calls *utilization* won't tell you:
+# it says for how much of the time *anything* ran, however little of the GPU that used.
 #
 # It happens in famous programs, too. Others measured a program of 1,185 launches, for
-# which a GPU mostly waits. (There our model takes :spec:`kernel of a program seconds`
-# for each, a round number that we chose from this program and two others. Python and
-# its modules come on top of a bare launch.) And they measured a product of two large
-# matrices and a large frame, for which it doesn't:
+# which a GPU mostly waits, and a product of two large matrices and a large frame, for
+# which it doesn't. For each of the launches, our model takes :spec:`kernel of a program
+# seconds`, a round number that we chose from this program and two others:
 #
 # .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #
-# Three things a profile won't tell you. Which line started a kernel that doesn't come
-# from PyTorch, such as :term:`Numba`'s, since no operation stands above it; ``nsys
-# profile python program.py`` (Nsight Systems) shows more of that. It doesn't say *why*
-# a kernel takes so long; ``ncu`` (Nsight Compute) does. And it doesn't say how fast it
-# *could* be, which is the :doc:`next page </tutorials/2_devices/15_roofline>`. On a
-# Mac, this profiler records only what happens on the CPU.
+# Three things a profile won't tell you: *which line* started a kernel that isn't
+# PyTorch's, such as :term:`Numba`'s (ask ``nsys profile python program.py``), *why* a
+# kernel takes so long (ask ``ncu``), and how fast it *could* be, which is the
+# :doc:`next page </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records
+# only what happens on the CPU.
 #
 # Your turn
 # ---------

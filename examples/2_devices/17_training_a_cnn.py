@@ -23,10 +23,10 @@ mend first.
 #
 # We let three networks train on a server with an H100, once on its 16 CPU cores and
 # once on its GPU. All three sort pictures. The *small* one looks at digits of 8 × 8
-# pixels, and has 31,294 weights. The *medium* one comes from a public course
-# (:doc:`its claims </claims>`). It has about as many weights, but far more to compute,
-# because its pictures have 32 × 32 pixels in three colours. The *large* one has the
-# convolutions of VGG-11, and 9 million weights.
+# pixels, and has 31,294 weights. The *medium* one comes from :doc:`a public course
+# </claims>`. It has about as many weights, but far more to compute, because its
+# pictures have 32 × 32 pixels in three colours. The *large* one has the convolutions of
+# VGG-11, and 9 million weights.
 #
 # What you see is the time of one *step*: one batch of pictures goes through the
 # network, and the weights change once.
@@ -70,12 +70,11 @@ mend first.
 # brought nothing. If you wrote down fifty for the large one, don't cross it out yet,
 # but look at the last row. The network is the same, and so are the two machines.
 #
-# How exact are these numbers? Those of the H100 scatter by a tenth or so, as nearly
-# all of them hang on how fast the CPU launches. Those of the sixteen cores are worse.
-# They're :term:`virtual CPUs <virtual CPU>`, and for small batches their times jump
-# about so much that eight pictures once took longer than 256. The last row rests on
-# three runs. So read the gains of the first two rows as "about one" and "about two",
-# and the others to one digit.
+# How exact are these numbers? Those of the H100 scatter by a tenth or so, because
+# nearly all of them hang on how fast the CPU launches. Those of the sixteen cores,
+# which are :term:`virtual CPUs <virtual CPU>`, are worse: eight pictures once took
+# longer than 256. So read the gains of the first two rows as "about one" and "about
+# two", and the others to one digit.
 #
 # .. holds::
 #
@@ -86,13 +85,11 @@ mend first.
 #    median(small(8)) > median(small(256))
 #    len(row("training-a-cnn/large, CPU/cpu/n=256").values) == 3
 #
-# A factor says as much about the CPU as about the GPU. An AMD EPYC with two cores took
-# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for the medium
-# network with 256 pictures, and whoever compares the H100 with those reports a far
-# larger number. For the small network with one picture it took only
-# :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`, less than the
-# sixteen cores, and less than the H100. So whenever somebody tells you a factor, ask
-# which CPU.
+# A factor says as much about the CPU as about the GPU. For the small network with one
+# picture, an AMD EPYC with two cores took only :timing:`training-a-cnn median "small,
+# CPU/cpu/n=1" @cpu-amd-epyc`, less than the sixteen cores, and less than the H100. For
+# the medium one with 256 it took :timing:`training-a-cnn median "lesson, CPU/cpu/n=256"
+# @cpu-amd-epyc`. So whenever somebody tells you a factor, ask which CPU.
 #
 # Where does the time go?
 # -----------------------

@@ -167,9 +167,9 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # first try, and for anything else it's usually far slower than the work itself. (A
 # single number, such as a factor, you can pass to a kernel as it is.)
 #
-# The first launch takes longest, because Numba has to compile the kernel first.
-# (``jit`` means *just in time*.) Later launches with arguments of the same types are
-# quick.
+# The first launch takes longest, because Numba has to compile the kernel first. That's
+# what *jit*, just in time, stands for. Later launches with arguments of the same types
+# are quick.
 #
 # If you have no NVIDIA GPU, the import from ``firstlight_kernels`` made the kernel run
 # in a *simulator*: on the CPU, in NumPy, all threads at once. You get the same answers.

@@ -443,6 +443,11 @@ print(check(any_order))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# The third line is the rule for kernels like ours. A cooperative launch isn't the only
+# way round it: blocks of one *cluster* start together, and a block may look, by an
+# atomic operation and a fence, for what another has *finished*. It mustn't wait for one
+# that may not have begun.
 
 # remember
 

@@ -495,8 +495,8 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # On the H100, the copy took :timing:`coalescing median "torch, copied"
 # @nvidia-h100-80gb-hbm3`, and the transpose through tiles :timing:`coalescing median
 # "kernel, through tiles" @nvidia-h100-80gb-hbm3`. That's hardly less than reading far
-# apart! (PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch,
-# transposed" @nvidia-h100-80gb-hbm3`.)
+# apart! PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch,
+# transposed" @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
 #
@@ -595,6 +595,9 @@ print(check((arrange, power)))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# In the first line, the sectors are those that a warp *asks for*. What memory then
+# moves can be fewer, if a cache has some, or more: on the H100, most came in pairs.
 
 # remember
 

@@ -181,16 +181,15 @@ plt.show()
 # The hollow marks are from `RRZE-HPC`__, who measured an H100 with PCIe, a sister of
 # ours with slower memory. There are two stairs. As long as the array fits into an L1,
 # all desks together deliver more than ten times what the basement does. From there to
-# about 40 MB the L2 serves them, at a third of the rate of the desks. Beyond that,
-# more and more comes from memory, and from about 100 MB on nearly all. (The blue points
-# are a CPU. Where they fall, its caches are full.)
+# about 40 MB the L2 serves them, at a third of the rate of the desks. Beyond that, more
+# and more comes from memory, and from about 100 MB on nearly all. The blue points are a
+# CPU. Where they fall, its caches are full.
 #
 # We have climbed one of the stairs ourselves. On our H100, whose L2 holds 50 MiB, the
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
-# "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. (Our record leaves out the
-# arrays of 8 and 16 MiB: they came faster than any memory of that card could deliver,
-# and our timer took that for a mistake.)
+# "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. The arrays of 8 and 16 MiB are
+# missing, because our timer refuses rates above the memory's peak.
 #
 # RRZE's squares are twice as high. Their card has the same kind of L2, so it isn't the
 # cache. Our threads ask for four bytes at a time and wait. If 2,048 threads of a

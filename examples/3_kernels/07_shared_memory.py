@@ -56,21 +56,18 @@ With a CUDA GPU, you time each step on it.
 #      - 100 %
 #
 # The library is :timing:`shared-memory speedup "torch"/"row along x"
-# @nvidia-h100-80gb-hbm3` as fast as step 0: was that your guess? And what does each
-# step wait for? There are three things that it can run short of:
+# @nvidia-h100-80gb-hbm3` as fast as step 0: was that your guess? To see what a step
+# waits for, we compare its time with three *limits*, which say how long it would take
+# if only one thing counted:
 #
 # - *Slots.* In each clock cycle, a multiprocessor can start one instruction for each of
-#   four :term:`warps <warp>`. If all multiply and add, which counts as two operations,
-#   that's the :spec:`H100 SXM fp32` on the data sheet.
+#   four :term:`warps <warp>`. If all of them multiply and add, that's the :spec:`H100
+#   SXM fp32` on the data sheet.
 # - *Loads.* A multiprocessor's cache looks up one row of 128 bytes in a cycle, and
 #   hands it out to the threads of a warp. So a load takes at least one cycle, in which
 #   four instructions could have started.
-# - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. (We count as if there were
-#   no caches. They may save most of it.)
-#
-# Count what a warp needs for one multiply-add, and you know how long each of the three
-# would take by itself. We call these times the *limits* of a kernel. Slots and loads
-# are floors that no kernel gets below. Memory is one only without caches.
+# - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. Here we count as if there
+#   were no caches, which may save most of it.
 
 import numpy as np
 from numba import cuda
@@ -94,22 +91,21 @@ def limits(step, slots, cycles, moved):
 best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 
 # %%
-# At best, a product waits for its arithmetic, and not for memory. The library comes
-# near that. What about us?
+# At best, a product waits for its arithmetic. The library comes near that. What about
+# us?
 #
 # Step 0 is what you'd write first: ``i, j = cuda.grid(2)``, ``A[i, k] * B[k, j]``. We
-# launch it with 32 threads along the first axis, so the 32 neighbours of a warp differ
-# in ``i``. Their numbers of :math:`A` lie in 32 different rows, and one load takes 32
-# cycles. With one more for :math:`B`, that's 33. (`Numba's manual`__ has the same
-# kernel. It launches blocks of 16 × 16, so a warp reads 16 rows and two columns, which
-# is half as bad.)
+# launch it with 32 threads along the first axis, so the 32 threads of a warp have 32
+# different ``i``. Their numbers of :math:`A` lie in 32 rows, and one load takes 32
+# cycles. With one more for :math:`B`, that's 33. `Numba's manual`__ begins with the
+# same kernel, but in blocks of 16 × 16, which is half as bad.
 
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
 # %%
 # On the H100 it took :timing:`shared-memory median "row along x"
-# @nvidia-h100-80gb-hbm3`. Memory can't be it, then, because the caches have helped. But
-# the loads explain it all.
+# @nvidia-h100-80gb-hbm3`. That's less than memory alone would need, so the caches have
+# helped. The loads explain it all.
 #
 # Step 1: neighbours read neighbours
 # ----------------------------------
@@ -131,12 +127,11 @@ def first_try(a, b, c):
 
 
 # %%
-# (``0.0`` in place of ``np.float32(0)`` would make all of the sum ``float64``.) On the
-# H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`.
+# On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`.
+# The sum starts as ``np.float32(0)``, because ``0.0`` would make all of it ``float64``.
 #
-# **What does it wait for now?** Each thread reads a row and a column. In a product of
-# 32 × 8 times 8 × 32, ``trace`` plays the kernel and notes each access to memory, in
-# *sectors* of 32 bytes:
+# **What does it wait for now?** In a product of 32 × 8 times 8 × 32, ``trace`` plays
+# the kernel and notes each access to memory, in *sectors* of 32 bytes:
 
 a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
 plain = trace(first_try, (1, 4), (32, 8), a, b, c)
@@ -148,8 +143,7 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
 # product, it's 4,096 times. For each multiply-add, a warp moves 1 + 4 sectors, or 160
-# bytes, which takes memory just as long as we measured. So step 1 seems to wait for
-# memory. Case closed?
+# bytes, which would take memory just as long as we measured. Case closed?
 #
 # Step 2: count the instructions
 # ------------------------------
@@ -170,9 +164,9 @@ def column_along_x(a, b, c):
 
 # %%
 # On the H100 it took :timing:`shared-memory median "column along x"
-# @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "column along
-# x"/"first try" @nvidia-h100-80gb-hbm3` as fast. So it wasn't memory. The caches had
-# brought most of the numbers, and the match was chance.
+# @nvidia-h100-80gb-hbm3`, so it's :timing:`shared-memory speedup "column along
+# x"/"first try" @nvidia-h100-80gb-hbm3` as fast with the same loads. It wasn't memory,
+# then: the caches had brought most of the numbers, and the match was chance.
 #
 # .. holds::
 #
@@ -184,8 +178,8 @@ def column_along_x(a, b, c):
 #    counted, profile, waits = code("counted", "profile", "waits")
 #    88 < profile["l1_hit_rate"]["2"] < 90 and 74 <= profile["l2_hit_rate"]["2"] < 76
 #
-# What was it, then? Let's ask NVIDIA's compiler, which needs no GPU, and count how many
-# instructions there are in the loop for each multiply-add:
+# What was it? Let's ask NVIDIA's compiler, which needs no GPU, how many instructions
+# the loop has for each multiply-add:
 
 # folded code: How to count the instructions of a loop
 
@@ -210,27 +204,24 @@ except (ptx.NoCompilerError, TypeError):  # or no machine code without nvdisasm
 # %%
 # With ``for``, nearly all of them work out where ``a[row, k]`` lies. A negative ``k``
 # would count from the end, as in ``a[row, -1]``, and the compiler doesn't see that
-# there is none. With ``while`` it does. (In step 3, both loops give the same, so
-# :doc:`ask the compiler </tutorials/3_kernels/10_what_the_compiler_did>` before you
-# rewrite one.) That makes these limits, with two loads of a cycle each:
+# there is none. With ``while`` it does. With two loads of a cycle each, the limits are:
 
 step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
 step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 
 # %%
-# Step 1 needs three quarters of its time for slots, nearly all with instructions that
-# compute addresses, and nothing of the product.
+# Step 1 needs three quarters of its time for slots, and nearly all of them compute
+# addresses.
 #
 # .. holds::
 #
 #    of_peak = lambda step: ms_per_slot / took(step)
 #    0.65 < 36 * of_peak("first try") < 0.75
 #
-# **What does step 2 wait for now?** Not for slots, because it leaves two thirds of them
-# empty. Its loads need about a third of the time, so the cache isn't short of cycles
-# either. What's left is *latency*: some of the numbers come from further away than the
-# nearest cache, and until they're there, a warp can't go on. We want fewer of them, and
-# from nearby.
+# **What does step 2 wait for now?** It leaves two thirds of its slots empty, and its
+# loads need about a third of the time. What's left is *latency*: some numbers come from
+# further away than the nearest cache, and until they're there, a warp can't go on. We
+# want fewer of them, and from nearby.
 #
 # .. holds::
 #
@@ -249,15 +240,13 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 # Then they take them down, and fetch the next ones.
 #
 # In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
-# a small, fast memory inside the multiprocessor. All threads of the block see it, and
-# no other block does.
+# which is small, fast, and inside the multiprocessor. No other block sees it.
 #
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
 #
-# The part of a matrix that hangs on the blackboard is called a *tile*. Here a block of
-# 8 × 8 threads computes a tile of :math:`C`, in rounds along :math:`A` and down
-# :math:`B`:
+# What hangs there of a matrix is called a *tile*. Here a block of 8 × 8 threads
+# computes a tile of :math:`C`, in rounds along :math:`A` and down :math:`B`:
 
 # figure
 
@@ -335,12 +324,12 @@ def tiled(T):
 # Read a round as if you were one of the threads:
 #
 # - *I wait twice.* ``syncthreads`` is a :term:`barrier`: nobody goes on before all
-#   threads of the block are there. Without the first one, I'd read from places that
-#   nobody has filled yet. Without the second, I might take down a page that a slow
-#   neighbour still reads.
-# - *Beyond the edge* of a matrix, I pin up a zero, which adds nothing to any sum. Even
-#   if my own place in :math:`C` is out there, I don't leave, because the others need
-#   what I pin up.
+#   threads of the block are there. Without the first wait, I'd read what nobody has
+#   pinned up yet. Without the second, I might take down a page that somebody still
+#   reads.
+# - *Beyond the edge* of a matrix, I pin up a zero, which adds nothing to a sum. Even if
+#   my own place in :math:`C` is out there, I don't leave, because the others need what
+#   I pin up.
 #
 # In a round, a thread uses ``2 * T`` numbers, and has fetched two. Let's count again,
 # with tiles of 8 × 8:
@@ -349,29 +338,27 @@ shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 
 # %%
-# That's an eighth, and with tiles of side :math:`T` it's one in :math:`T`. A block has
-# at most 1,024 threads, so 32 × 32 is the largest, and the one that we take.
+# That's an eighth, and with tiles of side :math:`T` it's one in :math:`T`. Blocks
+# have at most 1,024 threads, so 32 × 32 is the largest.
 #
-# On the H100 it took :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`, and
-# that's :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3`
-# as fast as step 2. But it asks memory for only a 32nd of the numbers, and a 20th of
-# the bytes!
+# On the H100 that took :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`,
+# :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3` as fast
+# as step 2. But it asks memory for only a 32nd of the numbers!
 #
 # **What does it wait for now?** For each multiply-add, a warp reads both tiles. Shared
-# memory hands out 128 bytes in a cycle, as the cache does, so that's a cycle for
-# ``b_tile``. In ``a_tile`` all threads want the same number, and there the compiler
-# helps: it reads four neighbours with *one* instruction, in `two cycles`__. That makes
-# 1.5 cycles. And the same count as in step 2 finds 129 instructions for 32
-# multiply-adds:
+# memory hands out 128 bytes in a cycle, as the cache does, so ``b_tile`` takes a cycle.
+# In ``a_tile`` all threads want the same number, and the compiler reads four of them
+# with *one* instruction, in `two cycles`__. That makes 1.5 cycles. The same count as in
+# step 2 finds 129 instructions for 32 multiply-adds:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
 step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
 # %%
-# Even without caches, memory would be done long before. Now the blackboard is in the
-# way: reading from it takes seven tenths of the time. The rest is mostly waiting, at
-# the barriers and for a full queue.
+# Memory would be done long before. Now the blackboard is in the way: reading from it
+# takes seven tenths of the time. The rest is mostly waiting, at the barriers and for a
+# full queue.
 #
 # .. holds::
 #
@@ -385,15 +372,16 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
 # keeps them in its *registers*, which are even nearer.
 #
-# Which 4 × 4? Here it's **one element in each of 16 tiles**, in red, so that
-# neighbouring threads still read neighbouring numbers. For each ``k``, a thread
-# takes the four blue numbers of :math:`A` and the four green ones of :math:`B`:
+# Which 4 × 4? **One element in each of 16 tiles**, in red, so that neighbouring threads
+# still read neighbouring numbers. For each ``k``, a thread takes the four blue numbers
+# and the four green ones:
 #
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
 #
-# In code, for ``R`` × ``R`` elements, ``fetch`` brings one number into one of the ``R``
-# tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each of A by all of them.
+# Here is all of it, for ``R`` × ``R`` elements. ``fetch`` brings one number into one of
+# the ``R`` tiles, and ``multiply`` keeps ``R`` numbers of B and multiplies each of A by
+# all of them. The kernel around them is that of step 3.
 
 
 @cuda.jit(device=True)
@@ -422,8 +410,6 @@ def multiplying(T, R):
 
 
 # %%
-
-# folded: The whole kernel of step 4, around it
 
 
 def register_tiled(T, R, most=None):
@@ -514,13 +500,12 @@ print(f"all {len(ladder)} are right")
 
 # %%
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
-# @nvidia-h100-80gb-hbm3`, and that's :timing:`shared-memory speedup "4 x 4 each"/"tile"
+# @nvidia-h100-80gb-hbm3`, and is :timing:`shared-memory speedup "4 x 4 each"/"tile"
 # @nvidia-h100-80gb-hbm3` as fast as step 3.
 #
 # **What does it wait for now?** In four turns of ``k``, a warp loads 16 numbers of B, a
 # cycle each, and 16 of A with four wide loads of two cycles. That's 24 cycles for 64
-# multiply-adds. And it starts 508 instructions for 256 multiply-adds, which is two for
-# each:
+# multiply-adds, and two instructions for each:
 
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
@@ -535,17 +520,16 @@ step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 # Step 5: 8 × 8 elements each, and fewer registers
 # ------------------------------------------------
 #
-# With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds.
-# That's half of the numbers again (though it now loads A one by one), and fewer
-# instructions: 1,761 for 1,024 multiply-adds. All we change is ``R``:
+# With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds,
+# half as many for each. It now loads those of A one by one, and has 1,761 instructions
+# for 1,024 multiply-adds. All we change is ``R``:
 
 step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)
 
 # %%
 # **So will it be faster?** On the H100 it took :timing:`shared-memory median "8 x 8
-# each" @nvidia-h100-80gb-hbm3`, a little longer than step 4! And *nothing* is busy:
-# little more than half of the slots, and a third of the time for loads. What does it
-# wait for?
+# each" @nvidia-h100-80gb-hbm3`, a little *longer* than step 4. And nothing is busy:
+# little more than half of the slots, and a third of the time for loads.
 #
 # .. holds::
 #
@@ -553,18 +537,17 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 # Look at what it needs. The compiler gave each thread 146 registers, and a block has
 # 256 threads. A multiprocessor has 65,536 registers, so there's room for *one* block,
-# or eight warps. (How many there are is called *occupancy*.) It has four schedulers,
-# one for each slot, and each has two warps. When both wait for a number, the slot stays
-# empty. With 128 registers, two blocks would fit. You may ask for that:
+# or eight warps, two for each of its four slots. How many warps there are is called
+# *occupancy*. When both wait for a number, the slot stays empty. With 128 registers,
+# two blocks would fit, and you may ask for that:
 #
 # .. code-block:: python
 #
 #    @cuda.jit(max_registers=128)
 #
-# ``square(16, 8, 128)`` in the fold above does. Then it took :timing:`shared-memory
-# median "8 x 8 each, 128 registers" @nvidia-h100-80gb-hbm3`, and that's
-# :timing:`shared-memory share "8 x 8 each, 128 registers"/"torch"
-# @nvidia-h100-80gb-hbm3` of the library. What doesn't fit into 128 registers is
+# Then it took :timing:`shared-memory median "8 x 8 each, 128 registers"
+# @nvidia-h100-80gb-hbm3`, :timing:`shared-memory share "8 x 8 each, 128
+# registers"/"torch" @nvidia-h100-80gb-hbm3` of the library's rate. What doesn't fit is
 # *spilled*, which means stored in memory for a while. Here that's only two of a
 # thousand instructions. Ask for much less, and it's many.
 #
@@ -577,20 +560,18 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # Ask the profiler
 # ----------------
 #
-# All this was counted. **Were we right?** NVIDIA's profiler, Nsight Compute, watches
-# the kernels run, and measures how busy slots, loads, and memory are:
+# All this was counted. **Were we right?** NVIDIA's profiler, Nsight Compute, measures
+# how busy slots, loads, and memory are:
 #
 # .. code-block:: bash
 #
 #    ncu --section SpeedOfLight --section SchedulerStats --section WarpStateStats \
 #        -k regex:first_try python yours.py
 #
-# (If it says ``ERR_NVGPUCTRPERM``, ask whoever runs the machine for a permission.) In
-# its report, slots are *One or More Eligible*, loads *L1/TEX Cache Throughput*, and
-# memory *DRAM Throughput*.
-#
-# Here are our limits, as parts of the time that each step took, and after the arrow
-# what it measured on the H100:
+# In its report, slots are *One or More Eligible*, loads *L1/TEX Cache Throughput*, and
+# memory *DRAM Throughput*. If it says ``ERR_NVGPUCTRPERM``, ask whoever runs the
+# machine for a permission. Here are our limits, as parts of the time that each step
+# took, and after the arrow what it measured on the H100:
 
 # folded: What Nsight Compute measured of each step
 # (benchmarks/profile_products.py has the command)
@@ -656,9 +637,9 @@ show_table(
 )
 
 # %%
-# Slots are what we counted. Loads are more, in step 4 by over a quarter, because we
-# left out the stores. Memory isn't what we counted: in step 1 it was idle for nine
-# tenths of the time. Now that case *is* closed.
+# Slots are as we counted. Loads were busier, in step 4 by over a quarter, because we
+# had left out the stores. Memory was idle for nine tenths of step 1. Now that case *is*
+# closed.
 #
 # .. holds::
 #
@@ -674,9 +655,8 @@ show_table(
 #    lasted = profile["time_duration"].values()
 #    all(near(ms, took(row), 0.06) for row, ms in zip(rows, lasted, strict=True))
 #
-# The last column says what a warp waits for longest, from one of its instructions to
-# the next. Nsight Compute calls that *stalls*. Here is how to read it for a kernel of
-# your own:
+# The last column says what a warp waits for longest between two of its instructions,
+# which Nsight Compute calls a *stall*. Here is how to read it for a kernel of your own:
 #
 # .. list-table:: What it says, and what helped
 #    :header-rows: 1
@@ -695,7 +675,9 @@ show_table(
 #    * - nothing is busy, and no stall is long
 #      - 5: more warps
 #
-# *Not selected* is harmless: the warp could go on, and another one got the slot.
+# *Not selected* is no reason to wait: the warp could go on, and another one got the
+# slot. So look at the stall behind it. In step 1 that's *math pipe throttle*, which is
+# just as long: the units for arithmetic are busy, with addresses.
 #
 # .. holds::
 #
@@ -706,8 +688,10 @@ show_table(
 #    longest("5, 146 registers") == "stalled_wait"
 #
 # There's a simple rule behind the last line. A scheduler with two warps, each of which
-# starts an instruction every 3.4 cycles, uses 2 / 3.4 of its slots. That's step 5 as it
-# first was. Here is what became of the slots:
+# starts an instruction every 3.4 cycles, uses 2 / 3.4 of its slots. That was step 5 at
+# first. The library has no more than two, with 254 registers for each thread. But each
+# of them starts one every 2.2 cycles. And it needs 1.13 instructions for a multiply-add
+# where step 5 needs 1.72. That is nearly all of the difference:
 #
 # .. holds::
 #
@@ -716,12 +700,6 @@ show_table(
 #
 # .. raw:: html
 #    :file: ../../figures/slots.svg
-#
-# So what does the library do better? It needs 1.13 instructions for a multiply-add
-# where step 5 needs 1.72, and uses 90 % of its slots where step 5 uses 81 %. These two
-# ratios are nearly all of the difference. And it has no more than eight warps, with 254
-# registers for each thread. But each of them starts an instruction every 2.2 cycles, so
-# two are enough.
 #
 # .. holds::
 #
@@ -737,8 +715,9 @@ show_table(
 # What comes next?
 # ----------------
 #
-# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000. There his step 5 had
-# 69 % of the library. **Which of his next steps would you try first?**
+# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000, where his step 5 had
+# 69 % of the library. **Which of his next steps would you try first?** The rates are
+# from `his repository`__.
 #
 # .. list-table:: Each step, beside the library on the same card
 #    :header-rows: 1
@@ -757,33 +736,21 @@ show_table(
 #      - 94 %
 #      - not tried
 #
-# (His are from `the repository`__. Three steps that brought little or lost are left
-# out.) Our wide loads take away 12 % of the instructions, and only half as much of the
-# time, because now warps wait for the numbers from shared memory: *short scoreboard*
-# goes from 3 to 19 % of their time. No count would have shown that.
-#
 # .. holds::
 #
-#    0.87 < each["wide loads"] / each[last] < 0.89
-#    0.04 < 1 - took("wide loads") / took("8 x 8 each, 128 registers") < 0.08
-#    waiting = profile["stalled_short_scoreboard"]
-#    share = {n: waiting[n] / profile["warp_latency"][n] for n in waiting}
-#    [round(100 * share[n]) for n in (last, "wide loads")] == [3, 19]
 #    five = (8, 4), (32, 4), (16, 6), (8, 8), (16, 10)
 #    best = min(took(f"T = {T}, R = {R}") for T, R in five)
 #    took("8 x 8 each, 128 registers") < 0.9 * best
 #
 # Beyond are the *tensor cores*, which multiply small matrices in one instruction. With
 # them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
-# @nvidia-h100-80gb-hbm3` as fast, at the price of :doc:`a few digits
-# </tutorials/2_devices/13_precision>`. (How fast exactly depends on how long the card
-# has been at it: at full load it lowers its clock.) Numba reaches them through
-# `nvmath.device`__.
+# @nvidia-h100-80gb-hbm3` as fast, for :doc:`a few digits
+# </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
 #
 # So for a plain product, call the library. Write a tile for what isn't in any library,
 # such as the summed absolute differences between all pairs of spectra. There you change
-# the line that multiplies and adds. (The zeros beyond the edge suit sums, and no
-# minimum.)
+# the line that multiplies and adds. If you look for a minimum, pin up infinity beyond
+# the edge, and not zero.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 # __ https://github.com/siboehm/SGEMM_CUDA
@@ -800,26 +767,30 @@ show_table(
 #
 #     .. measured-by-others:: tile-a100 eight-a100
 #
-# .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #
-#     Number ``w`` of shared memory lies in *bank* ``w % 32``, and each bank gives one
-#     number at a time. A row of a tile lies in 32 banks, and comes at once. A column of
-#     a tile that is 32 wide lies in *one* bank, and comes number by number. That's a
-#     :term:`bank conflict`. ``cuda.shared.array((32, 33), np.float32)`` has one more
-#     column, which nobody uses, so that a column lies in 32 banks. On an H200, Nsight
-#     Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with tiles 32
-#     wide, and with tiles 33 wide none. ``trace(...).bank_conflicts`` finds them, too.
+# Why are tiles often 33 numbers wide?
+# ------------------------------------
+#
+# Because of *banks*. Number ``w`` of shared memory lies in bank ``w % 32``, and each
+# bank gives one number at a time. Our kernels read along rows, and a row of a tile lies
+# in 32 banks, so it comes at once. But a transpose reads a column, and in a tile that
+# is 32 wide, a column lies in *one* bank. Its numbers come one by one, which is called
+# a :term:`bank conflict`. ``cuda.shared.array((32, 33), np.float32)`` has one more
+# column, which nobody uses, and now a column lies in 32 banks, too. On an H200, Nsight
+# Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with tiles 32
+# wide, and with tiles 33 wide none. ``trace(...).bank_conflicts`` finds them without a
+# GPU.
 
 # %%
 # Break it: three mistakes
 # ------------------------
 #
-# Before you write a tile of your own: a wrong one often gives the right answer. You
-# might forget the second wait, or take ``a.shape[1] // T`` rounds, rounded down. Or you
-# take ``cuda.gridDim.x`` rounds, the number of blocks along a row of :math:`C`. (The
-# manual's example does, and launches more blocks than :math:`C` needs wherever the
-# rounds wouldn't be enough. Whoever copies the kernel without that line has the
-# mistake.) **Which product of m × k by k × n numbers finds all three mistakes?**
+# A wrong tile often gives the right answer. You might forget the second wait, or take
+# ``a.shape[1] // T`` rounds, rounded down. Or you take ``cuda.gridDim.x`` rounds, the
+# number of blocks along a row of :math:`C`. The manual's example does that, and is
+# right, because it launches as many blocks as the longest side needs. If you copy its
+# kernel without that launch, you have the mistake. **Which product of m × k by k × n
+# numbers finds all three?**
 #
 # .. list-table:: With tiles of 8 × 8
 #    :header-rows: 1
@@ -971,10 +942,13 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 # the matrix, as those of :math:`B` do.
 #
 # Here is the catch. If each thread fetches a number for its own row of :math:`C`,
-# neighbours read a whole row of :math:`A` apart. So let neighbours in ``x`` fetch
-# neighbours of a row, and find out where in the tile each number has to be read
-# afterwards. Change the four marked lines, add one if you like, and run ``firstlight
-# try 07_shared_memory.py``. The check counts your loads.
+# neighbours read a whole row of :math:`A` apart. So let threads with neighbouring
+# ``tx`` fetch neighbouring numbers of a row. Then each thread needs a number that
+# another one has fetched: where in the tile is it? Change the four marked lines, add
+# one if you like, and run ``firstlight try 07_shared_memory.py``. The check counts your
+# loads. As the kernel stands, it gives :math:`AB`. If you have changed what is fetched,
+# and ``check`` shows the same two numbers as before, then look at the line that reads
+# ``a_tile``.
 
 
 @cuda.jit
@@ -1014,11 +988,23 @@ def find_problem(kernel, k, m, n):
         return f"{seen.out_of_bounds[0]}. Is there a guard for each load?"
     if seen.problems:
         return f"{seen.problems[0]}. Are there two barriers in each round?"
-    wrong = np.abs(c - a.T.astype(np.float64) @ b) > 1e-6 * 4 * k
+    A, by_eight = np.pad(a.astype(np.float64), [(0, 0), (0, 32)]), np.arange(m) % 8
+    even, as_wide = A[: k // 8 * 8, :m], A[: -(-n // 8) * 8, :m]
+    of_c = [A[:, x // 8 * 8 + by_eight].T @ b[:, x] for x in range(n)]
+    mistakes = {
+        "": A[:, :m].T @ b,
+        " The last rows have no round.": even.T @ b[: len(even)],
+        " There are as many rounds as blocks in a row.": as_wide.T @ b[: len(as_wide)],
+        " These columns of A are for another row of C.": np.stack(of_c, 1),
+    }
+    should, *_ = mistakes.values()
+    wrong = np.abs(c - should) > 1e-6 * 4 * k
     if wrong.any():
         y, x = np.argwhere(wrong)[0]
-        should = float(a[:, y].astype(np.float64) @ b[:, x])
-        return f"c[{y}, {x}] is {c[y, x]:.4f}, and should be {should:.4f}."
+        hint = next((h for h, would in mistakes.items() if np.allclose(c, would)), "")
+        said = f"c[{y}, {x}] is {c[y, x]:.4f}, and should be {should[y, x]:.4f}."
+        other = " Which number lies at a_tile[k, ty] now?" if k != n else ""
+        return said + (hint or other)
     loads, allowed = seen.counts("load", "global").sum(), 2 * k * m * n // 8
     if k % 8 == m % 8 == n % 8 == 0:
         if loads > allowed:
@@ -1029,14 +1015,17 @@ def find_problem(kernel, k, m, n):
     return ""
 
 
+# %%
+
+# folded code: What check says
+
+
 def check(kernel):
     for k, m, n in ((8, 8, 8), (24, 16, 8), (33, 8, 8), (11, 5, 9), (3, 17, 10)):
         if problem := find_problem(kernel, k, m, n):
             return f"Not yet. {k} measurements, {m} and {n} columns: {problem}"
     return "Right: each number is fetched once for eight threads, along the rows."
 
-
-# %%
 
 print(check(at_b))
 

@@ -129,7 +129,7 @@ def my_share(x):
 
 
 # %%
-# (For a χ², add ``(m[i] - d[i]) ** 2 * w[i]`` in place of ``x[i]``.)
+# For a χ², add ``(m[i] - d[i]) ** 2 * w[i]`` in place of ``x[i]``.
 #
 # Then the 128 threads of a block add up what they have, in :term:`shared memory`. In
 # the first round, each of the first 64 threads adds the number of a thread in the
@@ -592,6 +592,13 @@ def any_tree(part, t, n): ...
 # folded: What check does: it traces your tree in blocks of 64, 96, 33 and 1
 
 
+HINTS = {
+    "Race": ". Who waits for whom between two rounds?",
+    "DivergentBarrier": ". Which threads skip the barrier? Let all come, and some add.",
+    "OutOfBounds": ". Is there a thread that far on?",
+}
+
+
 def check(tree):
     if not hasattr(tree, "__getitem__"):
         return "Not yet: put @cuda.jit(device=True) above the function."
@@ -606,9 +613,14 @@ def check(tree):
         hint = left if odd > 1 else "Are there enough rounds?"
         hint = hint if out[0] < n else "Who counts twice?"
         if seen.problems:
-            return f"Not yet. {n} threads: {seen.problems[0]}"
+            hint = HINTS.get(type(seen.problems[0]).__name__, "")
+            return f"Not yet. {n} threads: {seen.problems[0]}{hint}"
         if out[0] != n:
             return f"Not yet. {n} threads: {n} ones make {out[0]:g}. {hint}"
+        most, rounds = seen.counts("load", "shared").max(), (n - 1).bit_length()
+        if most > 3 * rounds + 3:
+            said = f"one thread reads {most} numbers. In a tree of {rounds} rounds"
+            return f"Not yet. {n} threads: {said}, who else could add meanwhile?"
     return "Right, for any number of threads."
 
 

@@ -320,8 +320,8 @@ plt.show()
 #    (cuda-gdb) print x
 #    $2 = {..., nitems = 127, itemsize = 4, ..., shape = {127}, strides = {4}}
 #
-# The thread that we suspect is about to read ``x[127]``, of 127 samples. (`Numba's
-# guide`__ wants version 13.1, and this was 13.0. `NVIDIA's manual`__ has all commands.)
+# The thread that we suspect is about to read ``x[127]``, of 127 samples. `Numba's
+# guide`__ wants version 13.1, and this was 13.0. `NVIDIA's manual`__ has all commands.
 # And a kernel may ``print``, best in one thread only. The text appears in the terminal
 # as soon as you wait for the GPU.
 #

@@ -496,7 +496,7 @@ plt.show()
 #    Only the second compiler can say how many :term:`registers <register>` a thread
 #    needs, because it is the one that hands them out. ``ptx.compile(kernel,
 #    types).registers`` has the number, and on a GPU ``kernel.get_regs_per_thread()``.
-#    (A limit from ``@cuda.jit(max_registers=…)`` counts in both.) A thread can have
+#    A limit from ``@cuda.jit(max_registers=…)`` counts in both. A thread can have
 #    255, of 32 bits each, and a double takes two. If a kernel holds more numbers than
 #    that at once, the rest is :term:`spilled`: it's stored to memory and loaded again,
 #    which is slow, and nothing warns you. Look at ``.spill_bytes``. For example, a

@@ -124,8 +124,8 @@ plt.show()
 # leaves nearly all of the memory idle.
 #
 # Twice as many in flight gives twice the rate, until something is full: a CPU core can
-# only keep so many loads open. (Through an array in order, a CPU fetches ahead of you.
-# A GPU hardly does that.)
+# only keep so many loads open. Through an array in order, a CPU fetches ahead of you,
+# which a GPU hardly does.
 #
 # How much has to be in flight?
 # -----------------------------

@@ -115,8 +115,8 @@ def launch(kernel, *tensors):
 LOOPS = {value_kernel: value_loop}
 
 # %%
-# Let's try it on seven numbers, one of them far off, and ask for the gradient.
-# (``launch``, in the fold, calls ``launch_on_gpu``, or a loop if there's no GPU.)
+# Let's try it on seven numbers, one of them far off, and ask for the gradient. Here
+# ``launch`` calls ``launch_on_gpu``, or a loop if there's no GPU.
 
 model, data, weight = torch.rand(3, 7, dtype=torch.float64, device=place)
 model[0] = 1000
@@ -136,8 +136,8 @@ except RuntimeError as error:
 #
 # So let's make the kernel an operation of PyTorch's. It has a name, and type hints say
 # what goes in and what comes out. ``mutates_args=()`` promises that it changes none of
-# its inputs. (If yours does, name them there. PyTorch won't notice otherwise, and may
-# compute with wrong values.)
+# its inputs. If yours changes one, write ``mutates_args={"out"}`` with its name, or
+# PyTorch may compute with wrong values, without a word.
 
 from torch import Tensor
 from torch.library import custom_op
@@ -260,9 +260,9 @@ misfit.register_autograd(backward, setup_context=keep)
 print("mended:", gradcheck(misfit, seven))
 
 # %%
-# So run ``gradcheck`` on every backward that you write. It takes a second. (It only
-# tests inputs that ask for a gradient. If you ever fit the weights, write their
-# gradient first, because PyTorch takes ``None`` without a word.)
+# So run ``gradcheck`` on every backward that you write. It takes a second. It only
+# tests inputs that ask for a gradient, so if you ever fit the weights, write their
+# gradient first: PyTorch takes ``None`` without a word.
 #
 # One thing is left to do. ``torch.compile`` plans a program without running it, so it
 # has to know which shape comes out. A *fake* says it, and ``opcheck`` tests all that we
@@ -345,36 +345,67 @@ for n in (1001, 2**25 + 1, 2**27 + 1) if on_gpu else (1001, 1_000_001):
 bench.show()
 
 # %%
-# We tried 33 million numbers on two computers, and our prediction was wrong on both.
+# .. list-table:: On an H100
+#    :header-rows: 1
+#    :widths: 34 22 22 22
 #
-# On an H100, the chain took :timing:`misfit-in-pytorch median
-# "chain/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3` and our operation about
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433"
-# @nvidia-h100-80gb-hbm3`, which is half of it, and not less than a third. In a fit,
-# where you need the gradient as well, we gained less: there the chain took
-# :timing:`misfit-in-pytorch median "chain, with gradient/cuda:0/n=33554433"
-# @nvidia-h100-80gb-hbm3` and we took :timing:`misfit-in-pytorch median "our operation,
-# with gradient/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3`.
+#    * -
+#      - 1,001 numbers
+#      - 33 million
+#      - 134 million
+#    * - the chain
+#      - :timing:`misfit-in-pytorch median "chain/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "chain/cuda:0/n=33554433"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "chain/cuda:0/n=134217729"
+#        @nvidia-h100-80gb-hbm3`
+#    * - our operation
+#      - :timing:`misfit-in-pytorch median "our operation/cuda:0/n=1001"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "our operation/cuda:0/n=134217729"
+#        @nvidia-h100-80gb-hbm3`
+#    * - its kernel alone
+#      - :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=1001"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=33554433"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=134217729"
+#        @nvidia-h100-80gb-hbm3`
+#    * - ``torch.compile(chain)``
+#      - :timing:`misfit-in-pytorch median "torch.compile/cuda:0/n=1001"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "torch.compile/cuda:0/n=33554433"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "torch.compile/cuda:0/n=134217729"
+#        @nvidia-h100-80gb-hbm3`
+#    * - the chain, with gradient
+#      - :timing:`misfit-in-pytorch median "chain, with gradient/cuda:0/n=1001"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "chain, with gradient/cuda:0/n=33554433"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "chain, with gradient/cuda:0/n=134217729"
+#        @nvidia-h100-80gb-hbm3`
+#    * - ours, with gradient
+#      - :timing:`misfit-in-pytorch median "our operation, with gradient/cuda:0/n=1001"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "our operation, with
+#        gradient/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3`
+#      - :timing:`misfit-in-pytorch median "our operation, with
+#        gradient/cuda:0/n=134217729" @nvidia-h100-80gb-hbm3`
 #
-# On an H200, which has a faster memory, we gained nothing at all. The chain took
-# :timing:`misfit-in-pytorch median "chain/cuda:0/n=33554433" @nvidia-h200`, and our
-# operation some :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433"
-# @nvidia-h200`.
-#
-# What went wrong? It wasn't the bytes.
-#
-# On the H100, the kernel alone, on arrays that were made beforehand, took
-# :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=33554433"
-# @nvidia-h100-80gb-hbm3`, less than a third of the chain's time, as we predicted. And
-# by the GPU's own clock, our operation took no longer than that on either card. So for
-# the GPU our prediction was right.
+# With 33 million numbers, ours took about half of the chain's time, and not less than a
+# third. With the gradient we gained even less. What went wrong? It wasn't the bytes.
+# The kernel alone, on arrays that were made beforehand, took less than a third, as we
+# predicted. And by the GPU's own clock, our operation took no longer than its kernel.
 #
 # But before the kernel can begin, Python has to make four arrays of tensors, ask for
-# the stream, and let Numba launch it, and on these two computers that takes longer than
-# the kernel does. All that time the GPU waits. Where Python is faster than the kernel,
-# it prepares the next launch meanwhile, and you get all that we promised. So what we
-# timed here are the computers around the cards. We could have known it from a run with
-# few numbers, which are no work at all.
+# the stream, and let Numba launch it. With 1,001 numbers, which are no work at all, you
+# see how long that takes: longer than the kernel for 33 million. All that time the GPU
+# waits. Where Python is faster than the kernel, it prepares the next launch meanwhile,
+# and you get all that we promised. If you always use the same tensors, make their
+# arrays once.
 #
 # .. holds::
 #
@@ -387,18 +418,12 @@ bench.show()
 #    prepare = median("misfit-in-pytorch/our operation/cuda:0/n=1001")
 #    prepare > 2 * row(alone).device_seconds
 #
-# With only 1,001 numbers, our operation still took :timing:`misfit-in-pytorch median
-# "our operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3` beside the H100, and
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=1001" @nvidia-h200` beside
-# the H200. The chain, five launches by PyTorch's C++, took the H100
-# :timing:`misfit-in-pytorch median "chain/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`, and
-# the launch of our kernel alone :timing:`misfit-in-pytorch median "kernel
-# alone/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. So if you always use the same tensors,
-# make their arrays once.
-#
 # It's like an order for a parcel: if the paperwork takes longer than the delivery, a
-# faster van doesn't help. The figure shows the H200, where ours ended a little later
-# than the chain.
+# faster van doesn't help. On an H200, which has a faster memory, we gained nothing at
+# all. There the chain took :timing:`misfit-in-pytorch median
+# "chain/cuda:0/n=33554433" @nvidia-h200` for the 33 million, and our operation some
+# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433" @nvidia-h200`. The
+# figure shows that case, where ours ended a little later than the chain.
 
 # figure
 import matplotlib.pyplot as plt
@@ -426,28 +451,24 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the kernel pays in full as soon as its work takes longer than the paperwork. On
-# both cards that was so with four times the numbers, 134 million.
-#
-# On the H100 the chain took :timing:`misfit-in-pytorch median
-# "chain/cuda:0/n=134217729" @nvidia-h100-80gb-hbm3` and our operation took
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=134217729"
-# @nvidia-h100-80gb-hbm3`. With the gradient, the two took :timing:`misfit-in-pytorch
-# median "chain, with gradient/cuda:0/n=134217729" @nvidia-h100-80gb-hbm3` and
-# :timing:`misfit-in-pytorch median "our operation, with gradient/cuda:0/n=134217729"
-# @nvidia-h100-80gb-hbm3`. There is the third that we had predicted.
+# So the kernel pays in full as soon as its work takes longer than the paperwork. With
+# 134 million numbers it took about a third of the chain's time on both cards, with the
+# gradient, too.
 #
 # But all along there was a simpler way to one kernel. ``torch.compile(chain)`` fuses
 # the five operations by itself, and gives you the gradient for nothing. **Would you
-# have needed your own?**
+# have needed your own?** Look at its row: it was faster than ours at every size.
 #
-# On the H100, the compiled chain took :timing:`misfit-in-pytorch median
-# "torch.compile/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3` for the 33 million numbers,
-# much less than we did. For 134 million it took
-# :timing:`misfit-in-pytorch median "torch.compile/cuda:0/n=134217729"
-# @nvidia-h100-80gb-hbm3`, less than we with all our work. And for 1,001 it took about
-# as long as the chain, with :timing:`misfit-in-pytorch median
-# "torch.compile/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`.
+# .. holds::
+#
+#    at = lambda name, n, on: median(f"misfit-in-pytorch/{name}/cuda:0/n={n}", on)
+#    cards, most = ("nvidia-h100-80gb-hbm3", "nvidia-h200"), 134217729
+#    both = [(of, on) for of in ("", ", with gradient") for on in cards]
+#    time = lambda name, of, on: at(name + of, most, on)
+#    part = [time("our operation", *one) / time("chain", *one) for one in both]
+#    0.3 < min(part) and max(part) < 0.36
+#    sizes = [(n, on) for n in (1001, 33554433, most) for on in cards]
+#    all(at("torch.compile", *one) < at("our operation", *one) for one in sizes)
 #
 # So try ``torch.compile`` first. A kernel of your own is worth the trouble if it does
 # what no chain of operations can, such as a loop that stops early, and if you give it
@@ -458,11 +479,11 @@ plt.show()
 #
 # .. measured-by-others:: fused-gain-a100 softmax-steps-a100
 #
-# (One thing more, if you pass arrays both ways: some calls share memory, and others
-# copy it. The fold has tried nine of them. PyTorch can't see what your kernel writes
-# into shared memory, so let it write into a *new* tensor, as ``launch`` does.)
+# One thing more: PyTorch can't see what your kernel writes into memory that they share,
+# so let it write into a *new* tensor, as ``launch`` does. Some calls share memory, and
+# others copy it. We've tried nine of them:
 
-# folded: Which calls share memory between PyTorch, NumPy, Numba and CuPy?
+# folded code: Which calls share memory between PyTorch, NumPy, Numba and CuPy?
 
 from importlib import import_module, util
 

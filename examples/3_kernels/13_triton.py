@@ -77,9 +77,8 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 #
 # - *Why* ``x + i``\ *, and not* ``x[i]``\ *?* Triton gets only the address of the first
 #   number of an array, a *pointer*. So ``x + i`` are the addresses of ``BLOCK``
-#   numbers. A pointer doesn't know how long its array is, and that's why we have to
-#   pass ``n``. (``tl.constexpr`` stands beside ``BLOCK`` because Triton has to know its
-#   value when it compiles the kernel.)
+#   numbers. A pointer doesn't know how long its array is, so we have to pass ``n``. And
+#   ``tl.constexpr`` says that Triton has to know ``BLOCK`` when it compiles the kernel.
 # - *Where is the guard?* With 5,003 numbers and blocks of 1,024, the last program has
 #   places that lie beyond the end. The *mask* ``inside`` says which of them ``tl.load``
 #   and ``tl.store`` may touch. For example, in the last program 907 of the 1,024 places
@@ -172,8 +171,8 @@ print(apart(first_tries, add, run_add, try_add))
 #
 # *Softmax* turns each row of a matrix into positive numbers that add up to 1. For
 # example, a neural network makes probabilities of its scores this way. In PyTorch you
-# could write it in five steps. (The first subtracts the largest number, so that ``exp``
-# can't overflow. The result stays the same.)
+# could write it in five steps. The first two subtract the largest number, so that
+# ``exp`` can't overflow, and don't change the result.
 
 
 def five_steps(x):
@@ -495,8 +494,7 @@ plt.show()
 # fusion, and you've counted that there is something to win. It's good at chains of
 # operations with a sum at the end. It can't know a better way to *do* the thing, for
 # example a loop that stops early, or an attention that never writes its matrix of
-# scores. (And if every number goes its own way, as in :term:`gridding`, stay with
-# threads.)
+# scores. If every number goes its own way, as in :term:`gridding`, stay with threads.
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #
@@ -508,47 +506,8 @@ plt.show()
 #    TF32, and Triton does that without asking. If you want all bits, write ``tl.dot(a,
 #    b, input_precision="ieee")``. A V100 or a T4 has no TF32: there, all bits are kept,
 #    and the product is slow. Triton's interpreter cuts no bits either, so a test that
-#    passes there may fail on a newer GPU. :doc:`/tutorials/2_devices/13_precision`
-#    shows what TF32 costs and brings.
-#
-# .. dropdown:: A Triton operation with a gradient
-#
-#    PyTorch can't look into a kernel, so it needs to be told the gradient, as for
-#    :doc:`a kernel of Numba's </tutorials/3_kernels/12_kernels_in_pytorch>`. For Triton
-#    use ``triton_op`` in place of ``custom_op``. Then ``torch.compile`` sees the kernel
-#    itself, and can compile it together with what stands around it:
-#
-#    .. code-block:: python
-#
-#       import torch, triton, triton.language as tl
-#       from torch.library import triton_op, wrap_triton
-#
-#       @triton.jit
-#       def cube_kernel(x, out, n, BLOCK: tl.constexpr):
-#           i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-#           number = tl.load(x + i, mask=i < n)
-#           tl.store(out + i, number * number * number, mask=i < n)
-#
-#       @triton_op("mine::cube", mutates_args={})
-#       def cube(x: torch.Tensor) -> torch.Tensor:
-#           x = x.contiguous()
-#           out, n = torch.empty_like(x), x.numel()
-#           wrap_triton(cube_kernel)[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)
-#           return out
-#
-#       def keep(ctx, inputs, output):
-#           ctx.save_for_backward(*inputs)
-#
-#       def backward(ctx, grad):
-#           (x,) = ctx.saved_tensors
-#           return 3 * x**2 * grad
-#
-#       cube.register_autograd(backward, setup_context=keep)
-#       cube.register_kernel("cpu")(lambda x: x**3)  # a test needs no GPU
-#
-#    Ask ``torch.autograd.gradcheck(cube, (x,))`` with an ``x`` in ``float64``. The
-#    backward here is PyTorch's own operations. If you give it a kernel of yours, make
-#    that a ``triton_op``, too.
+#    passes there may fail on a newer GPU. The page on :doc:`precision
+#    </tutorials/2_devices/13_precision>` shows what TF32 costs and brings.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #
@@ -577,9 +536,52 @@ plt.show()
 #    last tile needs no mask. That rules out the mistake of this page. But it has no
 #    interpreter, so a kernel can't be tried without a GPU, and it's for NVIDIA only. It
 #    wants CUDA 13.2 and a driver of the branch 580 at least, so give it an environment
-#    of its own: ``pip install "cuda-tile[tileiras]" cupy-cuda13x``. (We compiled these
+#    of its own: ``pip install "cuda-tile[tileiras]" cupy-cuda13x``. We compiled these
 #    lines for an H100 and for a card of the RTX 50 series, with version 1.7.0, and
-#    haven't run them.)
+#    haven't run them.
+#
+# Give it a gradient
+# ------------------
+#
+# PyTorch can't look into a kernel, so it has to be told the gradient, as for :doc:`a
+# kernel of Numba's </tutorials/3_kernels/12_kernels_in_pytorch>`. For Triton use
+# ``triton_op`` in place of ``custom_op``. Then ``torch.compile`` sees the kernel
+# itself, and compiles it together with what stands around it:
+#
+# .. code-block:: python
+#
+#    import torch, triton, triton.language as tl
+#    from torch.library import triton_op, wrap_triton
+#
+#    @triton.jit
+#    def cube_kernel(x, out, n, BLOCK: tl.constexpr):
+#        i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+#        number = tl.load(x + i, mask=i < n)
+#        tl.store(out + i, number * number * number, mask=i < n)
+#
+#    @triton_op("mine::cube", mutates_args={})
+#    def cube(x: torch.Tensor) -> torch.Tensor:
+#        x = x.contiguous()
+#        out, n = torch.empty_like(x), x.numel()
+#        wrap_triton(cube_kernel)[(triton.cdiv(n, 1024),)](x, out, n, BLOCK=1024)
+#        return out
+#
+#    def keep(ctx, inputs, output):
+#        ctx.save_for_backward(*inputs)
+#
+#    def backward(ctx, grad):
+#        (x,) = ctx.saved_tensors
+#        return 3 * x**2 * grad
+#
+#    cube.register_autograd(backward, setup_context=keep)
+#    cube.register_kernel("cpu")(lambda x: x**3)  # a test needs no GPU
+#
+#    seven = torch.randn(7, dtype=torch.float64, requires_grad=True)
+#    print(torch.autograd.gradcheck(cube, (seven,)))
+#
+# The backward here is PyTorch's own operations. If you give it a kernel of yours, make
+# that a ``triton_op``, too. Without a GPU, ``gradcheck`` tests the backward and not the
+# kernel, so run it on one as well, with ``device="cuda"``.
 #
 # Which way should you take?
 # --------------------------
@@ -625,12 +627,12 @@ plt.show()
 #
 # .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
 #
-#    We don't teach these, so here's who does what. *TMA* (a unit that copies tiles by
-#    itself) and *wgmma* (the tensor cores of an H100, fed from shared memory): Triton
+#    We don't teach these, so here's who does what. *TMA* is a unit that copies tiles by
+#    itself, and *wgmma* are the tensor cores of an H100, fed from shared memory: Triton
 #    makes wgmma of ``tl.dot``, and uses TMA if you load with
 #    ``tl.make_tensor_descriptor`` in place of pointers. cuda.tile chooses for you.
-#    CUTLASS, with its Python, lets you write them yourself. *Clusters* (several blocks
-#    that read each other's shared memory): CUDA C++, or CUTLASS. *Warp*: NVIDIA's
+#    CUTLASS, with its Python, lets you write them yourself. *Clusters* are several
+#    blocks that read each other's shared memory: CUDA C++, or CUTLASS. *Warp*: NVIDIA's
 #    Python for simulations, with geometry, particles and gradients of whole kernels.
 #    *cuda.core*: the parts below all of these, such as devices, streams, compiling and
 #    launching, as objects in Python.
@@ -678,20 +680,40 @@ def judge(device, kernel):
         block = triton.next_power_of_2(columns)
         kernel[(rows,)](view, room, *view.stride(), columns, BLOCK=block)
         out, behind = room[:-64].view(view.shape), room[-64:]
-        right = (view - view.mean(1, keepdim=True)) / view.std(1, keepdim=True)
-        by_n = right * (columns / (columns - 1)) ** 0.5
-        wrong = {
-            "it writes behind the end of out. Is there a mask?": (behind != -7).any(),
-            "nobody wrote some numbers.": (out == -7).any(),
-            "you divided by columns, not by columns - 1.": torch.allclose(
-                out, by_n, 1e-3, 1e-4
-            ),
-            "the numbers are wrong.": not torch.allclose(out, right, 1e-3, 1e-4),
+
+        def as_if(read=view, by=columns, count=columns - 1, places=0):
+            mean = read.sum(1, keepdim=True) / by
+            square = ((read - mean) ** 2).sum(1, keepdim=True) + places * mean**2
+            return (read - mean) / (square / count) ** 0.5
+
+        packed, right = view.as_strided(view.shape, (columns, 1)), as_if()
+        close_by = view.as_strided(view.shape, (view.stride(0), 1))
+        ways = {
+            "": right,
+            "you divided by columns, not by columns - 1.": as_if(count=columns),
+            "you divided by BLOCK for the mean.": as_if(by=block),
+            "the places left out hold 0 - mean by now, and their squares count. "
+            "Make them 0 again.": as_if(places=block - columns),
+            "you read as if the rows lay packed. Pass the strides.": as_if(packed),
+            "you step by 1 along a row, and not by across.": as_if(close_by),
+            "you divided by the variance. Take its root.": right / view.std(1)[:, None],
         }
-        if problem := next((said for said, found in wrong.items() if found), ""):
-            print(f"Not yet. {name}: {problem}")
+        fits = (said for said in ways if torch.allclose(out, ways[said], 1e-3, 1e-4))
+        numbers = f"out[0, 0] is {out[0, 0]:.4f}, and should be {right[0, 0]:.4f}."
+        said = next(fits, numbers)
+        if (behind != -7).any():
+            said = "it writes behind the end of out. Is there a mask?"
+        elif (out == -7).any():
+            said = "nobody wrote some numbers."
+        if said:
+            print(f"Not yet. {name}: {said}")
             return
     print("Right: for every width, and for every slice.")
+
+
+# %%
+
+# folded code: What check says
 
 
 def check(kernel):
@@ -706,8 +728,6 @@ def check(kernel):
     except Exception as error:
         return f"Not yet: {type(error).__name__}: {error}"
 
-
-# %%
 
 print(check(standardise))
 

@@ -61,8 +61,8 @@ def square_at_once(x, out):
 
 # %%
 # The squares are right, but a thread went to memory twice for the same number. So put
-# ``x[i]`` into a variable first. (A compiler might find this out. The judge reads what
-# you wrote. When we ran this page on the H200, it didn't give hints yet.)
+# ``x[i]`` into a variable first. A compiler might find this out, but the judge reads
+# what you wrote.
 #
 # 2. ``guard``
 # ~~~~~~~~~~~~
@@ -78,9 +78,9 @@ def calibrate(x, gain, n, out): ...
 
 
 # %%
-# (You know `GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly. Here a
+# If you know `GPU-Puzzles`__ by Sasha Rush, the first few will go quickly. Here a
 # kernel also has to be cheap, it's tried at awkward sizes, and a race is found even if
-# the result is right.)
+# the result is right. And the hint depends on what is wrong with *your* kernel.
 #
 # __ https://github.com/srush/GPU-Puzzles
 #
@@ -89,9 +89,9 @@ def calibrate(x, gain, n, out): ...
 #
 # The fifth puzzle, ``stride``, asks for ``out[:] = 1 - tau / 2``, but there are fewer
 # threads than elements. Its smallest case has 21 elements, and 2 blocks of 4 threads.
-# We'll solve it in three attempts. First we write what we always write. (``float32(1)``
-# and not ``1``, because a plain number would make Numba :doc:`calculate in float64
-# </tutorials/3_kernels/10_what_the_compiler_did>`.)
+# We'll solve it in three attempts. First we write what we always write, with
+# ``float32(1)`` in place of ``1``, because a plain number would make Numba
+# :doc:`calculate in float64 </tutorials/3_kernels/10_what_the_compiler_did>`.
 
 
 @attempt("stride")
@@ -294,7 +294,7 @@ def block_sum(x, out): ...
 #
 # Add the dot product of ``x`` and ``y`` to ``out[0]``, where a value may already be:
 # ``out[0] += x @ y``. Blocks run in any order, perhaps at the same time. *It counts if*
-# a block makes only one atomic operation.
+# a block makes only one atomic operation, and adds in a tree, as in ``block sum``.
 
 
 @attempt("dot")
@@ -391,7 +391,7 @@ def matmul(a, b, out): ...
 # Add weighted :term:`visibilities <visibility>` to the nearest cells of three grids.
 # ``u`` and ``v`` are in cells, and zero is at row and column ``size // 2``. The sky is
 # real, so each of them counts again at ``(-u, -v)``, with the opposite imaginary part.
-# Leave out what falls outside. (No coordinate is halfway between two cells.) *It counts
+# Leave out what falls outside. No coordinate is halfway between two cells. *It counts
 # if* a thread reads 5 numbers and makes at most 6 atomic operations.
 
 
@@ -407,7 +407,7 @@ def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight): ...
 print(tally())
 
 # %%
-# (It's one already, because we've solved ``stride`` together.) If you want to know what
+# It's one already, because we've solved ``stride`` together. If you want to know what
 # an answer costs, ``print(PUZZLES["dot"].score(dot))`` compares it with what would do,
 # and ``PUZZLES["dot"].plot(dot)`` draws it.
 #

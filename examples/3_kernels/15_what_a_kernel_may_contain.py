@@ -318,8 +318,8 @@ for card, (kib, threads) in CARDS.items():
 # blocks find room. That's no error, and :doc:`not even always slower
 # </tutorials/3_kernels/11_bytes_in_flight>`. But a block that doesn't fit at all isn't
 # launched: *too many resources requested for launch*. With 1,024 threads it happens as
-# soon as a thread has more than 64 registers. (What else changes with the card is on
-# :doc:`a page of its own </cards>`.)
+# soon as a thread has more than 64 registers. What else changes with the card is on
+# :doc:`a page of its own </cards>`.
 
 for threads in (1024, 512, 256):
     print(f"a block of {threads:>4} threads: {registers(threads)} registers each")

@@ -87,10 +87,10 @@ print(f"narrowest stripes: {1 / (np.hypot(uu, vv).max() * ARCSEC):.3f} arcsec")
 # words, each row is one point of the sky's two-dimensional Fourier transform. It's a
 # complex number, given by its real and its imaginary part, and it's called a
 # :term:`visibility`. The last number, the :term:`weight <weight>`, tells you how far to
-# trust it: it is :math:`1/\sigma^2` of its noise. That is all you need here;
-# :doc:`/tutorials/4_imaging/04_visibilities` has the rest. (Our transform has a minus
-# in its exponent. CASA counts phases the other way round, so check the sign of your own
-# file: :doc:`/tutorials/4_imaging/02_your_own_data`.)
+# trust it: it is :math:`1/\sigma^2` of its noise. That is all you need here. The page
+# on :doc:`visibilities </tutorials/4_imaging/04_visibilities>` has the rest. (Our
+# transform has a minus in its exponent. CASA counts phases the other way round, so
+# check the sign of your own file: :doc:`/tutorials/4_imaging/02_your_own_data`.)
 #
 # **One question before we go on.** The first three rows are the shortest baselines, and
 # their stripes are so wide that nearly the whole disk fits into a bright one. So what
@@ -417,7 +417,7 @@ plt.show()
 # Hence a rule: **take the strongest regularizer that leaves no residual above 5 σ.**
 # Here it chooses 0.0012. (Look closely: even that residual has faint rings where the
 # disk is. No pixel stands out, so the rule lets them pass, but a little of each ring is
-# still in the gaps. :doc:`/tutorials/4_imaging/14_inside_image` gets rid of them.) And
+# still in the gaps. The fit inside ``image`` gets rid of them.) And
 # the script's image?
 
 script_left = residual_image(after_600[None].float().to(device), data)[0]
@@ -602,6 +602,8 @@ def judge(answer, data, source):
         image = answer(data)
         if image is None:
             return "find_sky returns nothing yet."
+        if hasattr(image, "image"):
+            return "that's a whole fit. Return its .image."
         image = torch.as_tensor(image).detach().cpu().float()
         if image.shape != (1, 64, 64):
             return f"the image should have the shape (1, 64, 64), not {image.shape}."

@@ -151,8 +151,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Are they as alike in numbers? (The flux is what a program believes to be sky: the sum
-# of its model. And we ran ``tclean`` three times.)
+# Are they as alike in numbers? The flux is what a program believes to be sky, the sum
+# of its model. We ran ``tclean`` three times.
 
 # folded code: How the table is printed
 
@@ -211,8 +211,8 @@ say(found)
 say(found.quality)
 
 # %%
-# It answers four questions. (What stands before them is in the fold, and
-# :doc:`/tutorials/4_imaging/14_inside_image` explains it.)
+# It answers four questions. The page :doc:`inside image()
+# </tutorials/4_imaging/14_inside_image>` explains what stands before them.
 #
 # .. list-table:: What the report says, and what you want it to say
 #    :header-rows: 1
@@ -261,16 +261,16 @@ for who, one in reports.items():
 # for it. With the masks that ``tclean`` found by itself, residuals are larger in the
 # source than beside it, so the report says to clean deeper. Whose flux is right?
 # Neither: the mask by hand has 4 % less than the shortest baselines see, and our
-# command 6 % more. (They borrow the image's shape, so they don't see quite the same
-# each time.) And none of the four fits as it should, at a :math:`\chi^2` of 1. **Would
-# you publish a flux? Write down yes or no.**
+# command 6 % more. They borrow the image's shape, so they don't see quite the same each
+# time. And none of the four fits as it should, at a :math:`\chi^2` of 1. **Would you
+# publish a flux? Write down yes or no.**
 #
 # Not yet. There's no error bar, because noise isn't what limits these images. But the
 # last line of our report says what to do. The command has worked out whether other
 # phases of the antennas would make the image fit the data. They would: :math:`\chi^2`
-# would fall to 1.01. (With other amplitudes, too, it's 1.11, because these are more
-# numbers than they earn.) It names the worst antennas, and says "self-calibrate
-# phases".
+# would fall to 1.01. If it also changes the amplitudes, it's 1.11: that many numbers
+# more would have to lower it further to be worth it. It names the worst antennas, and
+# says "self-calibrate phases".
 #
 # Mend it, as far as it goes
 # --------------------------

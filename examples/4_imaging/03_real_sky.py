@@ -388,7 +388,7 @@ plt.show()
 #      - 0.220
 #      - 0.217 (`frank`__ 1.2.3)
 #      - 0.216
-#    * - HD 142527 (ALMA, three windows from 691 to 709 GHz, from `gpuvmem`__)
+#    * - HD 142527, by ALMA: three windows, 691 to 709 GHz, from `gpuvmem`__
 #      - 6.23
 #      - 6.24
 #      - 5.39, 5.71 and 5.90 (CASA's ``tclean``, with three masks)
@@ -402,8 +402,8 @@ plt.show()
 # of HD 142527 see more than any of these images, and the report says why: the file's
 # three spectral windows disagree, and the second has 0.81 times the flux of the first,
 # the third 0.68 times. No spectrum of dust is that steep. By itself, the first (``--spw
-# 0``, at 709 GHz) has 7.59 Jy, with a :math:`\chi^2` of 1.24.
-# :doc:`/tutorials/4_imaging/02_your_own_data` goes on from there.
+# 0``, at 709 GHz) has 7.59 Jy, with a :math:`\chi^2` of 1.24. The page on :doc:`your
+# own data </tutorials/4_imaging/02_your_own_data>` goes on from there.
 #
 # __ https://discsim.github.io/frank/
 # __ https://github.com/miguelcarcamov/gpuvmem
@@ -417,9 +417,9 @@ plt.show()
 # yourself, stop earlier if one of these gets worse, and go back to the round before:
 # the residuals beside the source, the flux against that of the shortest baselines, and
 # how smoothly the phases drift. A falling :math:`\chi^2` alone proves nothing, since
-# more numbers always fit better. The proof is in data that had no say:
-# :doc:`/tutorials/4_imaging/02_your_own_data` solves with one polarization and corrects
-# the other.
+# more numbers always fit better. The proof is in data that had no say: the page on
+# :doc:`your own data </tutorials/4_imaging/02_your_own_data>` solves with one
+# polarization and corrects the other.
 #
 # And how short may an interval be? An antenna has to see the source well enough in it.
 # Of :math:`N` antennas' :math:`N(N-1)/2` baselines, one antenna has a share of

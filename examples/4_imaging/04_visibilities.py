@@ -194,7 +194,7 @@ plt.show()
 #
 # The position of the ring turns the phases, and numbers of different phases cancel. So
 # we first put the :term:`phase centre` on the source, with ``shift_phase_centre``.
-# (It must be round, too. If yours is a tilted disk, straighten it first.)
+# It must be round, too: if yours is a tilted disk, straighten it first.
 
 # folded: The observation: a ring in a glow, and 54,180 rows
 from dataclasses import replace
@@ -259,7 +259,8 @@ plt.show()
 # cancelling. *Centre the source, then average complex numbers.*
 #
 # All this relies on the weights, and in real files they are often wrong by a factor.
-# :doc:`/tutorials/4_imaging/12_ten_traps` shows how to find that.
+# The page on :doc:`ten traps </tutorials/4_imaging/12_ten_traps>` shows how to find
+# that.
 #
 # Two things that no row contains
 # -------------------------------
@@ -403,6 +404,7 @@ def check(answer):
         mistakes = {
             "Jy/arcsec² times the area of a pixel is Jy": (waves, 1 / 0.05**2),
             "cell_size is a width: the area is its square": (waves, 1 / 0.05),
+            "cell_size stays in arcsec, as Jy/arcsec² does": (waves, ARCSEC**2),
             "add up the pixels, don't average them": (waves, 1 / 400),
             "the exponent is negative": (-waves, 1),
             "a whole turn is 2π": (waves / (2 * np.pi), 1),
@@ -424,7 +426,7 @@ def check(answer):
         if not np.isclose(got, right):
             hint = "brightness × exp(-2πi (u l + v m)), added up over all pixels"
             hint = next((one for one in values if np.isclose(got, values[one])), hint)
-            return f"At u = {u:g}, v = {v:g} it gave {got:.3f}. Hint: {hint}."
+            return f"At u = {u:g}, v = {v:g} it gave {got:.3g}. Hint: {hint}."
     return "Right: you can compute what any pair measures of any sky."
 
 

@@ -141,12 +141,11 @@ print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 # --------------
 #
 # We used the weights of the noise. But we could use others. Most rows come from short
-# baselines, so they have a large majority, and short baselines see only broad features.
-# What if every *cell* of the uv plane had one vote, however many rows fall into it?
-# That's called *uniform* weighting, and what we did is called *natural*. Between the
-# two lies :term:`Briggs`' weighting, whose number *robust* goes from −2 (uniform) to 2
-# (natural). **Which of them has the least noise, and which the finest beam?**
-# (``DirtyImager`` does the sum for us from now on.)
+# baselines, which see only broad features. What if every *cell* of the uv plane had one
+# vote, however many rows fall into it? That's called *uniform* weighting, and what we
+# did is called *natural*. Between the two lies :term:`Briggs`' weighting, whose number
+# *robust* goes from −2 (uniform) to 2 (natural). **Which of them has the least noise,
+# and which the finest beam?** ``DirtyImager`` does the sum for us from now on.
 
 imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
 noise = with_noise(observe([], track), 5e-3, seed=2).data[0]  # of an empty sky
@@ -179,9 +178,8 @@ plt.show()
 # %%
 # There's no free lunch. Uniform weights give a beam of about half the width, and pay
 # with about twice the noise, or more, and with sidelobes of a tenth of the peak. Robust
-# 0.5 is the usual compromise: most of the resolution for little noise. (This figure and
-# the next were drawn on the computer that built this page. It had fewer rows than the
-# H100's, so their numbers are those of the tab *This build*.)
+# 0.5 is the usual compromise: most of the resolution for little noise. This figure and
+# the next have fewer rows than the H100's: compare them with the tab *This build*.
 #
 # .. dropdown:: The same image by tclean, and Briggs' formula
 #
@@ -452,10 +450,9 @@ plt.show()
 # :timing:`dirty-image median "NUFFT 1e-4" @cpu-amd-epyc`. With twelve digits it took
 # :timing:`dirty-image median "NUFFT 1e-12" @cpu-amd-epyc`, so eight more digits cost
 # about as much as the first four. The nearest cell was the fastest, and the only one
-# whose error exceeds the noise all over the image. (The H100 had more rows, so there
-# was less noise, and the error of 2 × 2 cells exceeds it, too.) No later step can take
-# that error out again. So on a CPU, *take the NUFFT, and ask for more digits than you
-# need.*
+# whose error exceeds the noise all over the image. The H100 had more rows, so there was
+# less noise, and the error of 2 × 2 cells exceeds it, too. No later step can take that
+# error out again. So on a CPU, *take the NUFFT, and ask for more digits than you need.*
 #
 # And on a GPU? A computer with an H100 had 90,300 rows. On its 16 CPU cores the direct
 # sum took about :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`, and the

@@ -190,10 +190,10 @@ print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
 # Let's fit an image twice, with the same regularizer: once to the averages in the
 # narrow field, and once to every single visibility. ``ExactLikelihood`` has no cells,
 # so the narrow field is wide enough for it. Its :math:`\chi^2` is a quadratic function
-# of the image, so one pass over the visibilities is enough for all steps
-# (:doc:`/tutorials/4_imaging/10_off_the_grid` shows how). The strength of 0.1 is *First
-# light*'s 0.0012, counted per cell instead of per row. **How much time do averages
-# save?**
+# of the image, so one pass over the visibilities is enough for all steps, as the page
+# :doc:`off the grid </tutorials/4_imaging/10_off_the_grid>` shows. The strength of 0.1
+# is *First light*'s 0.0012, counted per cell instead of per row. **How much time do
+# averages save?**
 
 
 def averages_of():

@@ -82,9 +82,9 @@ def advance(step):
 
 # %%
 # Then ``backward()`` finds the :term:`gradient`, and Adam changes the parameters. The
-# image has 512 × 512 pixels, the numbers are ``float64`` (as NumPy made the data), and
-# the page uses one core of the CPU. (In the folds, which you can skip, ``loss`` is
-# ``usual_loss`` with six switches for later.)
+# image has 512 × 512 pixels, the numbers are ``float64``, as NumPy made the data, and
+# the page uses one core of the CPU. In the folds below, ``loss`` is ``usual_loss`` with
+# six switches for later.
 
 
 # folded: The switches: smooth in slices, and where the data lie
@@ -411,14 +411,13 @@ fig.set_label(
 plt.show()
 
 # %%
-# On one core of the EPYC, the six changes together made the step
-# :timing:`faster-step speedup "CPU, fused Adam"/"CPU, as usual" @cpu-amd-epyc` as fast,
-# and the six passes made it :timing:`faster-step speedup "CPU, package"/"CPU, as usual"
-# @cpu-amd-epyc`. (They were timed once more for this, each by itself. The figure's
-# ratios are of one core of the Xeon beside the H100.) Look at how the changes work
-# together: taken alone, ``float32`` gained nothing on the EPYC, because ``conv2d``
-# became *slower*. After the slices had replaced it, it nearly halved the time. So
-# start with the largest part, and measure again after each change.
+# On one core of the EPYC, the six changes together made the step :timing:`faster-step
+# speedup "CPU, fused Adam"/"CPU, as usual" @cpu-amd-epyc` as fast, and the six passes
+# made it :timing:`faster-step speedup "CPU, package"/"CPU, as usual" @cpu-amd-epyc`.
+# The figure's ratios are of another CPU, the Xeon beside the H100. Look at how the
+# changes work together: taken alone, ``float32`` gained nothing on the EPYC, because
+# ``conv2d`` became *slower*. With slices in place of ``conv2d``, it nearly halved the
+# time. So start with the largest part, and measure again after each change.
 #
 # And on a GPU?
 # -------------
@@ -488,8 +487,7 @@ torch.set_num_threads(threads)
 # @nvidia-h100-80gb-hbm3`. With all six changes it took :timing:`faster-step median
 # "GPU, fused Adam" @nvidia-h100-80gb-hbm3`. They didn't help at all. On one core of the
 # CPU beside it, the same changes gained :timing:`faster-step speedup "CPU, fused
-# Adam"/"CPU, as usual" @nvidia-h100-80gb-hbm3`. (That's more than in the figure, where
-# the steps took turns. Here, too, each was timed by itself.)
+# Adam"/"CPU, as usual" @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
 #
@@ -591,8 +589,7 @@ bench.show()
 # passes. So it took the H100
 # :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`. That is
 # :timing:`faster-step speedup "GPU, package"/"GPU, as usual" @nvidia-h100-80gb-hbm3`
-# against the step as usual, on the same card. (We haven't timed ``torch.compile`` on
-# it.)
+# against the step as usual, on the same card. We haven't timed ``torch.compile``.
 #
 # The joke is on the card: with the same passes, and timed by itself, *one core* of the
 # CPU beside it took :timing:`faster-step median "CPU, package"

@@ -55,7 +55,7 @@ from firstlight.timing.specs import spec
 # So here is a rule that you can use without a computer. A number in ``float32`` has 4
 # bytes, so a channel of :math:`n \times n` pixels takes :math:`38 \cdot 4\, n^2` bytes.
 # For example, at 1024 × 1024 pixels that's 159 MB. Into 8 GB go 50 channels, and into
-# 80 GB 501. (In ``float64`` it's half as many.) **How many of yours would fit?** Put
+# 80 GB 501. In ``float64`` it's half as many. **How many of yours would fit?** Put
 # your numbers in:
 #
 # .. holds::
@@ -234,10 +234,9 @@ print(f"{result.iterations} steps. {result.message}")
 # With ``separate=True`` each channel has a :math:`\chi^2` of its own, so each is a fit
 # by itself, and they only travel together. Without it you'd get one :math:`\chi^2`,
 # divided by the number of *all* visibilities. The :term:`penalties <regularizer>`,
-# though, are summed over all images. So a penalty that was right for one
-# channel would weigh two hundred times as much in a cube of two hundred. (Leave it out
-# only if a penalty of your own compares neighbouring channels. Such channels must stay
-# in one fit.)
+# though, are summed over all images. So a penalty that was right for one channel would
+# weigh two hundred times as much in a cube of two hundred. Leave it out only if a
+# penalty of your own compares neighbouring channels, which must stay in one fit.
 #
 # Is the cube any good? We look at the *residual*, what is left of the data when the
 # model is subtracted. If the fit has found everything, only noise is left.
@@ -530,16 +529,22 @@ big, groups = 200 * per_channel * 4 * 1024**2, math.ceil(200 / most)
 print(f"{big / 1e9:.0f} GB in 8 GB: {groups} groups of {200 // groups}")
 
 # %%
-# They are the same. So four groups of 50 do the job, and since 50 such images keep any
-# GPU busy, you lose no time. With several GPUs, each takes a group
-# (:doc:`/tutorials/4_imaging/11_more_than_one_gpu`).
+# They are the same. So by the rule four groups of 50 would do the job. But 50 would
+# leave nothing of the 8 GB for anything else, so plan with three quarters of them: six
+# groups of 34. That many images keep any GPU busy, so you lose no time. With
+# :doc:`several GPUs </tutorials/4_imaging/11_more_than_one_gpu>`, each takes a group.
+#
+#
+# .. holds::
+#
+#    0.75 * 8e9 // channel == 37 and 200 / 37 < 6 and 33 < 200 / 6 < 34
 #
 # Which way does the gas move?
 # ----------------------------
 #
 # For each pixel, take the mean velocity of its channels, weighted by their brightness.
-# Radio astronomers call this *moment 1*. (:term:`Moment 0 <moment 0>` is the sum over
-# the line, the brightness of all the gas.) What could go wrong?
+# Radio astronomers call this *moment 1*. :term:`Moment 0 <moment 0>` is the sum over
+# the line, the brightness of all the gas. What could go wrong?
 
 # folded: The moments, with and without a clip
 
@@ -685,7 +690,8 @@ print(check(fit_in_groups))
 # -----------------------
 #
 # The two factors of the first line are those of a CPU's core. On the H100, 16 at once
-# gain more, as the figure shows.
+# gain more, as the figure shows. And the 32 GB of the second line are counted: what we
+# fitted in groups were small images, to see that they stay the same.
 
 # remember
 print(

@@ -356,8 +356,9 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # :term:`mini-batch`, and use the NUFFT. Don't do it for speed: on the EPYC, ten
 # thousand of them took :timing:`off-the-grid median "NUFFT, 10,000" @cpu-amd-epyc`, and
 # *all* of a million, in the exact form, :timing:`off-the-grid median "exact, 1,000,000"
-# @cpu-amd-epyc`. (If the phases change only now and then, ``replace`` takes the
-# corrected data. :doc:`/tutorials/4_imaging/03_real_sky` has such a loop, ready-made.)
+# @cpu-amd-epyc`. If the phases change only now and then, ``replace`` takes the
+# corrected data, as in the loop on :doc:`a real sky
+# </tutorials/4_imaging/03_real_sky>`.
 #
 # Your turn
 # ---------
@@ -372,8 +373,8 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 #     \chi^2 = \sum_k w_k \left| D_k - (\text{matrix} \cdot I)_k \right|^2
 #
 # without any array as long as the data. The checker overwrites all three as soon as you
-# have returned. (Hint: multiply the square out. The conjugate of a matrix, transposed,
-# is ``matrix.conj().T``.)
+# have returned. Multiply the square out. The conjugate of a matrix, transposed, is
+# ``matrix.conj().T``.
 #
 # Put your answer where the dots are, and run ``firstlight try 10_off_the_grid.py``. It
 # runs only the exercise, and answers in a few seconds.
@@ -386,13 +387,6 @@ def exact_form(matrix, data, weight): ...
 
 
 # folded: The checker
-def held(function):
-    """Return the arrays that a function keeps."""
-    cells = [cell.cell_contents for cell in getattr(function, "__closure__", ()) or ()]
-    inside = [function, *cells, *(getattr(function, "args", ()))]
-    return [x for x in inside if isinstance(x, np.ndarray)]
-
-
 def find_problem(answer, nvis, pixels):
     rng = np.random.default_rng(seed=nvis)
     shape = nvis, pixels
@@ -408,17 +402,42 @@ def find_problem(answer, nvis, pixels):
         return "it should return a function of the image"
     if large := [x.shape for x in held(function) if x.size > pixels**2]:
         return f"it keeps an array of shape {large[0]}"
+    d, K = matrix.conj().T @ (weight * data), (matrix.conj().T * weight) @ matrix
+    d_plain, K_plain = matrix.T @ (weight * data), (matrix.T * weight) @ matrix
     matrix[:], data[:], weight[:] = np.nan, np.nan, np.nan
     for number, (one, chi2) in enumerate(zip(images, right, strict=True)):
         got = function(one)
+        where = f"the image {np.round(one, 2)}" if number else "a dark sky"
         if np.isnan(got):
             return "it still uses the data"
-        if np.iscomplexobj(got) and abs(np.imag(got)) > 1e-6 * abs(got):
-            return "χ² is complex: take the real part of what should be real"
-        if not math.isclose(np.real(got), chi2, rel_tol=1e-9):
-            where = "a dark sky" if number == 0 else f"the image {np.round(one, 2)}"
-            return f"for {where} it gives {np.real(got):.4g} instead of {chi2:.4g}"
+        if math.isclose(np.real(got), chi2, rel_tol=1e-9):
+            if abs(np.imag(got)) > 1e-6 * abs(got):
+                return "χ² is complex: take the real part of what should be real"
+            continue
+        c, linear, square = right[0], 2 * np.real(d @ one), np.real(one @ K @ one)
+        plain = [2 * np.real(d_plain @ one), np.real(one @ K_plain @ one)]
+        ways = {
+            ". Conjugate the matrix, not only transpose it":
+                [c - x + y for x in (linear, plain[0]) for y in (square, plain[1])],
+            ". The middle term comes twice, from both sides": [c - linear / 2 + square],
+            ". The middle term has the other sign": [c + linear + square],
+        }  # fmt: skip
+        fits = [hint for hint, of in ways.items() if np.isclose(np.real(got), of).any()]
+        hint = fits[0] if fits else ""
+        return f"for {where} it gives {np.real(got):.4g} instead of {chi2:.4g}{hint}"
     return ""
+
+
+# %%
+
+# folded code: What check says
+
+
+def held(function):
+    """Return the arrays that a function keeps."""
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", ()) or ()]
+    inside = [function, *cells, *(getattr(function, "args", ()))]
+    return [x for x in inside if isinstance(x, np.ndarray)]
 
 
 def check(answer):
@@ -431,8 +450,6 @@ def check(answer):
             return f"Not yet. {nvis} visibilities, {pixels} pixels: {problem}."
     return "Right: from now on, the number of visibilities costs you nothing."
 
-
-# %%
 
 print(check(exact_form))
 

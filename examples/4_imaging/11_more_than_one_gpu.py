@@ -10,9 +10,8 @@ So now you'll have it in a quarter of a night, won't you?
 if your cube has only eight small channels? By the end of this page you can start such a
 job in two ways, stop it in the middle and finish it with fewer GPUs, and say beforehand
 how many of them you can use. You don't need a single GPU for it, because two
-:term:`processes <process>` on two CPU cores do what four do on four GPUs. (We haven't
-had four either. We measured one H100 and two CPU cores. The rest we count, or we name
-who measured it.)
+:term:`processes <process>` on two CPU cores do what four do on four GPUs. We measured
+one H100 and two CPU cores, and count the rest, or name who measured it.
 
 **Needs:** any computer with two cores.
 """
@@ -292,10 +291,10 @@ bench.show()
 #    near(many.median, median("more-than-one-gpu/GPU, channels: 1"), 0.1)
 #
 # This is plain PyTorch, and the GPU spends the time on being asked, not on computing.
-# (``fit`` asks less often, so it fills a GPU with fewer channels:
-# :doc:`/tutorials/4_imaging/09_many_channels`.) So if you divide 64 such channels
-# among four GPUs, each of them takes just as long as one GPU would have taken for all,
-# and you gain nothing. Fill one GPU first, and take a second one when it is full.
+# As ``fit`` asks less often, it fills a GPU with :doc:`fewer channels
+# </tutorials/4_imaging/09_many_channels>`. So if you divide 64 such channels among four
+# GPUs, each of them takes just as long as one GPU would have taken for all, and you
+# gain nothing. Fill one GPU first, and take a second one when it is full.
 #
 # How many are too many?
 # ----------------------
@@ -310,9 +309,9 @@ bench.show()
 #     \text{speed-up} = \frac{C}{\lceil C / P \rceil},
 #
 # with :math:`C` channels on :math:`P` GPUs. For example, 25 fits on four GPUs take
-# seven rounds, so the speed-up is 25/7 = 3.6, and not 4. (To do the same work sooner is
+# seven rounds, so the speed-up is 25/7 = 3.6, and not 4. To do the same work sooner is
 # called *strong scaling*. To do more work in the same time is :term:`weak scaling`,
-# which is much easier.)
+# which is much easier.
 
 
 def speedup(parts, gpus):
@@ -350,8 +349,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the answer to the title is *nearly*, if you have many large fits. (The hollow marks
-# are real GPUs: Lambda trained a network on two, four and eight V100s.)
+# So the answer is *nearly*, if you have many large fits. The hollow
+# marks are real ones: Lambda trained a network on two, four and eight V100s.
 #
 # .. dropdown:: On a cluster, with SLURM
 #

@@ -472,9 +472,9 @@ for title, (of_clean, of_rml) in measures.items():
     print(nearest[title])
 
 # %%
-# The last column names the method that is closer with every seed. (The core is that of
-# one seed. CLEAN's flux is the sum over its image with residuals, as people measure it,
-# and RML's over its model, both inside the mask.) So:
+# The last column names the method that is closer with every seed. CLEAN's flux is the
+# sum over its image with residuals, as people measure it, and RML's over its model,
+# both inside the mask. So:
 #
 # - *Use CLEAN* for point sources, for the flux of a compact peak, for a map that will
 #   be compared with published ones, and for all that this package can't do: mosaics,

@@ -182,7 +182,7 @@ def test_closures_make_an_image_without_a_place(tmp_path, capsys):
     names = {"uu": seen.uu, "vv": seen.vv, "data": seen.data, "weight": seen.weight, "frequencies": seen.frequency}
     np.savez(tmp_path / "my.npz", **names, antennas=seen.antennas, time=seen.time)
     assert main([str(tmp_path / "my.npz"), "--out", str(tmp_path), "--closures", "--field", "1"]) == 0
-    assert files(tmp_path) == {"my.npz", "my.image.fits", "my.png", "my.txt"}
+    assert files(tmp_path) == {"my.npz", "my.image.fits", "my.error.fits", "my.png", "my.txt"}
     assert "closure quantities" in capsys.readouterr().out
     assert (
         "CRVAL1" not in fits.getheader(tmp_path / "my.image.fits")

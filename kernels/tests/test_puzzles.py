@@ -1,13 +1,16 @@
 """Each puzzle takes different right answers, and turns down those that are nearly right, with the reason."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from compiler import cuda, float32, int32
 from puzzle_answers import RIGHT, edited
-from puzzle_mistakes import WRONG
+from puzzle_mistakes import CAUSES, WRONG
 from variants import compiled
 
 from firstlight_kernels.puzzles import PUZZLES
+from firstlight_kernels.puzzles.attempts import HINTS
 from firstlight_kernels.puzzles.puzzle import double_precision
 
 
@@ -23,6 +26,18 @@ def test_plausible_wrong_answers_are_turned_down_with_the_reason(name, which, ed
     said = PUZZLES[name].check(edited(name, which, *edits))
     assert said.startswith("Not yet: ")
     assert hint in said
+
+
+@pytest.mark.parametrize(("name", "which", "edits", "hint"), CAUSES, ids=[wrong[0] for wrong in CAUSES])
+def test_a_hint_leads_to_the_cause(name, which, edits, hint):
+    said = PUZZLES[name].check(edited(name, which, *edits))
+    assert not said.right
+    assert any(words in (said.hint or HINTS[name]) for words in hint.split("|")), said.hint
+
+
+def test_each_puzzle_has_six_wrong_answers():
+    assert min(Counter(name for name, *_ in CAUSES).values()) >= 6
+    assert {name for name, *_ in CAUSES} == set(PUZZLES)
 
 
 @pytest.mark.parametrize("name", PUZZLES)

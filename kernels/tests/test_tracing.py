@@ -446,6 +446,19 @@ def test_what_cannot_be_traced_is_refused() -> None:
     assert "while True" in trouble(idle, np.zeros(1)) or "pass" in trouble(idle, np.zeros(1))
 
 
+def test_what_was_out_of_bounds_before_a_trace_is_too_long_is_told():
+    @cuda.jit
+    def fills(ends, out):
+        at = 0
+        while at < ends[cuda.grid(1) + 1]:  # the last one has no next
+            out[0] = at
+            at += 1
+
+    assert "Before that, thread 1 of block 0: load of ends[2]" in trouble(
+        fills, np.zeros(2, np.int32), np.zeros(1), limit=900
+    )
+
+
 def test_wrong_ranks_and_what_raises_name_thread_and_line() -> None:
     @cuda.jit
     def kernel(x, what):

@@ -1,5 +1,7 @@
 """What the page says of its script, of a step, of its fits and of the truth, and its checker."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -75,6 +77,7 @@ def test_no_single_strength_suits_both_nights(page):
 
 WRONG = {
     "all zeros": (lambda data: torch.zeros(1, data.npix, data.npix), "Jy/arcsec²"),
+    "the whole fit": (lambda data: SimpleNamespace(image=torch.ones(1, data.npix, data.npix)), "its .image"),
     "no axis of channels": (lambda data: torch.ones(data.npix, data.npix), "shape"),
     "the dirty image": (lambda data: data.dirty / data.dirty.max(), "negative"),
     "the same flux everywhere": (

@@ -69,9 +69,11 @@ def sums(real=np.real, conjugate=np.conj, twice=2, weigh=True, keep=False):
 WRONG = {
     "the data in each step": (lambda m, d, w: lambda image: np.sum(w * np.abs(d - m @ image) ** 2), "keeps"),
     "a copy": (sums(keep=True), "keeps"),
-    "no conjugate": (sums(conjugate=np.array), "instead"),
+    "no conjugate": (sums(conjugate=np.array), "onjugate the matrix"),
+    "nor a real part": (sums(real=np.array, conjugate=np.array), "onjugate the matrix"),
     "complex": (sums(real=np.array), "complex"),
-    "once": (sums(twice=1), "instead"),
+    "once": (sums(twice=1), "comes twice"),
+    "the other sign": (sums(twice=-2), "other sign"),
     "no weights": (sums(weigh=False), "dark sky"),
     "a number": (lambda m, d, w: np.sum(w * np.abs(d) ** 2), "function"),
 }

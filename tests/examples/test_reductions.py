@@ -51,12 +51,30 @@ def tree(lines):
     return variants.compiled(f"@cuda.jit(device=True)\ndef tree(part, t, n):{lines}", {"cuda": cuda})
 
 
+ALONE = """
+    if t == 0:
+        for other in range(1, n):
+            part[0] += part[other]
+    cuda.syncthreads()
+"""
+EACH_FOR_ITSELF = """
+    total = part[0]
+    for other in range(1, n):
+        total += part[other]
+    cuda.syncthreads()
+    part[t] = total
+    cuda.syncthreads()
+"""
+
+
 WRONG = {
-    "no barrier": (tree(GUARDED.replace("cuda.syncthreads()", "")), "part["),
-    "no guard": (tree(GUARDED.replace(" and t + by < n", "")), "(96,)"),
+    "one thread adds all": (tree(ALONE), "who else could add"),
+    "each thread adds all": (tree(EACH_FOR_ITSELF), "who else could add"),
+    "no barrier": (tree(GUARDED.replace("cuda.syncthreads()", "")), "between two rounds"),
+    "no guard": (tree(GUARDED.replace(" and t + by < n", "")), "thread that far on"),
     "the middle counts twice": (tree(MIDDLE_TWICE), "twice"),
     "one round": (tree(ONE_ROUND), "64 ones make 2"),
-    "only some threads wait": (tree(BARRIER_FOR_SOME), "waits"),
+    "only some threads wait": (tree(BARRIER_FOR_SOME), "skip the barrier"),
     "another signature": (cuda.jit(device=True)(lambda part, t: None), "TypeError"),
     "the start": ("any_tree", "64 ones make 1"),
     "the page's first tree": ("sequential", "96 ones make 64"),

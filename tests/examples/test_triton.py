@@ -1,11 +1,12 @@
 """The kernels are right in Triton's interpreter, the trap is silent, and the exercise's check finds what goes wrong."""
 
+import re
 import sys
 from importlib.util import find_spec
 
 import pytest
 import torch
-from pages import assert_check_tells, running
+from pages import EXAMPLES, assert_check_tells, running
 
 PAGE = "3_kernels/13_triton.py"
 HEAD = "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
@@ -75,6 +76,16 @@ def test_warps_by_width_are_what_a_launch_takes(page) -> None:
         assert warps & (warps - 1) == 0
 
 
+@needs_triton
+def test_the_operation_with_a_gradient_passes_gradcheck(tmp_path, capsys) -> None:
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8")
+    lines = text[text.index("#    import torch, triton, triton.language") :].split("\n#\n# The backward here")[0]
+    script = tmp_path / "cube.py"  # Triton reads the source of a kernel
+    script.write_text(re.sub("^# {0,4}", "", lines, flags=re.MULTILINE))
+    exec(compile(script.read_text(), str(script), "exec"), {})
+    assert capsys.readouterr().out == "True\n"
+
+
 # -- The exercise ------------------------------------------------------------------------------------------------------
 
 
@@ -88,12 +99,19 @@ def test_our_solution_is_right(page) -> None:
 def test_answers(page, kernel_of) -> None:
     wrong = {
         "empty": ("standardise", "nothing"),
-        "no strides": (kernel_of("row * down + j * across", "row * columns + j"), "x[:, ::2]"),
-        "rows only": (kernel_of("j * across", "j"), "x[:, ::2]"),
-        "masked places": (kernel_of("tl.where(inside, off, 0)", "off"), "12 × 26"),
+        "no strides": (kernel_of("row * down + j * across", "row * columns + j"), "x[:, ::2]: you read as if"),
+        "rows only": (kernel_of("j * across", "j"), "by across"),
+        "masked places": (kernel_of("tl.where(inside, off, 0)", "off"), "Make them 0 again"),
         "no mask": (kernel_of("off / width, mask=inside", "off / width"), "behind|12 × 26"),
         "columns": (kernel_of("(columns - 1)", "columns"), "columns - 1"),
-        "BLOCK": (kernel_of("axis=0) / columns", "axis=0) / BLOCK"), "12 × 26"),
+        "BLOCK": (kernel_of("axis=0) / columns", "axis=0) / BLOCK"), "BLOCK for the mean"),
+        "variance": (
+            kernel_of(
+                "tl.sqrt(tl.sum(off * off, axis=0) / (columns - 1))", "tl.sum(off * off, axis=0) / (columns - 1)"
+            ),
+            "root",
+        ),
+        "no mean": (kernel_of("numbers - tl.sum(numbers, axis=0) / columns", "numbers"), "should be"),
         "a name": (kernel_of("off / width", "off / wide"), "failed"),
     }
     assert_check_tells(page, ["standardise_solution", kernel_of()], wrong)

@@ -81,6 +81,7 @@ WRONG = [
     (lambda *a: by_loop(*a) / 0.05**2, "area"),
     (lambda *a: by_loop(*a) / 0.05, "square"),
     (lambda *a: by_loop(*a) / 400, "average"),
+    (lambda *a: by_loop(*a) * ARCSEC**2, "stays in arcsec"),
     (lambda *a: by_loop(*a).real, "added up"),
     (lambda i, x, y, c, u, v: by_loop(i[::-1], x, y, c, u, v), "added up"),
     (lambda i, *a: i * by_loop(i, *a), "TypeError"),

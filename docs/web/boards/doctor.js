@@ -7,7 +7,6 @@
   const [typed, status, list] = ["textarea", "[role=status]", "ul"].map((part) => box.querySelector(part));
   const places = [...box.querySelectorAll("button")];
   let where = "";
-  box.hidden = false;
 
   async function answer() {
     const failed = () => ["The causes could not be loaded.", []];

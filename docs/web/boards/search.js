@@ -173,7 +173,6 @@ globalThis.search = (() => {
       if (event.key === "Enter" && !event.shiftKey) event.preventDefault();
     });
     typed.value = new URLSearchParams(location.search).get("q") ?? typed.value;
-    box.hidden = false;
     answer();
   }
 

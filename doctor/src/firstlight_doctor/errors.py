@@ -4,7 +4,8 @@ The table has two parts. `causes` gives each cause the patterns that show it (`s
 or that rule it out (`unless`), how often it is met (`often`), where it is at home (`where`: of `PLACES`, or "linux",
 a computer of one's own), whether the program itself is at fault (`kind`: "your code"), the tutorial that teaches it
 (`page`), and where people met it (`links`). A cause without a rule in `rules`, because no fact shows it, also has its
-`title`, `story` and `fix` here. `lists` names alternatives that several patterns use. In a pattern
+`title`, `story` and `fix` here. With a rule, `fix` says what to do for a text alone, before what kept machines needed.
+`lists` names alternatives that several patterns use. In a pattern
 
 * `…` stands for up to `GAP` characters; at an end, for the rest of a word,
 * `{one|another}` for any of the alternatives, where `{|the}` may be missing, and

@@ -10,7 +10,7 @@ from scipy.ndimage import gaussian_filter
 
 from firstlight_imaging import GridCoords
 from firstlight_imaging.fourier.limits import suggest_grid
-from firstlight_imaging.selfcal.closures import ClosureLikelihood, _check_memory, closure_image
+from firstlight_imaging.selfcal.closures import ClosureImage, ClosureLikelihood, _check_memory, closure_image
 from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring, sky_image
 from firstlight_imaging.units import ARCSEC
@@ -21,11 +21,11 @@ TRACK = uv_track(alma_antennas()[::4], n_times=12)
 SEEN = with_noise(observe(SKY, TRACK), 0.005, seed=0)
 
 
-def with_random_gains(vis, seed=0):
+def with_random_gains(vis, seed=0, amplitude=0.3):
     rng = np.random.default_rng(seed)
     when = np.unique(vis.time, return_inverse=True)[1]
     shape = when.max() + 1, vis.antennas.max() + 1
-    gains = np.exp(1j * rng.uniform(0, 2 * np.pi, shape) + 0.3 * rng.normal(size=shape))
+    gains = np.exp(1j * rng.uniform(0, 2 * np.pi, shape) + amplitude * rng.normal(size=shape))
     first, second = (gains[when, antenna] for antenna in vis.antennas.T)
     factor = first * second.conj()
     return replace(vis, data=vis.data * factor, weight=vis.weight / np.abs(factor) ** 2)
@@ -87,7 +87,8 @@ def test_a_field_that_memory_cannot_hold_is_refused_with_one_that_it_can():
     _check_memory(SEEN.data.size, suggest_grid(vlbi, 0.9 * largest))
 
 
-SMALL = with_noise(observe([Ring(0.2, 0.2, 0.1)], uv_track(alma_antennas()[::5], n_times=8)), 0.001, seed=0)
+SMALL_TRACK = uv_track(alma_antennas()[::5], n_times=8)
+SMALL = with_noise(observe([Ring(0.2, 0.2, 0.1)], SMALL_TRACK), 0.001, seed=0)
 
 
 def test_weak_gains_on_the_shortest_baselines_leave_the_flux_unknown():
@@ -110,8 +111,63 @@ def test_what_no_gain_explains_is_no_image_to_trust():
     assert "doubtful" in str(found)
 
 
-def test_right_amplitudes_keep_their_flux():
-    assert closure_image(SMALL, field=1.0).flux == pytest.approx(0.2, rel=0.05)
+def test_a_ring_is_called_and_right_amplitudes_keep_their_flux():
+    found = closure_image(SMALL, field=1.0)
+    assert found.flux == pytest.approx(0.2, rel=0.05)
+    assert found.verdict == "a ring"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sky",
+    [
+        [Ring(0.2, 0, 0.2)],
+        [Ring(0.15, 0, 0.2), Ring(0.05, 0, 0.15, east=0.15, north=0.1)],
+        [Point(0.12), Point(0.08, east=0.2, north=0.1)],
+    ],
+    ids=["Gaussian", "jet", "two points"],
+)
+def test_a_sky_without_a_ring_gets_none(sky):
+    found = closure_image(with_random_gains(with_noise(observe(sky, SMALL_TRACK), 0.001, seed=0)), field=1.0)
+    assert found.verdict == "no ring"
+
+
+def images_of(*holes):
+    """Images of rings whose holes are so deep."""
+    east, north = np.meshgrid(np.arange(32) - 15.0, np.arange(32) - 15.0)
+    radius = np.hypot(east, north)
+    return np.stack([np.exp(-((radius / 9) ** 4)) - hole * np.exp(-((radius / 4) ** 2)) for hole in holes])
+
+
+@pytest.mark.parametrize(
+    ("holes", "verdict"),
+    [((0.8, 0.6, 0.9, 0.5), "a ring"), ((0, 0.1, 0, 0), "no ring"), ((0.8, 0, 0.6, 0), "doubtful")],
+)
+def test_a_ring_is_in_all_images_or_doubtful(holes, verdict):
+    images = images_of(*holes)
+    found = ClosureImage(images.mean(0), GridCoords(0.1, 32), 0.5, 1.0, 1.0, images, 4)
+    assert found.verdict == verdict
+
+
+def test_images_that_do_not_agree_are_doubtful():
+    images = images_of(0, 0, 0, 0)
+    images[:, :16] *= np.array([1.0, 0.0, 1.0, 0.0])[:, None, None]
+    images[:, :, :16] *= np.array([1.0, 1.0, 0.0, 0.0])[:, None, None]
+    found = ClosureImage(images.mean(0), GridCoords(0.1, 32), 0.5, 1.0, 1.0, images, 4)
+    assert found.verdict == "doubtful"
+    assert found.is_disputed.any()
+
+
+def test_integrations_are_averaged_though_gains_turn():
+    """Of a hundred integrations in ten seconds, what closes is as sure as of one with their weight."""
+    once = observe(SKY, uv_track(alma_antennas()[::6], n_times=1))
+    again = {name: np.repeat(getattr(once, name), 100, axis=-1) for name in ("uu", "vv", "data", "weight")}
+    again |= {name: np.repeat(getattr(once, name), 100, axis=0) for name in ("antennas", "execution")}
+    time = np.tile(np.linspace(0, 10, 100), once.data.shape[1])
+    many = with_random_gains(with_noise(replace(once, **again, time=time), 0.05, seed=0), amplitude=0.0)
+    assert ClosureLikelihood(many, COORDS).nphases == ClosureLikelihood(with_noise(once, 0.005, seed=0), COORDS).nphases
+    assert max(terms(many, SKY)) < 2
+    assert min(terms(many, [Ring(0.6, radius=0.35, width=0.15), SKY[1]])) > 3
 
 
 @pytest.mark.slow

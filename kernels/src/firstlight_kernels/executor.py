@@ -252,7 +252,7 @@ class Executor:
                 raise TooLongError(
                     f"after {self.limit:,} lines the kernel still runs. Either a loop has no end, or a thread waits "
                     "for a later block, or without an atomic operation, or there is too much work to trace: take "
-                    "smaller arrays"
+                    f"smaller arrays{''.join(f'. Before that, {each}' for each in [*self.out_of_bounds.values()][:1])}"
                 )
         return self._count_lines
 

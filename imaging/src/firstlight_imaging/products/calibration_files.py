@@ -66,15 +66,28 @@ def _figure(tables: Mapping[str, Gains]) -> Figure:
 
 
 def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, name: str, head: str = "") -> Products:
-    """Write an image of closure quantities to a FITS file, with a picture and a report; it has no place on the sky."""
-    written = [folder / f"{name}.{suffix}" for suffix in ("image.fits", "png", "txt")]
-    write_image(written[0], found.sky[None], found.coords, unit="Jy/arcsec^2", **known_of(vis))
-    figure = Figure(figsize=(5.5, 4.6), layout="compressed")
+    """Write an image of closure quantities and its scatter to FITS files, with a picture and a report.
+
+    The image has no place on the sky.
+    """
+    written = [folder / f"{name}.{suffix}" for suffix in ("image.fits", "error.fits", "png", "txt")]
+    for path, sky in zip(written, (found.sky, found.scatter), strict=False):
+        write_image(path, sky[None], found.coords, unit="Jy/arcsec^2", **known_of(vis))
+    figure = Figure(figsize=(10.5, 4.8), layout="compressed")
     count, unit = angular_unit(found.coords.npix * found.coords.cell_size)
-    ax = figure.subplots()
-    plot_image(found.sky / count**2, found.coords, ax=ax, stretch="linear", unit=f"Jy/{unit}²")
-    ax.set_title("image of closure quantities")
-    figure.suptitle(vis.title)
-    figure.savefig(written[1], dpi=150)
-    written[2].write_text(f"{head}{found}\n", encoding="utf-8")
+    number = f"{len(found.images)} images"
+    titles = f"mean of {number}; dashed: only some have this", f"scatter of {number}"
+    for ax, sky, title in zip(figure.subplots(1, 2), (found.sky, found.scatter), titles, strict=True):
+        plot_image(sky / count**2, found.coords, ax=ax, stretch="linear", unit=f"Jy/{unit}²")
+        ax.set_title(title, fontsize="medium")
+    dashed: dict[str, Any] = {
+        "colors": "whitesmoke",
+        "linewidths": 0.7,
+        "linestyles": "dashed",
+        "extent": found.coords.img_ext,
+    }
+    figure.axes[0].contour(found.is_disputed, [0.5], **dashed)
+    figure.suptitle(f"{vis.title}: {found.verdict}")
+    figure.savefig(written[-2], dpi=150)
+    written[-1].write_text(f"{head}{found}\n", encoding="utf-8")
     return Products(written, str(found))

@@ -82,7 +82,8 @@ def attempt(name: str, answers: Answers | None = None) -> Callable[[object], obj
     def judge(kernel: object) -> object:
         said = GAP if _is_empty(name, kernel) else PUZZLES[name].check(kernel)
         if said != GAP:
-            parts = [f"{name}: {said} {PRAISE[name]}"] if said.right else [f"{name}: {said}", f"Hint: {HINTS[name]}"]
+            hint = f"Hint: {said.hint or HINTS[name]}"
+            parts = [f"{name}: {said} {PRAISE[name]}"] if said.right else [f"{name}: {said}", hint]
             print(*(textwrap.fill(part, 88) for part in parts), sep="\n")
         kept[name] = kernel, said
         return kernel

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from firstlight_kernels.arrays import KINDS
 from firstlight_kernels.compilers import python_function
-from firstlight_kernels.findings import element_name
+from firstlight_kernels.findings import DivergentBarrier, OutOfBounds, Race, element_name
 from firstlight_kernels.puzzles.rules import Launch, Rule
 from firstlight_kernels.tracing import Trace, trace
 
@@ -22,7 +24,7 @@ _TOLERANCE = 1e-4  # kernels calculate in float32, the specification in float64
 
 
 class Judgement(str):
-    """A sentence on a kernel, which knows whether the kernel is right.
+    """A sentence on a kernel, which knows whether the kernel is right, and of a wrong one perhaps what to think about.
 
     Examples
     --------
@@ -32,12 +34,20 @@ class Judgement(str):
     """
 
     right: bool
+    hint: str
 
-    def __new__(cls, text: str, right: bool = False) -> Self:
+    def __new__(cls, text: str, right: bool = False, hint: str = "") -> Self:
         """Make it of the sentence."""
         made = super().__new__(cls, text)
-        made.right = right
+        made.right, made.hint = right, hint
         return made
+
+
+class _Problem(NamedTuple):
+    """What is wrong with a kernel, and a hint at the cause if it is known."""
+
+    said: str
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,8 @@ class Puzzle:
         The same in numbers.
     begin : str
         The first lines of the kernel.
+    mistakes : dict
+        Plausible mistakes: a hint for each, and a function that gives what an array holds after it, in NumPy.
 
     Examples
     --------
@@ -83,6 +95,7 @@ class Puzzle:
     constraint: str
     rules: tuple[Rule, ...]
     begin: str
+    mistakes: dict[str, Callable[..., np.ndarray]] = field(default_factory=dict)
 
     @property
     def stub(self) -> str:
@@ -92,11 +105,11 @@ class Puzzle:
     def check(self, kernel: object) -> Judgement:
         """Return a sentence: whether a kernel is right, or what is wrong with it first; it never raises."""
         try:
-            hint = self._first_hint(kernel)
+            problem = self._first_problem(kernel)
         except Exception as error:  # whatever a reader's kernel does, the answer is a sentence
-            hint = _message(error)
-        if hint:
-            return Judgement(f"Not yet: {hint}")
+            problem = _Problem(_message(error))
+        if problem:
+            return Judgement(f"Not yet: {problem.said}", hint=problem.hint)
         words = f"Right: it does what NumPy does in all {len(self.launches)} launches, and {self.constraint}."
         return Judgement(words, right=True)
 
@@ -136,29 +149,30 @@ class Puzzle:
 
     # -- Checks -------------------------------------------------------------------------------------------------------
 
-    def _first_hint(self, kernel: object) -> str | None:
+    def _first_problem(self, kernel: object) -> _Problem | None:
         """Return what is wrong first: the cause before the wrong number, and both before the cost."""
         self._expect_arguments(kernel)
         traces = []
         for launch in self.launches:
             try:
-                t, hint = self._run(kernel, launch)
+                t, problem = self._run(kernel, launch)
             except Exception as error:
-                hint = _message(error)
-            if hint:
-                return f"{self._where(launch)}, {hint}"
+                problem = _Problem(_message(error))
+            if problem:
+                return _Problem(f"{self._where(launch)}, {problem.said}", problem.hint)
             traces.append(t)
         for launch, t in zip(self.launches, traces, strict=True):
             for rule in self.rules:
                 amount, most = rule.count(t), rule.limit_for(launch)
                 if amount.value > most:
-                    return (
+                    return _Problem(
                         f"the result is right, but {self._where(launch)}, there are {amount.value:.3g} {rule.what}, "
-                        f"where {most:.3g} would do ({amount.where})"
+                        f"where {most:.3g} would do ({amount.where})",
+                        rule.hint,
                     )
         return None
 
-    def _run(self, kernel: object, launch: Launch) -> tuple[Trace, str | None]:
+    def _run(self, kernel: object, launch: Launch) -> tuple[Trace, _Problem | None]:
         """Return the trace of one launch, and what is wrong with it."""
         rng = np.random.default_rng(sum(launch.sizes))
         given = self.inputs(rng, *launch.sizes)
@@ -168,12 +182,18 @@ class Puzzle:
         t = trace(kernel, launch.blocks, launch.threads, *given, limit=_MAX_LINES)
         # A race or an index that goes astray is why a number is wrong, so it is told first.
         causes = [
-            *(f"out of bounds: {found}" for found in t.out_of_bounds),
-            *(f"a barrier that not all threads reach: {found}" for found in t.divergent_barriers),
-            *(f"a race: {found}" for found in t.races),
+            *(_Problem(f"out of bounds: {found}", _of_index(found)) for found in t.out_of_bounds),
+            *(
+                _Problem(f"a barrier that not all threads reach: {found}", _of_barrier(found))
+                for found in t.divergent_barriers
+            ),
+            *(_Problem(f"a race: {found}", _of_race(t, found)) for found in t.races),
         ]
         names = list(inspect.signature(python_function(kernel)).parameters)
-        return t, next(iter(causes), None) or next(_differences(names, before, given, wanted), None)
+        if causes:
+            return t, causes[0]
+        mistakes = [(of(*map(double_precision, before)), hint) for hint, of in self.mistakes.items()]
+        return t, next(_differences(names, before, given, wanted, mistakes), None)
 
     def _expect_arguments(self, kernel: object) -> None:
         signature = inspect.signature(python_function(kernel))
@@ -198,20 +218,75 @@ def double_precision(value: Any) -> Any:
     return value
 
 
-def _differences(names: list[str], before: list[Any], after: Any, wanted: list[Any]) -> Iterator[str]:
-    """Return sentences about the elements that are not what they should be."""
+def _of_index(found: OutOfBounds) -> str:
+    if min(found.index) < 0:
+        return "an index below zero counts from the end of the array. Which thread has no such neighbour?"
+    if len(found.shape) > 1 or found.thread.y:
+        return "which of x and y counts along this axis, and with which size is it compared before?"
+    return "is this the index that belongs here, and what is it compared with, before the thread reads or writes?"
+
+
+def _of_barrier(found: DivergentBarrier) -> str:
+    if "sync(" in found.source.text:  # of a warp
+        return "a shuffle needs all 32 threads of a warp. What can a thread without an element hand in, and not leave?"
+    return "all threads of a block have to come to this barrier, also those with nothing to do. What may the if guard?"
+
+
+def _of_race(t: Trace, race: Race) -> str:
+    """Return a hint by who writes to the element, and who of them reads it before."""
+    rows = t.accesses[t.in_space("global", "shared", array=race.array)]
+    blocks = {race.first.block, race.second.block}
+    rows = [row for row in rows if t.arrays[row["array"]].index(int(row["offset"])) == race.index]
+    rows = [row for row in rows if t.index_of(row["thread"])[1] in blocks]
+    writers, readers = (
+        {int(row["thread"]) for row in rows if KINDS[row["kind"]] == kind} for kind in ("store", "load")
+    )
+    if len(writers) < 2:
+        return "one of these two threads is too early. Between which two lines do all have to wait for each other?"
+    if len(writers & readers) > 1:
+        return (
+            "to read, to add and to write are three steps, and between them comes another thread. What makes them one?"
+        )
+    if race.first.block != race.second.block and race.first.thread == race.second.thread:
+        return "threads of two blocks take the same element. Does your index, or a loop's step, count the other blocks?"
+    return "several threads write to the same element. Which of them should?"
+
+
+def _differences(
+    names: list[str], before: list[Any], after: Any, wanted: list[Any], mistakes: list[tuple[np.ndarray, str]]
+) -> Iterator[_Problem]:
+    """Return what is wrong of elements, each with the hint of a mistake that gives just what it holds."""
     for name, old, got, want in zip(names, before, after, wanted, strict=False):
         if not isinstance(got, np.ndarray):
             continue
+        mistaken = [(would, hint) for would, hint in mistakes if would.shape == got.shape]
         scale = np.abs(want).max(initial=0)
-        for index in map(tuple, np.argwhere(~np.isclose(got, want, rtol=_TOLERANCE, atol=_TOLERANCE / 10 * scale))):
+        close: Callable[..., Any] = partial(np.isclose, rtol=_TOLERANCE, atol=_TOLERANCE / 10 * scale)
+        for index in map(tuple, np.argwhere(~close(got, want))):
+            same = [close(got, would) for would, _ in mistaken]
+            led = [hint for found, (_, hint) in zip(same, mistaken, strict=True) if found.all()]
+            led += [hint for found, (_, hint) in zip(same, mistaken, strict=True) if found[index]]
+            hint = led[0] if led else _hint_at_start(close, old[index], got[index], want[index])
             which = element_name(name, tuple(map(int, index)))
             if got[index] == old[index]:
-                yield f"{which} should be {want[index]:.6g}, and no thread has changed it from {got[index]:.6g}"
+                said = f"{which} should be {want[index]:.6g}, and no thread has changed it from {got[index]:.6g}"
             elif want[index] == old[index]:
-                yield f"{which} should stay {want[index]:.6g}, and is now {got[index]:.6g}"
+                said = f"{which} should stay {want[index]:.6g}, and is now {got[index]:.6g}"
+                hint = hint if (want != old).any() else f"{name} is to be read. Where does the result belong?"
             else:
-                yield f"{which} should be {want[index]:.6g}, and is {got[index]:.6g}"
+                said = f"{which} should be {want[index]:.6g}, and is {got[index]:.6g}"
+            yield _Problem(said, hint)
+
+
+def _hint_at_start(close: Callable[[Any, Any], Any], old: Any, got: Any, want: Any) -> str:
+    """Return a hint at what memory held before: an array, or shared memory."""
+    if np.isnan(got):
+        return "shared memory isn't cleared. Who reads a place of it that nobody has filled?"
+    if close(got, want + old):
+        return "what the array held before is still in your result. Does the task ask you to add to it?"
+    if close(got, want - old):
+        return "the array held something before, and the task says to add to that."
+    return ""
 
 
 def _message(error: Exception) -> str:

@@ -56,6 +56,8 @@ class Amount(NamedTuple):
 class Rule:
     """One part of a puzzle's constraint: what is counted, how, and how much a launch may need.
 
+    The hint says what to do about it, if that is more than the puzzle's own hint.
+
     Examples
     --------
     >>> rule = accesses("thread", 2)
@@ -66,13 +68,14 @@ class Rule:
     what: str
     count: Callable[[Trace], Amount]
     limit: Limit
+    hint: str = ""
 
     def limit_for(self, launch: Launch) -> float:
         """Return how much a launch may need."""
         return self.limit(launch) if callable(self.limit) else self.limit
 
 
-def accesses(of: str, limit: Limit, kinds: Sequence[int] = (LOAD,), space: str = "global") -> Rule:
+def accesses(of: str, limit: Limit, kinds: Sequence[int] = (LOAD,), space: str = "global", hint: str = "") -> Rule:
     """Return a rule for the accesses of the busiest ``"thread"``, of the busiest ``"block"``, or of the ``"grid"``."""
 
     def count(t: Trace) -> Amount:
@@ -87,10 +90,13 @@ def accesses(of: str, limit: Limit, kinds: Sequence[int] = (LOAD,), space: str =
         return Amount(len(busiest), f"{who}{most_used}")
 
     verb, who = _VERBS.get(tuple(kinds), "uses of"), "in all" if of == "grid" else f"by a {of}"
-    return Rule(f"{verb} {space} memory {who}", count, limit)
+    return Rule(f"{verb} {space} memory {who}", count, limit, hint)
 
 
-def sectors(limit: Limit) -> Rule:
+_BESIDE = "threads beside each other, in x, should touch elements beside each other. Which index has to change with x?"
+
+
+def sectors(limit: Limit, hint: str = _BESIDE) -> Rule:
     """Return a rule for the sectors of one access of a warp, in the worst line."""
 
     def count(t: Trace) -> Amount:
@@ -102,7 +108,7 @@ def sectors(limit: Limit) -> Rule:
             found.append(Amount(t.sectors_of(group), where))
         return max(found, key=lambda amount: amount.value)
 
-    return Rule("sectors of 32 bytes for one access of a warp", count, limit)
+    return Rule("sectors of 32 bytes for one access of a warp", count, limit, hint)
 
 
 def no_bank_conflicts() -> Rule:
@@ -112,4 +118,5 @@ def no_bank_conflicts() -> Rule:
         worst = max(t.bank_conflicts, key=lambda conflict: conflict.ways, default=None)
         return Amount(worst.ways, str(worst)) if worst else Amount(1)
 
-    return Rule("words of one bank of shared memory for one access of a warp", count, 1)
+    hint = "a column of a tile that is 32 wide lies in a single bank. How wide must it be for its words to lie in 32?"
+    return Rule("words of one bank of shared memory for one access of a warp", count, 1, hint)

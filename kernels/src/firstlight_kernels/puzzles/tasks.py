@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numpy import ndarray as Array
 
 from firstlight_kernels.arrays import ATOMIC, LOAD
 from firstlight_kernels.puzzles.puzzle import Puzzle
 from firstlight_kernels.puzzles.rules import ANY, Launch, accesses, no_bank_conflicts, sectors
+
+_Mistake = Callable[..., Array]
 
 _START = -77.0  # what outputs hold before the launch: += shows, and so does an element that nobody writes
 
@@ -36,6 +41,7 @@ MAP = Puzzle(
     rules=(accesses("thread", 1),),
     begin="""def square(x, out):
     i = cuda.grid(1)""",
+    mistakes={"a square isn't twice the number.": lambda x, _: 2 * x},
 )
 
 
@@ -54,6 +60,9 @@ GUARD = Puzzle(
     rules=(accesses("grid", lambda launch: launch.sizes[0]), accesses("thread", 1)),
     begin="""def calibrate(x, gain, n, out):
     i = cuda.grid(1)""",
+    mistakes={
+        "the last of the n elements has no owner.": lambda _x, _gain, _n, out: out,
+    },
 )
 
 
@@ -72,6 +81,12 @@ ZIP = Puzzle(
     rules=(accesses("thread", 2), accesses("thread", 4, kinds=ANY)),
     begin="""def rotate(re, im, c, s):
     i = cuda.grid(1)""",
+    mistakes={
+        "when you write the second of the two, what does the first one hold by then?": lambda re, im, c, s: (
+            s * (c * re - s * im) + c * im
+        ),
+        "you turn the other way. Which of the two parts has the minus sign?": lambda re, im, c, s: c * re + s * im,
+    },
 )
 
 
@@ -99,6 +114,12 @@ IMAGE = Puzzle(
     rules=(sectors(5), accesses("thread", 1)),
     begin="""def positive(image, out):
     x, y = cuda.grid(2)""",
+    mistakes={
+        "every pixel needs a value. Who writes the ones that aren't positive?": lambda image, out: (
+            np.maximum(image, 0) + out * (image <= 0)
+        ),
+        "a negative pixel becomes zero. Its size doesn't count.": lambda image, _: np.abs(image),
+    },
 )
 
 
@@ -117,6 +138,13 @@ BROADCAST = Puzzle(
     rules=(accesses("thread", 2), sectors(5)),
     begin="""def distance(u, v, out):
     x, y = cuda.grid(2)""",
+    mistakes={
+        "what you write is the distance. The task asks for its square.": lambda u, v, _: np.hypot(
+            u[None, :], v[:, None]
+        ),
+        "square each of the two, and add then.": lambda u, v, _: (u[None, :] + v[:, None]) ** 2,
+        "what you write has no squares in it.": lambda u, v, _: u[None, :] + v[:, None],
+    },
 )
 
 
@@ -132,17 +160,32 @@ STRIDE = Puzzle(
     inputs=lambda rng, n: (_noise(rng, n), _output(n)),
     launches=(Launch((21,), 2, 4), Launch((1,), 2, 32), Launch((64,), 2, 32), Launch((203,), 2, 32)),
     constraint="the work is shared evenly, and neighbouring threads take neighbouring elements (4 sectors a read)",
-    rules=(accesses("thread", lambda launch: -(-launch.sizes[0] // launch.in_all)), sectors(4)),
+    rules=(accesses("thread", lambda launch: -(-launch.sizes[0] // launch.in_all)), sectors(4, hint="")),
     begin="""def attenuate(tau, out):
     first = cuda.grid(1)
     all_threads = cuda.gridsize(1)""",
 )
 
 
-def _smooth(x: Array, out: Array) -> None:
-    padded = np.pad(x, 1, mode="edge")
-    out[:] = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
+def _three(padded: Array) -> Array:
+    return np.convolve(padded, np.ones(3), "valid")
 
+
+def _smooth(x: Array, out: Array) -> None:
+    out[:] = _three(np.pad(x, 1, mode="edge")) / 3
+
+
+def _with_ends(of: float = 3, **pad: Any) -> _Mistake:
+    return lambda x, _: _three(np.pad(x, 1, **pad)) / of
+
+
+_AT_THE_ENDS: dict[str, _Mistake] = {
+    "at the ends you take zero for the neighbour that's missing. The task says what stands in for it.": _with_ends(),
+    "at the ends you take the mean of two. The task says what stands in for the third.": _with_ends(2),
+    "at one end you take a number from the other end.": _with_ends(mode="wrap"),
+    "the ends need a value, too. Who writes it?": lambda _, out: out,
+    "you have the sum of the three, and not their mean.": _with_ends(1, mode="edge"),
+}
 
 NEIGHBOURS = Puzzle(
     name="neighbours",
@@ -155,6 +198,7 @@ NEIGHBOURS = Puzzle(
     rules=(accesses("thread", 3),),
     begin="""def smooth(x, out):
     i = cuda.grid(1)""",
+    mistakes=_AT_THE_ENDS,
 )
 
 
@@ -178,6 +222,11 @@ TRANSPOSE = Puzzle(
     begin="""def transpose(x, out):
     tile = cuda.shared.array((32, 32), float32)
     tx, ty = cuda.threadIdx.x, cuda.threadIdx.y""",
+    mistakes={
+        "nothing has been turned. Which two indices have to change places, when the tile is read?": lambda x, out: (
+            np.pad(x, [(0, len(out)), (0, len(x))])[: len(out), : len(x)]
+        ),
+    },
 )
 
 TILE = Puzzle(
@@ -198,11 +247,21 @@ TILE = Puzzle(
     begin="""def smooth(x, out):
     tile = cuda.shared.array(34, float32)
     i, t = cuda.grid(1), cuda.threadIdx.x""",
+    mistakes=_AT_THE_ENDS,
 )
 
 
+def _in_rows(x: Array, rows: int, width: int) -> Array:
+    return np.pad(x, (0, width * rows - len(x))).reshape(-1, width)
+
+
 def _block_sums(x: Array, out: Array) -> None:
-    out[:] = np.pad(x, (0, 64 * len(out) - len(x))).reshape(-1, 64).sum(axis=1)
+    out[:] = _in_rows(x, len(out), 64).sum(axis=1)
+
+
+_TREE = "one thread does all the adding. How many adders are at work in each round of a tree?"
+_HALF = "half of the numbers are missing. How far apart are the two that are added in the first round?"
+_LAST_ROUND = "the last round is missing. Two numbers are left: when are they added?"
 
 
 BLOCK_SUM = Puzzle(
@@ -213,10 +272,17 @@ BLOCK_SUM = Puzzle(
     inputs=lambda rng, n: (_noise(rng, n), _output(-(-n // 64))),
     launches=(Launch((64,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
     constraint="it adds in a tree: a thread reads global memory once, and shared memory at most 13 times",
-    rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared")),
+    rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared", _TREE)),
     begin="""def block_sum(x, out):
     part = cuda.shared.array(64, float32)
     i, t = cuda.grid(1), cuda.threadIdx.x""",
+    mistakes={
+        _HALF: lambda x, out: _in_rows(x, len(out), 64)[:, :32].sum(axis=1),
+        _LAST_ROUND: lambda x, out: _in_rows(x, len(out), 64)[:, ::2].sum(axis=1),
+        "that's the sum of the first block. Which elements are this block's?": lambda x, out: np.full(
+            len(out), x[:64].sum()
+        ),
+    },
 )
 
 
@@ -231,11 +297,21 @@ DOT = Puzzle(
     spec=_dot,
     inputs=lambda rng, n: (_noise(rng, n), _noise(rng, n), _output(1)),
     launches=(Launch((40,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
-    constraint="a block makes 1 atomic operation, and a thread reads global memory twice",
-    rules=(accesses("block", 1, (ATOMIC,)), accesses("thread", 2)),
+    constraint="a block makes 1 atomic operation, and a thread reads global memory twice, and shared memory at most 13 "
+    "times",
+    rules=(
+        accesses("block", 1, (ATOMIC,)),
+        accesses("thread", 2),
+        accesses("thread", 13, (LOAD, ATOMIC), "shared", _TREE),
+    ),
     begin="""def dot(x, y, out):
     part = cuda.shared.array(64, float32)
     i, t = cuda.grid(1), cuda.threadIdx.x""",
+    mistakes={
+        _HALF: lambda x, y, out: out + sum(x[i : i + 32] @ y[i : i + 32] for i in range(0, len(x), 64)),
+        _LAST_ROUND: lambda x, y, out: out + sum(x[i : i + 64 : 2] @ y[i : i + 64 : 2] for i in range(0, len(x), 64)),
+        "you add the sums of x and of y. A dot product multiplies first.": lambda x, y, out: out + x.sum() * y.sum(),
+    },
 )
 
 
@@ -254,16 +330,32 @@ HISTOGRAM = Puzzle(
     ),
     launches=(Launch((20, 16), 1, 64), Launch((1, 16), 1, 64), Launch((150, 16), 3, 64), Launch((64, 1), 2, 64)),
     constraint="a block makes at most 16 atomic operations on global memory",
-    rules=(accesses("block", 16, (ATOMIC,)), accesses("thread", 1)),
+    rules=(
+        accesses(
+            "block", 16, (ATOMIC,), hint="count in shared memory, and add each of the 16 counts to the whole once."
+        ),
+        accesses("thread", 1),
+    ),
     begin="""def histogram(x, counts):
     mine = cuda.shared.array(16, int32)
     i, t = cuda.grid(1), cuda.threadIdx.x""",
+    mistakes={
+        "a place that isn't the last one counts, too. How many threads copy 16 counts?": lambda x, counts: (
+            counts + np.bincount(x[x < 15], minlength=16)
+        ),
+        "only the first block's elements are counted.": lambda x, counts: counts + np.bincount(x[:64], minlength=16),
+    },
 )
 
 
 def _scan(x: Array, out: Array) -> None:
-    for start in range(0, len(x), 64):
-        out[start : start + 64] = np.cumsum(x[start : start + 64])
+    out[:] = _running(x, 64)
+
+
+def _running(x: Array, by: int, most: int = 64) -> Array:
+    """Return the running sums within blocks of a length, of at most so many elements each."""
+    sums = [np.cumsum(x[start : start + by]) for start in range(0, len(x), by)]
+    return np.concatenate([one - np.pad(one, (most, 0))[: len(one)] for one in sums])
 
 
 SCAN = Puzzle(
@@ -273,11 +365,37 @@ SCAN = Puzzle(
     inputs=lambda rng, n: (_noise(rng, n), _output(n)),
     launches=(Launch((20,), 1, 64), Launch((1,), 1, 64), Launch((64,), 1, 64), Launch((101,), 2, 64)),
     constraint="it takes 6 steps: a thread reads global memory once, and shared memory at most 13 times",
-    rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared")),
+    rules=(
+        accesses("thread", 1),
+        accesses(
+            "thread",
+            13,
+            (LOAD, ATOMIC),
+            "shared",
+            "a thread that adds all before it reads 63 numbers. After a round, which of its neighbours has done half?",
+        ),
+    ),
     begin="""def scan(x, out):
     part = cuda.shared.array(64, float32)
     i, t = cuda.grid(1), cuda.threadIdx.x""",
+    mistakes={
+        "each element belongs to its own sum, too. Yours are the sums of those before it.": lambda x, _: (
+            _running(x, 64) - x
+        ),
+        "the sums go on from block to block. Each block begins anew.": lambda x, _: np.cumsum(x),
+        "each sum has at most half of its numbers. Is there a round for every doubling, up to 32?": lambda x, _: (
+            _running(x, 64, 32)
+        ),
+        "elements at a distance of one are never added. How far apart are they in the first round?": lambda x, _: (
+            np.array([x[i % 2 : i + 1 : 2][-32:].sum() for i in range(len(x))])
+        ),
+    },
 )
+
+
+def _of_eight(x: Array) -> Array:
+    """Return the first tile of a matrix, and zeros where it has none."""
+    return np.pad(x, [(0, 8), (0, 8)])[:8, :8]
 
 
 def _matmul(a: Array, b: Array, out: Array) -> None:
@@ -298,16 +416,36 @@ MATMUL = Puzzle(
         Launch((10, 3, 5), (1, 2), (8, 8)),
     ),
     constraint="a thread reads global memory twice a tile, not twice a product",
-    rules=(accesses("thread", lambda launch: 2 * -(-launch.sizes[1] // 8)),),
+    rules=(
+        accesses(
+            "thread",
+            lambda launch: 2 * -(-launch.sizes[1] // 8),
+            hint="a thread fetches one number of a and one of b for a pair of tiles. Where do the other 14 come from?",
+        ),
+    ),
     begin="""def matmul(a, b, out):
     a_tile = cuda.shared.array((8, 8), float32)
     b_tile = cuda.shared.array((8, 8), float32)
     column, row = cuda.grid(2)""",
+    mistakes={
+        "only the first tiles are in your sum. How many pairs of tiles lie along a row of a?": lambda a, b, _: (
+            a[:, :8] @ b[:8]
+        ),
+        "that's b times a. In which of the two tiles does a thread keep its row, and in which its column?": (
+            lambda a, b, _: (_of_eight(b) @ _of_eight(a))[: len(a), : b.shape[1]]
+        ),
+        "the last tiles are missing. How many begin, if the last one isn't full?": lambda a, b, _: (
+            a[:, : a.shape[1] // 8 * 8] @ b[: a.shape[1] // 8 * 8]
+        ),
+        "only the last tiles are in your sum. What must not begin anew with each pair?": lambda a, b, _: (
+            a[:, (a.shape[1] - 1) // 8 * 8 :] @ b[(a.shape[1] - 1) // 8 * 8 :]
+        ),
+    },
 )
 
 
 def _warp_sums(x: Array, out: Array) -> None:
-    out[:] = np.pad(x, (0, 32 * len(out) - len(x))).reshape(-1, 32).sum(axis=1)
+    out[:] = _in_rows(x, len(out), 32).sum(axis=1)
 
 
 WARP_SUM = Puzzle(
@@ -318,10 +456,23 @@ WARP_SUM = Puzzle(
     inputs=lambda rng, n, warps: (_noise(rng, n), _output(warps)),
     launches=(Launch((32, 1), 1, 32), Launch((1, 1), 1, 32), Launch((100, 4), 2, 64)),
     constraint="it needs no shared memory, no atomic operation, and 1 read of global memory a thread",
-    rules=(accesses("grid", 0, ANY, "shared"), accesses("grid", 0, (ATOMIC,)), accesses("thread", 1)),
+    rules=(
+        accesses("grid", 0, ANY, "shared", "lanes can hand each other numbers: what do you need a blackboard for?"),
+        accesses("grid", 0, (ATOMIC,), hint="after five rounds one lane has the sum, and nobody else adds."),
+        accesses("thread", 1),
+    ),
     begin="""def warp_sum(x, out):
     i = cuda.grid(1)
     lane, warp = i % 32, i // 32""",
+    mistakes={
+        "half of the numbers are missing. From how far away does the first one come?": lambda x, out: _in_rows(
+            x, len(out), 32
+        )[:, :16].sum(axis=1),
+        _LAST_ROUND: lambda x, out: _in_rows(x, len(out), 32)[:, ::2].sum(axis=1),
+        "only one of the 32 lanes ends with the whole sum. Which one?": lambda x, out: (
+            _in_rows(x, len(out), 32)[:, -1] * 32
+        ),
+    },
 )
 
 
@@ -335,14 +486,31 @@ def _grid(
     grid_im: Array,
     grid_weight: Array,
 ) -> None:
-    size = len(grid_re)
     for sign in 1, -1:
-        row, column = (np.rint(sign * part).astype(int) + size // 2 for part in (v, u))
-        inside = (row >= 0) & (row < size) & (column >= 0) & (column < size)
-        cell = row[inside], column[inside]
-        np.add.at(grid_re, cell, (weight * re)[inside])
-        np.add.at(grid_im, cell, (sign * weight * im)[inside])
-        np.add.at(grid_weight, cell, weight[inside])
+        _add_to_cells(sign * u, sign * v, re, sign * im, weight, grid_re, grid_im, grid_weight)
+
+
+def _add_to_cells(u: Array, v: Array, re: Array, im: Array, weight: Array, *grids: Array) -> None:
+    size = len(grids[0])
+    row, column = (np.rint(part).astype(int) + size // 2 for part in (v, u))
+    inside = (row >= 0) & (row < size) & (column >= 0) & (column < size)
+    for grid, part in zip(grids, (weight * re, weight * im, weight), strict=True):
+        np.add.at(grid, (row[inside], column[inside]), part[inside])
+
+
+def _both_alike(u: Array, v: Array, *others: Array) -> None:
+    for sign in 1, -1:
+        _add_to_cells(sign * u, sign * v, *others)
+
+
+def _gridded(which: int, changed: Callable[..., tuple[Array, ...]], into: Callable[..., None] = _grid) -> _Mistake:
+    """Return what gives one of the grids, into which other arguments are gridded, or in another way."""
+
+    def gridded(*given: Array) -> Array:
+        into(*changed(*given))
+        return given[5 + which]
+
+    return gridded
 
 
 def _visibilities(rng: np.random.Generator, n: int, size: int, spread: float) -> tuple[Array, ...]:
@@ -371,6 +539,17 @@ GRIDDING = Puzzle(
     rules=(accesses("thread", 5), accesses("thread", 6, (ATOMIC,))),
     begin="""def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight):
     i = cuda.grid(1)""",
+    mistakes={
+        "the nearest cell isn't the one below. What does int do to 2.9, and to -0.4?": _gridded(
+            0, lambda u, v, *others: (np.trunc(u), np.trunc(v), *others)
+        ),
+        "each visibility counts twice. Where is its second cell?": _gridded(0, lambda *given: given, _add_to_cells),
+        "in the second cell, one of the two parts changes its sign.": _gridded(1, lambda *given: given, _both_alike),
+        "u counts columns, and v counts rows.": _gridded(0, lambda u, v, *others: (v, u, *others)),
+        "the weight multiplies both parts.": _gridded(
+            0, lambda *given: (*given[:4], np.ones(len(given[4])), *given[5:])
+        ),
+    },
 )
 
 ALONE = (MAP, GUARD, ZIP, NEIGHBOURS, STRIDE, IMAGE, BROADCAST)

@@ -159,7 +159,24 @@ def write_assessment(
 
 
 def compare_restored(path: Path, found: Assessment) -> str:
-    """Return a sentence on a map in Jy/beam that a model was restored to: how much of its flux is no model."""
+    """Return a sentence on a map in Jy/beam that a model was restored to: how much of its flux is no model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from firstlight_imaging.automatic import assess_model
+    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> sky, grid, beam = np.zeros((64, 64)), GridCoords(0.05, 64), Beam(0.3, 0.2, 0.0)
+    >>> sky[32, 31] = 1.0 / 0.05**2
+    >>> found = assess_model(observe([Point(1.0)], uv_track(alma_antennas()[:20], n_times=2)), sky, grid)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "my.image.fits")
+    ...     made = {"unit": "Jy/beam", "beam": beam, "frequencies": [230e9], "ra": 83.8, "dec": -5.4}
+    ...     write_image(path, convolve(sky, grid, beam)[None], grid, **made)
+    ...     compare_restored(path, found)
+    'restored map: 1 Jy/beam at most, ...'
+    """
     plane, theirs, hdus = first_plane(path)
     header, coords = hdus[0].header, found.coords
     if str(header.get("BUNIT", "")).lower() != "jy/beam" or "BMAJ" not in header:

@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from _ext.course import course_of
 from _ext.downloads import PUZZLES, TORCH, imports, needed
-from _ext.navigation import FINDING, links
+from _ext.navigation import FINDING, indented, links
 from _ext.records import project_root
 from firstlight.records.exercise import statements_of
 from firstlight.records.runner import split
@@ -106,8 +106,7 @@ class Plan(Teaching):
                 took, what = class_time(page.minutes), f":doc:`/tutorials/{line}`"
                 rest = [links(page.needs, course) or "nothing", needs]
             else:
-                took, what = int(line.split()[0]), plain(line.partition(" ")[2])
-                rest = ["", ""]
+                took, what, rest = int(line.split()[0]), plain(line.partition(" ")[2]), ["", ""]
             rows.append([f"{at // 60}:{at % 60:02}", what, f"{took} min", *rest])
             at += took
         rows.append([f"{at // 60}:{at % 60:02}", "The end", "", "", ""])
@@ -131,7 +130,7 @@ class GuessSheet(Teaching):
         titles = "What would you say to this title?"
         rows = [[f":doc:`/tutorials/{name}`", guess_of(self.source(name)) or titles, ""] for name in course.short]
         table = listed("My guesses, before I read on", ("page", "question", "my guess"), rows)
-        return self.parsed(f".. container:: fl-guesses\n\n{re.sub('(?m)^', '   ', table)}")
+        return self.parsed(f".. container:: fl-guesses\n\n{indented(table)}")
 
 
 class FigureSheets(Teaching):
@@ -154,9 +153,8 @@ class WrongAnswers(Teaching):
             self.env.note_dependency(str(test))
         with tempfile.TemporaryDirectory() as folder:
             kept = Path(folder, "said.json")
-            done = subprocess.run(
-                [sys.executable, COLLECTOR, str(kept)], cwd=root, capture_output=True, text=True, check=False
-            )
+            command = [sys.executable, COLLECTOR, str(kept)]
+            done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
             if done.returncode:
                 raise self.severe(f"{COLLECTOR} failed: {done.stderr[-1000:]}")
             said: dict[str, list[tuple[str, str]]] = json.loads(kept.read_text(encoding="utf-8"))
@@ -167,4 +165,4 @@ class WrongAnswers(Teaching):
             if found := HINTS.items() if name == PUZZLES else said.get(name, []):
                 rows = [[plain(wrong), plain(hint)] for wrong, hint in found]
                 text += listed(f":doc:`/tutorials/{name}`", heads, rows) + "\n"
-        return self.parsed(f".. container:: no-search\n\n{re.sub('(?m)^', '   ', text)}")
+        return self.parsed(f".. container:: no-search\n\n{indented(text)}")

@@ -1,5 +1,7 @@
 """The command `firstlight image`: what it writes, says, and refuses."""
 
+import hashlib
+import json
 import shutil
 import subprocess
 import sys
@@ -61,7 +63,7 @@ def test_it_images_and_says_where(npz, tmp_path, capsys):
     assert main([str(npz), "--out", str(out), *options]) == 0
     said = capsys.readouterr().out
     kinds = ["image", "model", "error", "dirty", "residual", "restored", "pbcor"]
-    assert files(out) == {f"my.{kind}.fits" for kind in kinds} | {"my.png", "my.txt"}
+    assert files(out) == {f"my.{kind}.fits" for kind in kinds} | {"my.png", "my.txt", "my.json"}
     assert all(str(out / name) in said for name in files(out))
     assert "the weights were off" in said
     assert said.count("robust -1") == said.count("the weights were off") == 1
@@ -98,7 +100,7 @@ def test_it_judges_a_model_on_one_page(npz, tmp_path, monkeypatch, capsys):
     assert "not converged" in said
     assert "next:" in said
     assert "restored map" in said
-    assert files(tmp_path / "out") == {"my.assess.png", "my.assess.txt"}
+    assert files(tmp_path / "out") == {"my.assess.json", "my.assess.png", "my.assess.txt"}
     assert main([str(npz), *options, "--field", "4"]) == 1
     assert "leave out --field" in capsys.readouterr().err
     assert main([str(npz), "--restored", "my.restored.fits"]) == 1
@@ -182,12 +184,47 @@ def test_closures_make_an_image_without_a_place(tmp_path, capsys):
     names = {"uu": seen.uu, "vv": seen.vv, "data": seen.data, "weight": seen.weight, "frequencies": seen.frequency}
     np.savez(tmp_path / "my.npz", **names, antennas=seen.antennas, time=seen.time)
     assert main([str(tmp_path / "my.npz"), "--out", str(tmp_path), "--closures", "--field", "1"]) == 0
-    assert files(tmp_path) == {"my.npz", "my.image.fits", "my.error.fits", "my.png", "my.txt"}
+    assert files(tmp_path) == {"my.npz", "my.image.fits", "my.error.fits", "my.png", "my.txt", "my.json"}
     assert "closure quantities" in capsys.readouterr().out
     assert (
         "CRVAL1" not in fits.getheader(tmp_path / "my.image.fits")
         or fits.getheader(tmp_path / "my.image.fits")["CRVAL1"] == 0
     )
+
+
+def test_a_report_makes_its_image_again_of_the_same_data(npz, tmp_path, capsys):
+    first, again, elsewhere = tmp_path / "first", tmp_path / "again", tmp_path / "moved.npz"
+    assert main([str(npz), "--out", str(first), "--field", "4", "--longest", "3e5", "--robust", "-1"]) == 0
+    npz.rename(elsewhere)
+    report = first / "my.json"
+    assert main(["--again", str(report), "--out", str(again)]) == 1
+    assert "where my.npz is" in capsys.readouterr().err
+    assert main(["--again", str(report), str(elsewhere), "--out", str(again)]) == 0
+    assert np.array_equal(fits.getdata(first / "my.image.fits"), fits.getdata(again / "moved.image.fits"))
+    told = [json.loads(path.read_text()) for path in (report, again / "moved.json")]
+    assert told[0]["results"] == told[1]["results"]
+    assert told[0]["options"] == told[1]["options"] == {"field": 4.0, "longest": 3e5, "robust": -1.0}
+    history = str(fits.getheader(again / "moved.restored.fits")["HISTORY"])
+    assert told[0]["data"][0]["sha256"] in history
+    assert "--robust -1.0" in history
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--field", "3"], "leave out --field"),
+        (["other.npz"], "SHA-256"),
+        (["my.npz", "my.npz"], "2"),
+        (["my.npz"], "frobnicate"),
+    ],
+)
+def test_other_data_and_options_are_not_the_same_image(npz, tmp_path, capsys, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    Path("other.npz").write_bytes(npz.read_bytes() + b" ")
+    made = {"path": "gone", "sha256": hashlib.sha256(npz.read_bytes()).hexdigest()}
+    Path("my.json").write_text(json.dumps({"data": [made], "options": {"frobnicate": 1}}))
+    assert main(["--again", "my.json", *words]) == 1
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

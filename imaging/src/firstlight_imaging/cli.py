@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from firstlight_imaging import Visibilities
 
 
+_WHERE = {"data", "again", "out", "overwrite"}  # what an image is made of, and where it goes, not how
+
+
 def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") -> int:
     """Run a ``firstlight-imaging`` command line and return its exit status.
 
@@ -40,8 +43,9 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     parser = argparse.ArgumentParser(prog=prog, description=(image.__doc__ or "").partition("\n")[0])
     add, angle = parser.add_argument, partial(_quantity, unit="arcsec")
     add("--version", action="version", version=f"%(prog)s {__version__}")
-    add("data", type=Path, nargs="+", help="UVFITS, npz, measurement set or text; several are joined")
+    add("data", type=Path, nargs="*", help="UVFITS, npz, measurement set or text; several are joined")
     add("--out", type=Path, default=Path(), metavar="DIR", help="where to write (default: here)")
+    add("--again", type=Path, metavar="JSON", help="make the image of this report again, of the same data")
     add("--overwrite", action="store_true", help="replace what was written before")
     add("--field", type=angle, metavar="ANGLE", help="the width of the image: 13mas, 4arcsec (default: by the source)")
     add("--cell-size", type=angle, metavar="ANGLE", help="the width of a pixel, such as 10mas (default: by the data)")
@@ -80,8 +84,20 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
         if re.match(r"-[\d.]", words[i]) and words[i - 1].startswith("--"):
             words[i - 1 : i + 1] = [f"{words[i - 1]}={words[i]}"]
     arguments = parser.parse_args(words)
+    if not (arguments.data or arguments.again):
+        parser.error("name the data, or a report (--again)")
+    options = {key: value for key, value in vars(arguments).items() if value != parser.get_default(key)}
+    for key in _WHERE & options.keys():
+        del options[key]
     try:
-        status = image(arguments)
+        if arguments.again:
+            if options:
+                raise ValueError(f"--again has its options from the report: leave out --{', --'.join(options)}")
+            arguments.data, options = products.read_run(arguments.again, arguments.data)
+            if unknown := options.keys() - vars(arguments).keys():
+                raise ValueError(f"{arguments.again} has options that this version does not know: {', '.join(unknown)}")
+            vars(arguments).update(options, mask=Path(options["mask"]) if "mask" in options else None)
+        status = image(arguments, options)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has enough of it
         _close_output()
@@ -95,7 +111,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     return status
 
 
-def image(arguments: argparse.Namespace) -> int:
+def image(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
     """Image visibilities: FITS files, a picture, and a report of how good the image is."""
     most = {"field": 4e5, "cell-size": 4e5, "frequency": 1e15, "dish": 1e4, "shortest": 1e12, "longest": 1e12}
     for option, largest in most.items():  # no sky is as wide, no dish as large
@@ -124,12 +140,14 @@ def image(arguments: argparse.Namespace) -> int:
         vis, notes = _read(arguments)
         _say("\n".join(notes))
         if arguments.assess:
-            made = _assess(vis, notes, arguments, folder, name)
+            made, results = _assess(vis, notes, arguments, folder, name)
         elif arguments.closures:
             closures = selfcal.closure_image(vis, field=arguments.field, device=_device())
             made = products.write_closure_image(closures, vis, folder, name, "\n".join([*notes, ""]))
+            results = closures.results
         else:
-            made = _image_and_write(vis, notes, arguments, folder, name)
+            made, results = _image_and_write(vis, notes, arguments, folder, name)
+        made = products.write_provenance(made, arguments.data, options, results, folder, name)
     print(f"{made.report}\n", *(arguments.out / path.name for path in made.paths), sep="\n")  # which are there now
     return 0
 
@@ -157,7 +175,7 @@ def _device() -> str:
 
 def _assess(
     vis: Visibilities, notes: list[str], arguments: argparse.Namespace, folder: Path, name: str
-) -> products.Products:
+) -> tuple[products.Products, dict[str, Any]]:
     """Judge an image that another program has made, and write a page on it."""
     geometry = _geometry(arguments.geometry) if arguments.geometry else None
     model = products.read_model(arguments.assess, vis.phase_centre, like=vis, geometry=geometry)
@@ -167,7 +185,8 @@ def _assess(
         source = mask(*model.coords.sky_coordinates())
     found = automatic.assess_model(vis, model.sky, model.coords, program=model.program, source=source)
     restored = products.compare_restored(arguments.restored, found) if arguments.restored else ""
-    return products.write_assessment(found, vis, folder, name, head="\n".join([*notes, ""]), restored=restored)
+    head = "\n".join([*notes, ""])
+    return products.write_assessment(found, vis, folder, name, head=head, restored=restored), found.results
 
 
 def _geometry(text: str) -> tuple[float, float, float, float]:
@@ -188,7 +207,7 @@ def _place(vis: Visibilities, what: str) -> tuple[float, float]:
 
 def _image_and_write(
     vis: Visibilities, notes: list[str], arguments: argparse.Namespace, folder: Path, name: str
-) -> products.Products:
+) -> tuple[products.Products, dict[str, Any]]:
     """Calibrate if asked for, image, and write all products, the report last."""
     how: dict[str, Any] = {"field": arguments.field, "cell_size": arguments.cell_size, "device": _device()}
     if arguments.mask:
@@ -204,7 +223,7 @@ def _image_and_write(
     remarks = [*map(str, limits), *products.point_remark(found, vis)]
     head = "\n".join([*notes, *remarks, ""])
     made = products.write_products(found, vis, folder, name, dish=arguments.dish, robust=arguments.robust, head=head)
-    return products.Products([*gains, *made.paths], "\n".join([*remarks, made.report]))
+    return products.Products([*gains, *made.paths], "\n".join([*remarks, made.report])), found.results
 
 
 def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:

@@ -170,6 +170,12 @@ class Assessment(Quality):
     where: str = ""
     steps: tuple[str, ...] = ()
 
+    @property
+    def results(self) -> dict[str, float | str]:
+        """What the page says, for programs; fluxes in Jy."""
+        names = ("verdict", "program", "chi2", "flux", "short_flux", "short_error", "negative", "inside", "outside")
+        return {name: getattr(self, name) for name in names} | {"next": " ".join(self.steps)}
+
     def __str__(self) -> str:
         """Return one page."""
         lines = [super().__str__(), f"the largest residual: {self.where}"]

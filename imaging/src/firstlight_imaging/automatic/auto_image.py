@@ -91,6 +91,28 @@ class Image:
         return "\n".join([*self.choices, f"flux {self.flux_text}", str(self.quality)])
 
     @property
+    def results(self) -> dict[str, float | str]:
+        """What the summary says, for programs: angles in arcsec, fluxes in Jy."""
+        quality, beam = self.quality, self.beam
+        return {
+            "verdict": quality.verdict,
+            "flux": self.flux,
+            "flux_error": self.flux_error,
+            "short_flux": quality.short_flux,
+            "short_error": quality.short_error,
+            "chi2": quality.chi2,
+            "residual_in_source": quality.inside,
+            "residual_beside": quality.outside,
+            "largest_residual": quality.largest,
+            "noise": self.noise,
+            "beam_major": beam.major,
+            "beam_minor": beam.minor,
+            "beam_angle": beam.position_angle,
+            "cell_size": self.coords.cell_size,
+            "npix": self.coords.npix,
+        }
+
+    @property
     def flux_text(self) -> str:
         """The flux, with its error where noise alone limits it; no flux where there is none."""
         if self.quality.verdict == "not calibrated":

@@ -2,6 +2,7 @@ from .calibration_files import write_closure_image, write_gains
 from .fits_images import read_mask, write_image
 from .models import Model, read_model
 from .plots import plot_image
+from .provenance import read_run, write_provenance
 from .report import Products, compare_restored, point_remark, write_assessment, write_products
 from .whole_set import whole_set
 
@@ -13,10 +14,12 @@ __all__ = [
     "point_remark",
     "read_mask",
     "read_model",
+    "read_run",
     "whole_set",
     "write_assessment",
     "write_closure_image",
     "write_gains",
     "write_image",
     "write_products",
+    "write_provenance",
 ]

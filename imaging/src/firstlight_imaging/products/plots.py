@@ -36,6 +36,7 @@ def plot_image(
     beam: Beam | None = None,
     scale_bar: float | None = None,
     cmap: str = "inferno",
+    view: tuple[float, float, float, float] | None = None,
 ) -> AxesImage:
     """Draw one channel of a cube in sky order, with axes in arcsec (mas or µas if it is small) from the phase centre.
 
@@ -59,6 +60,8 @@ def plot_image(
         Arcseconds of a line in the lower right corner, beside which its length is written.
     cmap
         One of matplotlib's colour maps.
+    view
+        The part to show, as its outer edges (east, west, south, north) in arcsec; by default all.
 
     Returns
     -------
@@ -88,16 +91,18 @@ def plot_image(
     drawn = ax.imshow(values, origin="lower", extent=coords.img_ext, norm=shades, cmap=cmap, interpolation="nearest")
     if np.ma.is_masked(values):  # a clipped scale would give the holes the colour of its upper end
         drawn.set_alpha(np.where(np.ma.getmaskarray(values), 0.0, 1.0))
-    count, unit_name = angular_unit(coords.npix * coords.cell_size)
+    east, west, south, north = view or coords.img_ext
+    ax.set(xlim=(east, west), ylim=(south, north))
+    count, unit_name = angular_unit(east - west)
     symbol = "″" if count == 1 else unit_name
     ax.set(xlabel=f"Δα cos δ [{symbol}]", ylabel=f"Δδ [{symbol}]")
     if count > 1:  # the data stay in arcsec
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_formatter(FuncFormatter(lambda at, _: f"{round(count * at, 9) + 0:g}".replace("-", "−")))
     if beam is not None:
-        ax.add_patch(_beam_patch(beam, coords))
+        ax.add_patch(_beam_patch(beam, ax))
     if scale_bar is not None:
-        _draw_scale_bar(ax, coords, scale_bar)
+        _draw_scale_bar(ax, scale_bar)
     if unit is not None:
         bar = ax.figure.colorbar(drawn, ax=ax, label=unit, fraction=0.046, pad=0.03)  # as high as ax
         bar.set_ticks(_colorbar_ticks(shades))
@@ -127,9 +132,9 @@ def _one_channel(image: npt.ArrayLike | torch.Tensor, coords: GridCoords) -> npt
     return np.ma.masked_invalid(values)
 
 
-def _beam_patch(beam: Beam, coords: GridCoords) -> Ellipse:
+def _beam_patch(beam: Beam, ax: Axes) -> Ellipse:
     """Return an ellipse of the size of the beam, for the lower left corner: south-east."""
-    east, west, south, _ = coords.img_ext
+    (east, west), (south, _) = ax.get_xlim(), ax.get_ylim()
     away = beam.major / 2 + _MARGIN * (east - west)
     # An ellipse's angle is that of its first axis, from +x, which is east, towards +y, north; the beam's from north.
     return Ellipse(
@@ -143,9 +148,9 @@ def _beam_patch(beam: Beam, coords: GridCoords) -> Ellipse:
     )
 
 
-def _draw_scale_bar(ax: Axes, coords: GridCoords, arcsec: float) -> None:
+def _draw_scale_bar(ax: Axes, arcsec: float) -> None:
     """Draw a line of so many arcseconds, its length above it, in the lower right corner: south-west."""
-    east, west, south, _ = coords.img_ext
+    (east, west), (south, _) = ax.get_xlim(), ax.get_ylim()
     if not 0 < arcsec < (1 - 2 * _MARGIN) * (east - west):
         raise ValueError(f"scale_bar must be arcseconds that fit into the image of {east - west:g}; got {arcsec:g}")
     away = _MARGIN * (east - west)

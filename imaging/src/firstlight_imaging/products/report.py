@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import EngFormatter
 from scipy.optimize import minimize
 
@@ -21,7 +22,7 @@ from firstlight_imaging.automatic.problem import model_visibilities
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.directions import phase_factor
-from firstlight_imaging.fitting.quality import rms
+from firstlight_imaging.fitting.quality import SOURCE_FLOOR, rms
 from firstlight_imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight_imaging.fourier.dirty import DirtyImager
 from firstlight_imaging.products.fits_images import first_plane, known_of, write_image
@@ -29,6 +30,7 @@ from firstlight_imaging.products.plots import plot_image
 from firstlight_imaging.units import ARCSEC, LIGHT_SPEED, angular_unit
 
 _CONTOURS = 5.0  # times the rms of a restored map, and twice as much each
+_ROOM, _MAX_VIEW = 2.5, 0.8  # around a source, in beams; and of the field, above which all is shown
 _PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
 _MAX_POINT_BEAMS = 40  # that the mask of a point covers
 _MAX_POINT_SIGMA = 3  # that chi² is from 1 where a point explains all
@@ -286,24 +288,45 @@ def _assessment_figure(found: Assessment, title: str) -> Figure:
 def _figure(found: Image, title: str, dirty: Real, restored: Real, residual: Real, beam: Beam) -> Figure:
     """Return a figure of the dirty image, the image, the residuals and the restored map, with contours."""
     figure = Figure(figsize=(10, 8.6), layout="compressed")
-    coords, axes = found.coords, figure.subplots(2, 2).ravel()
-    width = coords.npix * coords.cell_size
+    coords, axes, view = found.coords, figure.subplots(2, 2).ravel(), _view_of_source(found, beam)
+    width, sigma = view[0] - view[1], rms(residual)
     count, unit = angular_unit(width)
     plot_image(dirty, coords, ax=axes[0], stretch="linear", unit="Jy/beam", beam=beam)
-    bright = {"stretch": "sqrt", "unit": f"Jy/{unit}²", "scale_bar": float(f"{width / 6:.1g}")}
+    if view != coords.img_ext:
+        axes[0].add_patch(
+            Rectangle((view[1], view[2]), width, width, fill=False, edgecolor="whitesmoke", linestyle=":")
+        )
+    bright = {"stretch": "sqrt", "unit": f"Jy/{unit}²", "scale_bar": float(f"{width / 6:.1g}"), "view": view}
     plot_image(found.sky / count**2, coords, ax=axes[1], **bright)  # type: ignore[arg-type]
     most = max(5.0, float(np.abs(found.residual).max()))
     look = {"stretch": "linear", "cmap": "PuOr", "vmin": -most, "vmax": most, "unit": "σ"}
     plot_image(found.residual, coords, ax=axes[2], **look)  # type: ignore[arg-type]
-    plot_image(restored, coords, ax=axes[3], stretch="linear", unit="Jy/beam", beam=beam)
-    first = _CONTOURS * rms(residual)
-    levels = [-first, *(first * 2**step for step in range(12))]
-    axes[3].contour(restored, levels, extent=coords.img_ext, colors="whitesmoke", linewidths=0.7)  # negative: dashed
-    contours = f"restored map, contours from {_CONTOURS:g} times its rms"
-    for ax, name in zip(axes, ("dirty image", f"image: {found.flux_text}", "residual", contours), strict=True):
+    plot_image(restored, coords, ax=axes[3], stretch="linear", unit="Jy/beam", beam=beam, view=view)
+    levels = [-_CONTOURS, *(_CONTOURS * 2**step for step in range(12))]
+    lines = {"extent": coords.img_ext, "colors": "whitesmoke", "linewidths": 0.7}  # negative: dashed
+    axes[3].contour(restored / sigma, levels, **lines)
+    contours = f"restored map, contours: −{_CONTOURS:g}, {_CONTOURS:g}, {2 * _CONTOURS:g}, {4 * _CONTOURS:g} … σ"
+    titles = "dirty image, the whole field", f"image: {found.flux_text}", "residual, the whole field", contours
+    for ax, name in zip(axes, titles, strict=True):
         ax.set_title(name, fontsize="medium")
         ax.locator_params(nbins=5)
     figure.suptitle(title)
     for ax in axes[1::2]:
         ax.set_ylabel("")
     return figure
+
+
+def _view_of_source(found: Image, beam: Beam) -> tuple[float, float, float, float]:
+    """Return the edges (east, west, south, north) of a square around the source, or of the field, if it fills that."""
+    edges = found.coords.img_ext
+    bright = found.model > SOURCE_FLOOR * found.model.max()
+    spans = [(along[bright].min(), along[bright].max()) for along in found.coords.sky_coordinates()]
+    half = max(high - low for low, high in spans) / 2 + _ROOM * beam.major
+    if not bright.any() or half > _MAX_VIEW * (edges[0] - edges[1]) / 2:
+        return edges
+    lowest, highest = (edges[1], edges[2]), (edges[0], edges[3])
+    east, north = (
+        min(max((low + high) / 2, least + half), most - half)
+        for (low, high), least, most in zip(spans, lowest, highest, strict=True)
+    )
+    return east + half, east - half, north - half, north + half

@@ -11,7 +11,14 @@ from pathlib import Path
 
 _MAPS = ("image", "model", "error", "dirty", "residual", "restored", "pbcor")
 _OWNER = ".owner"  # the process that writes, and its machine
-SUFFIXES = (*(f"{kind}.fits" for kind in _MAPS), "gains.npz", "gains.png", "png", "txt")  # of all that may be in a set
+SUFFIXES = (
+    *(f"{kind}.fits" for kind in _MAPS),
+    "gains.npz",
+    "gains.png",
+    "png",
+    "txt",
+    "json",
+)  # of all that may be in a set
 
 
 @contextmanager

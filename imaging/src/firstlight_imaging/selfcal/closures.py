@@ -301,6 +301,24 @@ class ClosureImage:
         return "doubtful" if self.doubts else "a ring" if self.has_ring else "no ring"
 
     @property
+    def results(self) -> dict[str, float | str]:
+        """What the summary says, for programs: angles in arcsec, fluxes in Jy."""
+        return {
+            "verdict": self.verdict,
+            "flux": self.flux,
+            "phase_chi2": self.phase_chi2,
+            "amplitude_chi2": self.amplitude_chi2,
+            "images_tried": self.tried,
+            "images_that_fit": len(self.images),
+            "agreement": self.agreement,
+            "images_with_a_hole": int((self.holes > _MIN_HOLE).sum()),
+            "hole": float(self.holes.mean()),
+            "hole_scatter": float(self.holes.std()),
+            "cell_size": self.coords.cell_size,
+            "npix": self.coords.npix,
+        }
+
+    @property
     def doubts(self) -> list[str]:
         """What speaks against believing the image: nothing, of a good one."""
         if not _fits(self.phase_chi2, self.amplitude_chi2):

@@ -382,10 +382,10 @@ plt.show()
 # Find *match*. How far is it below the solid line? That is all that a better program
 # could gain. Each arrow leads from the way that people often write a step to ours,
 # straight up or down, because only the time changed. The dotted roof is for the other
-# steps, whose frames may fit into a :term:`cache`. On the H100 it's the same as the
-# solid one. (The roof is the fastest of several runs, and a point is a median, so even
-# a perfect step ends a little below. If a CPU was busy when its roof was measured, the
-# roof is too low, and a step may seem to exceed it.)
+# steps, whose frames may fit into a :term:`cache`. On the H100 the launches hid the
+# cache's rate, so we draw the memory's. (The roof is the fastest of several runs, and a
+# point is a median, so even a perfect step ends a little below. If a CPU was busy when
+# its roof was measured, the roof is too low, and a step may seem to exceed it.)
 #
 # .. holds::
 #

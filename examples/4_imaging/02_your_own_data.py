@@ -451,7 +451,10 @@ if hd142 and len(seen.frequency) == 1:
 # All maps open in CARTA and DS9, and ``importfits`` takes them to CASA. :doc:`/tclean`
 # lists the other files, and ``tclean``'s words and ours. And if you'd rather keep
 # ``tclean``'s image, let it be judged: ``firstlight image my.ms --of 0 --assess
-# my.model.fits``.
+# my.model.fits`` answers :ref:`is-my-clean-image-right` on one page.
+#
+# Do you have several sets of one source, of other nights or configurations? Give them
+# all: ``firstlight image short.ms long.ms``. :doc:`/tclean` says what is done to them.
 #
 # What if it says something else?
 # -------------------------------

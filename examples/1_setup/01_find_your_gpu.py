@@ -171,9 +171,10 @@ except (AssertionError, RuntimeError) as error:
 # ``torch.version.cuda``, is the CUDA that came along inside *PyTorch*. In other words,
 # the driver says how much it can understand, and PyTorch says which language it speaks.
 # For example, if ``nvidia-smi`` says 13.0 and PyTorch says 12.6, nothing is wrong,
-# because a driver understands older versions, too. A 12.4 from ``nvidia-smi`` goes with
-# 12.6, too, because `only the number before the point counts`__. But with 12.4 and
-# 13.0, PyTorch warns you that the driver is too old, and says ``False``.
+# because a driver understands older versions, too. For PyTorch, a 12.4 from
+# ``nvidia-smi`` goes with 12.6, too, because `only the number before the point
+# counts`__. But with 12.4 and 13.0, PyTorch warns you that the driver is too old, and
+# says ``False``.
 #
 # __ https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
 #

@@ -190,10 +190,10 @@ plt.show()
 # In the other direction, beware of ``float64``, which NumPy takes unless you say
 # otherwise. The H100 is one of the few cards that are good at it: there, the same
 # product took :timing:`precision median "GPU, matmul, float64/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, even less than in ``float32``. On NVIDIA's cards for games,
-# ``float64`` has 1/32 or 1/64 of the rate of ``float32``. And a price tells you
-# nothing: a T4 or an L4 stands in a data centre and is as slow, and so is one of the
-# newest and most expensive, the B300.
+# @nvidia-h100-80gb-hbm3`, even less than in ``float32``, because its tensor cores know
+# ``float64``, too. On NVIDIA's cards for games, ``float64`` has 1/32 or 1/64 of the
+# rate of ``float32``. And a price tells you nothing: a T4 or an L4 stands in a data
+# centre and is as slow, and so is one of the newest and most expensive, the B300.
 #
 # .. holds::
 #

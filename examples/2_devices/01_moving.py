@@ -297,8 +297,8 @@ print("copied:", copied)
 # the GPU, and make them ``float32`` on the way. Do that, unless you need the digits:
 # NumPy's ``float64`` moves twice the bytes, makes arithmetic slow on most GPUs, and
 # doesn't work at all on Apple's. If your data are integers, make them ``float32``, too:
-# PyTorch takes no mean of integers. It holds them exactly up to ``2**24``, nearly 17
-# million.
+# PyTorch takes no mean of integers. ``float32`` holds them exactly up to ``2**24``,
+# nearly 17 million.
 #
 # The way back is ``.numpy()``. Like ``from_numpy``, it doesn't copy. So a tensor on a
 # GPU answers ``can't convert cuda:0 device type tensor to numpy``, and you have to call

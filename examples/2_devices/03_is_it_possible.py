@@ -309,9 +309,10 @@ bench.show()
 # For example, an H100 that was allowed to round to TF32, a format of 19 bits, did a
 # product :timing:`precision speedup "GPU, matmul, tf32"/"GPU, matmul, float32"
 # @nvidia-h100-80gb-hbm3` as fast as in ``float32``. So count with the rate of the
-# :doc:`format that you use </tutorials/2_devices/13_precision>`. That doesn't save
-# report 1. Even with the :spec:`B200 tf32` of a B200's matrix units, ten products need
-# more than seventeen times what the notes say.
+# :doc:`format that you use </tutorials/2_devices/13_precision>`. A library may even put
+# a ``float32`` product together from shorter numbers, if you let it. Then count with
+# theirs. That doesn't save report 1. Even with the :spec:`B200 tf32` of a B200's matrix
+# units, ten products need more than seventeen times what the notes say.
 #
 # .. holds::
 #
@@ -404,8 +405,9 @@ print(check(what_forbids))
 
 print("""\
 1. Divide bytes by bandwidth, and operations by operations a second, for your format of
-   numbers. A time shorter than the longer of the two is wrong. (Only arrays that fit
-   into the last cache can be faster: today it has tens of megabytes, or hundreds.)
+   numbers. A time well below the longer of the two is wrong. (A card for games can be a
+   fifth below, because its clock may exceed the data sheet's; and arrays that fit into
+   the last cache, of tens or hundreds of megabytes, far below.)
 2. Wait for the GPU before each look at the clock, give both sides the same work, and
    look at the result.
 3. Possible isn't true: sorting what is sorted already looks fast, and no floor

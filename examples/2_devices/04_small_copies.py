@@ -283,7 +283,7 @@ for some in (1, 8, 64, 512, 4096):
 # On the H100 it holds to within a quarter in all rows but the last, for times that lie
 # a factor of hundreds apart. All events at once took less than predicted, because we
 # got our bandwidth from 64 MiB, and in smaller copies the bytes flow faster. On the AMD
-# EPYC, the last rows took only a fraction of what we predicted. All our events fit into
+# EPYC, the last row took less than half of what we predicted. All our events fit into
 # the processor's own small and fast memory, its :term:`cache`, and 64 MiB don't. In
 # other words, a CPU has more than one bandwidth.
 #

@@ -69,9 +69,10 @@ print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs
 #    near(median / within, 6, 0.03)
 #
 # Two lines need a reason. Without ``num_threads=``, the timer gives the CPU a single
-# thread, which makes any GPU look good. And without ``timer.timeit(1)``, a first call
-# that has to *compile* something would count like the others. For many versions,
-# collect the results of ``blocked_autorange`` in a list, and
+# thread, which makes any GPU look good. And without ``timer.timeit(1)``, the timer
+# would choose its blocks by a slow first call. Then each block is a single call, and
+# with each you'd time the wait, too. For many versions, collect the results of
+# ``blocked_autorange`` in a list, and
 # ``torch.utils.benchmark.Compare(results).print()`` makes a table of them.
 #
 # If that's all you wanted to know, you may leave now. The rest of the page says what
@@ -269,12 +270,12 @@ for name, values in three.items():
 # You'd expect the three to agree within their quartiles. **Do they?** Quite often they
 # don't. On an H100 the three medians were within two percent of each other, and still
 # the quartiles of ``Bench`` hardly touched those of the other two. On one core of the
-# EPYC, PyTorch's median was even a fifth below the others. Why, we don't know.
+# EPYC, PyTorch's median was even a sixth below the others. Why, we don't know.
 #
 # .. holds::
 #
 #    epyc = printed(r"^(?:twenty lines|Bench|PyTorch) +([\d.]+) µs", "cpu-amd-epyc")
-#    near(epyc[2] / min(epyc[:2]), 4 / 5, 0.06)
+#    near(epyc[2] / min(epyc[:2]), 5 / 6, 0.02)
 #
 # .. holds::
 #
@@ -384,8 +385,9 @@ if device.type == "cuda":
 #   products of large matrices, it lowers its clock, and that doesn't take minutes: our
 #   H100 did products in TF32, and before a twentieth of a second was over, each took an
 #   eighth longer, and later up to a sixth. Most likely that was the power. ``nvidia-smi
-#   -q -d PERFORMANCE`` says why a card holds back. If it's yours, ``nvidia-smi -lgc``
-#   holds the clock at one rate.
+#   -q -d PERFORMANCE`` says why a card holds back. If it's yours, ``sudo nvidia-smi
+#   -lgc 1200`` keeps the clock level, where 1,200 MHz stands for one so low that the
+#   card doesn't reach the limit of its power. At a higher one it would still slow down.
 #
 #   .. holds::
 #

@@ -285,12 +285,12 @@ plt.show()
 #
 # .. dropdown:: Why do the large batches, pinned each time, take so long in the figure?
 #
-#    That's the fault of a neighbour, and not of pinning. Into pinned memory PyTorch
-#    copies anything large with all cores of the CPU, here sixteen, and is done when the
-#    *last* of them is done. If another program keeps one core busy, a thread has to
-#    wait for its turn, which Linux gives it every few milliseconds. Both computers with
-#    a GPU most likely had such a neighbour when we measured. The H200's even took as
-#    long, :timing:`transfers median "within the CPU's memory/cpu/n=262144"
+#    That's most likely the fault of a neighbour, and not of pinning. Into pinned memory
+#    PyTorch copies anything large with all cores of the CPU, here sixteen, and is done
+#    when the *last* of them is done. If another program keeps one core busy, a thread
+#    has to wait for its turn, which Linux gives it every few milliseconds. Both
+#    computers with a GPU seem to have had such a neighbour when we measured. The H200's
+#    even took as long, :timing:`transfers median "within the CPU's memory/cpu/n=262144"
 #    @nvidia-h200`, to copy 262 kB within the CPU's own memory. If it happens to you,
 #    leave a core free, as in ``torch.set_num_threads(15)``. ``Bench`` now calls such
 #    rows ``cpu-contended``.

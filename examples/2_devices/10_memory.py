@@ -561,9 +561,9 @@ show_table("What a list of losses keeps", head, rows)
 #    has 18.73 GiB memory in use. Of the allocated memory 9.08 GiB is allocated by
 #    PyTorch, and 9.35 GiB is reserved by PyTorch but unallocated.
 #
-# Tensors hold 9.08 GiB, empty rooms 9.35, and 12.73 were never rented. Together that's
-# 22.08 GiB. The program asked for 22.78, so no setting could have saved it. It needs a
-# smaller batch.
+# Tensors hold 9.08 GiB, empty rooms 9.35, and 12.73 were never rented. The last two are
+# free, together 22.08 GiB. The program asked for 22.78, so no setting could have saved
+# it. It needs a smaller batch.
 #
 # So you catch the error, and try again with half the batch. After
 # ``torch.OutOfMemoryError`` PyTorch still works, and nothing is broken. Here are two

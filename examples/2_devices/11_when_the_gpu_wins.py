@@ -313,8 +313,10 @@ Calculator(
 # 4. *Launches*: the calls of PyTorch in a step.
 # 5. *Uses*: how many steps use the data before they are replaced.
 #
-# The calculator believes the :term:`data sheets <data sheet>`, and nobody reaches all
-# of what they promise. So what do you do with its answer?
+# The calculator counts ``float64`` without tensor cores, with which an H100 or an A100
+# takes half as long for a product of matrices. It believes the :term:`data sheets <data
+# sheet>`, and nobody reaches all of what they promise. So what do you do with its
+# answer?
 #
 # - *Below two: stay with the CPU*, and make sure that your program uses all of its
 #   cores. The same holds if the GPU's part is less than half of your program: the other

@@ -55,8 +55,9 @@ for use_amp in (False, True):
 # that small gradients don't become 0, and divides them again before the step. A
 # checkpoint needs ``scaler.state_dict()``, too.
 #
-# Another line speeds up products in ``float32`` on NVIDIA cards since 2020. It lets
-# them round their inputs to about three digits, a format called :term:`TF32`:
+# Another line speeds up products in ``float32`` on NVIDIA cards since 2020: a lot in
+# data centres, and little on cards for games. It lets them round their inputs to about
+# three digits, a format called :term:`TF32`:
 #
 # .. code-block:: python
 #

@@ -43,7 +43,8 @@ it's slow without a GPU, too.
 #        (:doc:`/tutorials/2_devices/02_training_loop`)
 #    * - **launches**
 #      - Double the batch. Does a step take hardly longer? In a profile:
-#        ``cudaLaunchKernel``
+#        ``cudaLaunchKernel``, and kernels that leave most of the time empty. If they
+#        fill it, they wait for the *weights*, or the optimizer does
 #      - larger batches, if they reach your score sooner; :doc:`fewer launches
 #        </tutorials/2_devices/16_fewer_launches>`; else the GPU isn't for it
 #    * - **waiting**
@@ -330,7 +331,8 @@ print(check(suspect))
 print(f"""\
 1. Go through the loader alone: here that was {share:.0%} of an epoch, and no GPU makes
    it faster.
-2. Double the batch. If a step takes no longer, the GPU most likely waits for launches.
+2. Double the batch. If a step takes no longer, arithmetic isn't what it waits for: most
+   likely launches, or in a large model its weights.
 3. If only the first call is slow, something is compiled or loaded. Keep its cache.""")
 
 # %%

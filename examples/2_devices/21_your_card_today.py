@@ -35,7 +35,7 @@ Without a GPU from NVIDIA, you'll read what others' cards said.
 #    WHAT=$WHAT,clocks.current.memory,clocks.max.memory
 #    WHAT=$WHAT,power.limit,power.default_limit
 #    WHAT=$WHAT,ecc.mode.current,mig.mode.current
-#    WHAT=$WHAT,pcie.link.gen.max,pcie.link.width.current
+#    WHAT=$WHAT,pcie.link.gen.max,pcie.link.gen.current,pcie.link.width.current
 #    WHAT=$WHAT,clocks_throttle_reasons.active
 #    nvidia-smi --query-gpu=$WHAT --format=csv > card.txt
 #    nvidia-smi -L >> card.txt

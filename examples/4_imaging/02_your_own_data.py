@@ -438,7 +438,8 @@ if hd142 and len(seen.frequency) == 1:
 # subtract the continuum and add ``--channels 4``, since they count from 0.) You get,
 # among others:
 #
-# - ``my.txt``, the report;
+# - ``my.txt``, the report, and ``my.json``, from which ``firstlight image --again
+#   my.json`` makes the same image of the same data;
 # - ``my.restored.fits``, the map to publish, in Jy/beam. It's what ``tclean`` calls
 #   ``.image``, and the map on the right above is one;
 # - ``my.pbcor.fits``, which is the same, corrected for the primary beam of antennas of
@@ -450,7 +451,10 @@ if hd142 and len(seen.frequency) == 1:
 # All maps open in CARTA and DS9, and ``importfits`` takes them to CASA. :doc:`/tclean`
 # lists the other files, and ``tclean``'s words and ours. And if you'd rather keep
 # ``tclean``'s image, let it be judged: ``firstlight image my.ms --of 0 --assess
-# my.model.fits``.
+# my.model.fits`` answers :ref:`is-my-clean-image-right` on one page.
+#
+# Do you have several sets of one source, of other nights or configurations? Give them
+# all: ``firstlight image short.ms long.ms``. :doc:`/tclean` says what is done to them.
 #
 # What if it says something else?
 # -------------------------------

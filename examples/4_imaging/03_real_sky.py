@@ -123,10 +123,12 @@ for _ in range(3):
 # The image
 # ---------
 #
-# So let's not fit the visibilities. ``closure_image`` looks for the smoothest image
-# that agrees with the closure phases and closure amplitudes. We ask for a picture that
-# is 120 microarcseconds (µas) wide. Seen from here, a coin on the moon is a tenth of
-# that.
+# So let's not fit the visibilities. ``closure_image`` looks for an image that agrees
+# with the closure phases and closure amplitudes. There are many such images, so it
+# makes twelve of them. They differ in what nobody knows: how wide the field is, how
+# smooth the sky, and where the search begins. You get the mean of those that fit. We
+# ask for a picture that is 120 microarcseconds (µas) wide. Seen from here, a coin on
+# the moon is a tenth of that.
 
 from firstlight_imaging.selfcal import closure_image
 
@@ -198,22 +200,34 @@ plt.show()
 # public. We ran it on the same file with eht-imaging 1.3.2. Measured as ours, its ring
 # is 41 µas wide. But the script uses more than closure quantities: it's told that the
 # source has 0.6 Jy, and it calibrates the telescopes by its own image. When we took
-# this calibration and the amplitudes out, its ring was 36 µas wide, with a middle less
-# dark than ours.
+# this calibration and the amplitudes out, its ring was 36 µas wide.
 #
 # How far should you trust it? Everybody who made this image found the ring, its
 # diameter and its bright south. But our brightest spot lies farther to the east (on the
-# left) than theirs, and the faint arc to the left of the ring isn't in their images at
-# all. Seven telescopes leave an image a lot of freedom, and a program fills it with
-# whatever it prefers. So before you believe a detail, change something that shouldn't
-# matter (the field, say, or the day: the archive has a file of 5 April, too), and see
-# whether it's still there.
+# left) than theirs, and the faint pieces beside the ring aren't in their images at all.
+# Seven telescopes leave an image a lot of freedom, and a program fills it with whatever
+# it prefers. A good fit doesn't help you here. A picture without a ring can have the
+# lower :math:`\chi^2`!
 #
-# For a file of your own, it's one line in a terminal:
+# That's why there are twelve. If only half of them have a ring, the data haven't
+# decided, and you shouldn't either. In a terminal it's one line:
 #
 # .. code-block:: bash
 #
 #    firstlight image my.uvfits --closures --out images
+#
+# The picture that it writes shows the mean and the scatter of all images that fit.
+# Dashed lines surround what only some of them have, so don't believe that. The report
+# counts the images that have a hole with a rim all around it. If three quarters of them
+# or more have it, the verdict is *a ring*. If a quarter or fewer have it, it's *no
+# ring*, and in between it's *doubtful*.
+#
+# We chose how all this is done with the archive's files of 5 and 6 April, and with
+# simulated disks, pairs of points and jets, which have no ring and got none. Only then
+# did we give that line the files of 10 and 11 April, without a field. Eleven of twelve
+# images have the hole on the first day and all twelve on the second: *a ring*, both
+# times. The quasar 3C 279, seen on 11 April, is *doubtful*, because only three of its
+# twelve images fit.
 #
 # __ https://iopscience.iop.org/article/10.3847/2041-8213/ab0e85
 # __ https://github.com/eventhorizontelescope/2019-D01-02

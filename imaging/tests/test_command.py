@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from astropy.io import fits
 
-from firstlight_imaging import GridCoords, Visibilities, image, read_visibilities, write_image
+from firstlight_imaging import Beam, GridCoords, Visibilities, convolve, image, read_visibilities, write_image
 from firstlight_imaging.cli import main
 from firstlight_imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring
@@ -84,19 +84,27 @@ def test_it_images_and_says_where(npz, tmp_path, capsys):
     assert before == {path: path.read_bytes() for path in out.iterdir()}
 
 
-def test_it_judges_a_model_and_writes_nothing(npz, tmp_path, monkeypatch, capsys):
+def test_it_judges_a_model_on_one_page(npz, tmp_path, monkeypatch, capsys):
+    """With the mask and the restored map, if they are given; no image is made."""
     monkeypatch.chdir(tmp_path)
     coords, sky = GridCoords(0.04, 64), np.zeros((1, 64, 64))
     sky[0, 32, 24] = FLUX  # a point in the middle of the ring
-    where = {"unit": "Jy/pixel", "frequencies": [230e9], "ra": 83.8, "dec": -5.4}
-    write_image("my.model.fits", sky, coords, **where)
-    before = files(tmp_path)
-    options = ["--assess", "my.model.fits", "--phase-centre", "83.8,-5.4"]
-    assert main([str(npz), *options]) == 0
-    assert "not converged" in capsys.readouterr().out
+    where = {"frequencies": [230e9], "ra": 83.8, "dec": -5.4}
+    write_image("my.model.fits", sky, coords, unit="Jy/pixel", **where)
+    beam = Beam(0.2, 0.1, 30.0)
+    restored = convolve(sky[0] / 0.04**2, coords, beam)
+    write_image("my.restored.fits", restored[None], coords, unit="Jy/beam", beam=beam, **where)
+    options = ["--assess", "my.model.fits", "--phase-centre", "83.8,-5.4", "--out", "out"]
+    assert main([str(npz), *options, "--restored", "my.restored.fits"]) == 0
+    said = capsys.readouterr().out
+    assert "not converged" in said
+    assert "next:" in said
+    assert "restored map" in said
+    assert files(tmp_path / "out") == {"my.assess.json", "my.assess.png", "my.assess.txt"}
     assert main([str(npz), *options, "--field", "4"]) == 1
     assert "leave out --field" in capsys.readouterr().err
-    assert files(tmp_path) == before
+    assert main([str(npz), "--restored", "my.restored.fits"]) == 1
+    assert "--assess alone" in capsys.readouterr().err
 
 
 @pytest.mark.slow

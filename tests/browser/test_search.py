@@ -36,7 +36,7 @@ ASKED = [
     ("is there an error bar for each pixel of my image", "4_imaging/14_inside_image.html"),
     (
         "when I add any GPU operation after the inference, the execution time increases",
-        "2_devices/07_timing_it_right.html",
+        "2_devices/06_queues.html",
     ),
     ("the cleaning diverged, was the threshold too deep", "tclean.html"),
 ]

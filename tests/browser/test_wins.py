@@ -47,6 +47,13 @@ def test_every_number_is_judged_as_python_judges(page: Any, rules: Any) -> None:
             assert verdict in said
 
 
+def test_a_listed_job_has_twice_the_bytes_in_float64(page: Any) -> None:
+    page.goto(PAGE.as_uri())
+    sent = float(page.locator("[name=sent]").input_value())
+    page.locator("[name=precision]").select_option("float64")
+    assert float(page.locator("[name=sent]").input_value()) == 2 * sent > 0
+
+
 def test_the_address_is_a_link_to_the_numbers(page: Any) -> None:
     page.locator("[name=start]").select_option(index=4)
     said = fill(page, uses=50)

@@ -13,6 +13,7 @@ WRONG = {
     "numbers all": (lambda keep: torch.arange(len(keep)), "keep ="),
     "gives floats": (lambda keep: keep.cumsum(0).float() - 1, "integer"),
     "gives the places of the ones": (lambda keep: keep.nonzero().flatten(), "for each|keep ="),
+    "a zero in front of all": (lambda keep: torch.cat([torch.zeros(1, dtype=int), keep.cumsum(0)]), "for each"),
     "from the back": (lambda keep: keep.flip(0).cumsum(0) - 1, "keep ="),
 }
 

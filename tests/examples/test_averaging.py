@@ -68,6 +68,10 @@ WRONG = {
         lambda *rows: (*(good := means(np.round(np.stack(rows[:2]) / rows[4]), *rows[:4]))[:3], good[3] / 2),
         "sum of the weights",
     ),
+    "plain sums of the weights' roots": (
+        lambda *rows: (*(good := means(np.round(np.stack(rows[:2]) / rows[4]), *rows[:4]))[:3], np.sqrt(good[3])),
+        "sum of the weights|twice",
+    ),
     "no cells": (lambda u, v, vis, weight, width: (u, v, vis, weight), "shapes"),
 }  # fmt: skip
 

@@ -46,6 +46,7 @@ WRONG = {
     "one wait at the end": (edited(without_waiting, (COPY, COPY + WAIT[4:])), "[2, 2, 2]"),
     "a wait right after the copy": (edited(without_waiting, (COPY, COPY + WAIT)), "no copy went on"),
     "the first batch is lost": (skips_the_first, "[1, 2]"),
+    "only the last": (lambda batches, buffer, stream: waits_before_it_fills([*batches][-1:], buffer, stream), "[2]"),
     "nothing": ("send_all", "[]"),
 }
 

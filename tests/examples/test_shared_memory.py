@@ -73,7 +73,7 @@ WRONG = {
         with_tiles(ALONG_ROWS.replace("mine", "(8 * cuda.blockIdx.x + tx)")),
         "another row of C",
     ),
-    "rows of A for the sum": (with_tiles(ALONG_ROWS.replace("a[at + ty, mine]", "a[mine, at + ty]")), "|"),
+    "rows of A for the sum": (with_tiles(ALONG_ROWS.replace("a[at + ty, mine]", "a[mine, at + ty]")), "should be"),
     "the start": ("at_b", "should be"),
 }
 

@@ -19,6 +19,9 @@ WRONG = [
     (by_seconds, "take ratios"),
     (lambda *_: "loading", "twice the pictures"),
     (lambda *_: "launches", "nearly all"),
+    (lambda *_: "busy", "nearly all"),
+    (lambda epoch, loading, step, doubled: "loading" if loading > epoch / 2 else "launches", "twice as long"),
+    (lambda epoch, loading, step, doubled: "loading" if loading > epoch / 2 else "busy", "twice the pictures"),
 ]
 
 test_answers = judged(["suspect_solution"], WRONG)

@@ -8,6 +8,9 @@ WRONG = [
     (lambda: (64, 64), "passes"),
     (lambda: (101, 128), "64 threads"),
     (lambda: (5000, 64), "1,000 numbers"),
+    (lambda: 100, "two whole numbers"),
+    (lambda: (0, 64), "1 to 1,000 numbers"),
+    (lambda: (1000, 8), "passes"),
 ]
 
 test_answers = judged(["launch_solution", lambda: (1, 2), lambda: (100, 32)], WRONG)

@@ -28,9 +28,16 @@ def by_weights(gradients, counts):
 
 
 WRONG = [
-    (plain_mean, "isn't that of all"),
-    (of_those_with_pictures, "isn't that of all"),
+    (plain_mean, "Each process counts the same"),
+    (of_those_with_pictures, "counts the same|not processes"),
     (in_place, "it changes the gradients"),
+    (
+        lambda gradients, counts: sum(each * count for each, count in zip(gradients, counts, strict=True)),
+        "number of all",
+    ),
+    (lambda gradients, _: sum(gradients), "That's a sum"),
+    (lambda gradients, counts: gradients[counts.index(max(counts))], "isn't that of all"),
+    (lambda gradients, _: torch.stack(gradients), "one gradient"),
 ]
 
 test_answers = judged(["combine_solution", by_weights], WRONG)

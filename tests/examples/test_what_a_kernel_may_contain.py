@@ -26,6 +26,9 @@ WRONG = {
     "round the corner": (weighted("i - 1", "(i + 1) % x.size"), "x[-1]"),
     "no edge": (weighted("max(i - 1, 0)", "i + 1"), "x[65]"),
     "twice the one before": (weighted("max(i - 1, 0)", "max(i - 1, 0)"), "should be"),
+    "only what has two neighbours": (weighted("i - 1", "i + 1"), "x[-1]|x[65]"),
+    "the wrong end": (weighted("max(i - 1, 1)", "min(i + 1, x.size - 1)"), "x[1]|should be"),
+    "one too far": (weighted("max(i - 1, 0)", "min(i + 1, x.size)"), "x[65]"),
     "no kernel": (lambda x, out: out.fill(1), "@cuda.jit above"),
 }
 

@@ -62,6 +62,33 @@ def test_a_card_for_games_is_held_against_the_clock_of_its_sheet() -> None:
 
 
 @pytest.mark.parametrize(
+    ("card", "clocks", "floors"),
+    [
+        # Above the sheet's clock, a floor is lower than the site's, which would be false otherwise.
+        ("GeForce RTX 4090", "2730 MHz, 3105 MHz", "arithmetic: 0.923 times as long"),
+        (
+            "H100 80GB HBM3",
+            "1980 MHz, 1980 MHz",
+            "arithmetic: as ever; TF32 and shorter: 0.924 times as long",
+        ),
+        ("H200", "1830 MHz, 1980 MHz", "arithmetic: 1.08 times as long; TF32 and shorter: as ever"),
+    ],
+)
+def test_floors_are_those_of_the_clock_at_which_the_sheet_counts(card, clocks, floors) -> None:
+    (rows,) = told(
+        f"NVIDIA {card}, {clocks}, 0x0", heads="name, clocks.current.sm, clocks.max.sm, clocks_event_reasons.active"
+    )
+    assert rows["clock"][1] == floors
+
+
+@pytest.mark.parametrize(("idle", "slot"), [("0x0", "PCIe 1 x16"), ("0x1", "PCIe 4 x16")])
+def test_a_link_that_never_got_faster_is_told_unless_it_rests(idle, slot) -> None:
+    heads = "name, pcie.link.gen.max, pcie.link.gen.current, pcie.link.width.current, clocks_event_reasons.active"
+    (rows,) = told(f"NVIDIA A100-SXM4-80GB, 4, 1, 16, {idle}", heads=heads)
+    assert rows["slot"][0] == slot
+
+
+@pytest.mark.parametrize(
     "none", ["[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "[Insufficient Permissions]", "ERR!", ""]
 )
 def test_what_a_card_does_not_tell_changes_no_floor(none: str) -> None:

@@ -104,9 +104,16 @@
     return !options || [...options].some((option) => option.value === value);
   }
 
-  start.addEventListener("input", () => {
-    for (const [name, value] of Object.entries(data.starts[start.value] ?? {})) set(name, value);
-  });
+  /** Fill in the numbers of a listed job, whose bytes are those of float32. */
+  function fill() {
+    const wide = precision.value === "float64" ? 2 : 1;
+    for (const [name, value] of Object.entries(data.starts[start.value] ?? {})) {
+      set(name, ["sent", "moved"].includes(name) ? wide * value : value);
+    }
+  }
+
+  start.addEventListener("input", fill);
+  precision.addEventListener("input", fill);
   host.addEventListener("input", () => {
     for (const [i, name] of RATES.entries()) set(name, data.cpus[host.value]?.[i] ?? "");
   });

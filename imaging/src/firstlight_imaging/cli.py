@@ -50,7 +50,14 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     add("--field", type=angle, metavar="ANGLE", help="the width of the image: 13mas, 4arcsec (default: by the source)")
     add("--cell-size", type=angle, metavar="ANGLE", help="the width of a pixel, such as 10mas (default: by the data)")
     add("--mask", type=Path, metavar="FITS", help="where emission is allowed (default: it is found)")
-    add("--assess", type=Path, metavar="FITS", help="make no image: report on this model, of tclean's")
+    of = "make no image: is this one right? A model of tclean, difmap or ehtim, or a profile of frank's"
+    add("--assess", type=Path, metavar="FILE", help=of)
+    add("--restored", type=Path, metavar="FITS", help="of --assess: the map that the model was restored to")
+    add(
+        "--geometry",
+        metavar="INC,PA,DRA,DDEC",
+        help="of --assess, for a profile: as frank has them, degrees and arcsec",
+    )
     add("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
     add("--frequency", type=float, metavar="HZ", help="where the data do not say it")
     add("--of", metavar="FIELD", help="of a measurement set: its name or number")
@@ -115,8 +122,8 @@ def image(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
         raise ValueError("--closures needs no gains, and --self-calibrate solves them: give one of the two")
     if arguments.closures and (arguments.cell_size or arguments.mask):
         raise ValueError("--closures chooses cells by itself and needs no mask: leave out --cell-size and --mask")
-    if arguments.assess:
-        return _assess(arguments)
+    if (arguments.restored or arguments.geometry) and not arguments.assess:
+        raise ValueError("--restored and --geometry are for --assess alone: leave them out")
     if not -2 <= arguments.robust <= 2:
         raise ValueError(f"--robust must be from -2 (sharp) to 2 (sensitive); got {arguments.robust:g}")
     for stop in ("SIGTERM", "SIGHUP"):  # a killed job, and a closed terminal, leave nothing behind either
@@ -124,10 +131,17 @@ def image(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
             if signal.getsignal(number := getattr(signal, stop)) is signal.SIG_DFL:  # nohup is obeyed
                 signal.signal(number, signal.default_int_handler)
     name = re.sub(r"(\.(txt|dat)(\.gz|\.bz2)|\.\w+)$", "", arguments.data[0].name, flags=re.IGNORECASE) or "image"
+    if arguments.assess:
+        for option in ("field", "cell_size", "self_calibrate", "closures", "dish"):
+            if getattr(arguments, option):
+                raise ValueError(f"--assess makes no image: leave out --{option.replace('_', '-')}")
+        name += ".assess"
     with products.whole_set(arguments.out, name, overwrite=arguments.overwrite) as folder:
         vis, notes = _read(arguments)
         _say("\n".join(notes))
-        if arguments.closures:
+        if arguments.assess:
+            made, results = _assess(vis, notes, arguments, folder, name)
+        elif arguments.closures:
             closures = selfcal.closure_image(vis, field=arguments.field, device=_device())
             made = products.write_closure_image(closures, vis, folder, name, "\n".join([*notes, ""]))
             results = closures.results
@@ -159,15 +173,29 @@ def _device() -> str:
     return asked if asked.startswith("cuda") and torch.cuda.is_available() else "cpu"
 
 
-def _assess(arguments: argparse.Namespace) -> int:
-    """Print the report on an image that another program has made."""
-    for option in ("field", "cell_size", "mask", "self_calibrate", "closures", "dish"):
-        if getattr(arguments, option):
-            raise ValueError(f"--assess makes no image: leave out --{option.replace('_', '-')}")
-    vis, notes = _read(arguments)
-    model = products.read_model(arguments.assess, _place(vis, "a model"))
-    print("\n".join([*notes, str(automatic.assess_model(vis, *model))]))
-    return 0
+def _assess(
+    vis: Visibilities, notes: list[str], arguments: argparse.Namespace, folder: Path, name: str
+) -> tuple[products.Products, dict[str, Any]]:
+    """Judge an image that another program has made, and write a page on it."""
+    geometry = _geometry(arguments.geometry) if arguments.geometry else None
+    model = products.read_model(arguments.assess, vis.phase_centre, like=vis, geometry=geometry)
+    source = None
+    if arguments.mask:
+        mask = products.read_mask(arguments.mask, _place(vis, "a --mask"))
+        source = mask(*model.coords.sky_coordinates())
+    found = automatic.assess_model(vis, model.sky, model.coords, program=model.program, source=source)
+    restored = products.compare_restored(arguments.restored, found) if arguments.restored else ""
+    head = "\n".join([*notes, ""])
+    return products.write_assessment(found, vis, folder, name, head=head, restored=restored), found.results
+
+
+def _geometry(text: str) -> tuple[float, float, float, float]:
+    """Return an inclination, a position angle and, if they are there, two offsets."""
+    try:
+        inclination, angle, east, north = map(float, text.split(",") + ["0", "0"] * (text.count(",") == 1))
+    except ValueError:
+        raise ValueError(f"--geometry is INC,PA or INC,PA,DRA,DDEC, in degrees and arcsec; got {text!r}") from None
+    return inclination, angle, east, north
 
 
 def _place(vis: Visibilities, what: str) -> tuple[float, float]:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from firstlight_imaging import DirtyImager, image, read_npz, suggest_grid
-from firstlight_imaging.automatic import assess_model
 from firstlight_imaging.data.visibilities import select_baselines
 from firstlight_imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring, protoplanetary_disk, sky_image
@@ -154,17 +153,6 @@ def test_wrong_phases_do_not_make_flux():
     assert np.isnan(found.error).all()
     assert 5 < found.quality.dynamic_range < 400
     assert "outside of the field" not in str(found)
-
-
-def test_a_model_that_leaves_some_of_the_source_is_told_to_clean_deeper():
-    vis = seen(protoplanetary_disk(FLUX, size=0.7, east=0.4, north=-0.5), signal=400)[1]
-    found = image(vis, draws=0)
-    same, shallow = (assess_model(vis, share * found.model, found.coords) for share in (1, 0.9))
-    assert same.verdict == "converged"
-    assert same.chi2 == pytest.approx(found.quality.chi2, rel=1e-3)
-    assert same.short_flux == pytest.approx(found.quality.short_flux, rel=1e-3)
-    assert "not converged" in dict(shallow.faults)
-    assert assess_model(turned(vis, 15), found.model, found.coords).verdict == "limited by calibration"
 
 
 def test_artefacts_of_wrong_amplitudes_are_not_stated_as_flux():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.directions import from_j2000
 from firstlight_imaging.fourier.beams import Beam
-from firstlight_imaging.products.fits_images import read_mask, read_model, write_image
+from firstlight_imaging.products.fits_images import read_mask, write_image
 from firstlight_imaging.units import ARCSEC
 
 COORDS = GridCoords(cell_size=0.03, npix=60)
@@ -176,40 +176,3 @@ def test_a_mask_in_fk5_lies_where_the_data_do(tmp_path, back):
     fits.setval(tmp_path / "a.fits", "RADESYS", value="FK5")
     fits.setval(tmp_path / "a.fits", "EQUINOX", value=2000.0)
     assert (read_mask(tmp_path / "a.fits", centre)(*coords.sky_coordinates()) == (inside > 0)).all()
-
-
-def model_of_casa(path):
-    """Write two components as CASA's exportfits does: the centre a column east of ours, in a frame 25 mas beside."""
-    pixels = np.zeros((1, 1, 40, 44), np.float32)
-    pixels[0, 0, 20, 22], pixels[0, 0, 25, 2] = 2, -1  # in the middle; 0.6 arcsec east and 0.15 north
-    hdu = fits.PrimaryHDU(pixels)
-    hdu.header.update(CTYPE1="RA---SIN", CTYPE2="DEC--SIN", CRPIX1=23, CRPIX2=21, CRVAL1=83.82, CRVAL2=-24.3)
-    hdu.header.update(CDELT1=-0.03 / 3600, CDELT2=0.03 / 3600, CUNIT1="deg", CUNIT2="deg")
-    hdu.header.update(RADESYS="FK5", EQUINOX=2000.0, BUNIT="Jy/pixel")
-    hdu.writeto(path)
-    return path
-
-
-def test_a_model_of_casas_is_where_it_was(tmp_path):
-    sky, coords = read_model(model_of_casa(tmp_path / "my.model.fits"), (83.82, -24.3))
-    east, north = coords.sky_coordinates()
-    assert coords.cell_size == pytest.approx(0.03)
-    found = {(round(east[at], 3), round(north[at], 3)): sky[at] * 0.03**2 for at in zip(*np.nonzero(sky), strict=True)}
-    assert found == {(0, 0): pytest.approx(2), (0.6, 0.15): pytest.approx(-1)}
-
-
-@pytest.mark.parametrize(
-    ("header", "said"),
-    [
-        ({"BUNIT": "Jy/beam"}, "Jy/pixel"),
-        ({"CRVAL2": -24.3 + 1 / 3600}, "arcsec from the phase centre"),
-        ({"CRPIX1": 22.5}, "whole pixel"),
-        ({"CDELT1": -0.06 / 3600}, "square pixels"),
-    ],
-)
-def test_a_model_that_would_be_elsewhere_is_refused(tmp_path, header, said):
-    path = model_of_casa(tmp_path / "my.model.fits")
-    with fits.open(path, mode="update") as hdus:
-        hdus[0].header.update(header)
-    with pytest.raises(ValueError, match=said):
-        read_model(path, (83.82, -24.3))

@@ -36,6 +36,7 @@ class Spec:
     fp16: float | None = None
     fp8: float | None = None
     clock: float | None = None  # at which fp32 holds
+    matrix_clock: float | None = None  # at which the rates of matrix units hold, if it's another
     slot: str | None = None  # which joins it to the CPU's memory
     shares_memory: bool = False  # with the CPU: nothing has to be sent
     seconds: float | None = None

@@ -19,7 +19,7 @@ HELD = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 FIELDS = (
     "index", "name", "memory.total", "clocks.current.sm", "clocks.max.sm", "clocks.current.memory", "clocks.max.memory",
     "power.limit", "power.default_limit", "ecc.mode.current", "mig.mode.current",
-    "pcie.link.gen.max", "pcie.link.width.current", *HELD,
+    "pcie.link.gen.max", "pcie.link.gen.current", "pcie.link.width.current", *HELD,
 )  # fmt: skip
 IN_WSL = "/usr/lib/wsl/lib/nvidia-smi"
 # What holds the clock, by its bit in NVML's mask: what slows a card down, and the rest.
@@ -43,7 +43,7 @@ MULTIPROCESSORS = {
 }
 LANES = 16
 NOT_TOLD = "not told"
-AS_EVER = 1.005  # a factor below this changes no floor
+AS_EVER = 0.005  # a factor so close to 1 changes no floor
 HEAD = ("what", "it says", "what that does to our floors")
 
 Row = tuple[str, str, str]
@@ -90,6 +90,11 @@ class Seen:
         masks = [said for name in HELD if re.fullmatch("0x[0-9a-fA-F]+", said := self.said.get(name, ""))]
         return [word for bit, word in HELD_BY.items() if int(masks[0], 16) & bit] if masks else None
 
+    @property
+    def _is_idle(self) -> bool:
+        """Whether it has nothing to do, and saves power."""
+        return HELD_BY[1] in (self.held or [])
+
     def rows(self) -> list[Row]:
         """Return what it says, a line for each: what it is, how it stands, and what that does to our floors."""
         return [*self._clocks(), *self._settings(), *self._slices(), *self._slot(), *self._float64()]
@@ -99,18 +104,27 @@ class Seen:
         return Table(f"GPU {self.said.get('index', '')}".strip() + f": {self.name}", HEAD, self.rows())
 
     def _clocks(self) -> Iterator[Row]:
-        held = self.held
         for what, which, floor in (("clock", "sm", "arithmetic"), ("memory's clock", "memory", "memory")):
             now, most = self.number(f"clocks.current.{which}"), self.number(f"clocks.max.{which}")
             usual = self.sheet.clock / 1e6 if self.sheet and self.sheet.clock and which == "sm" else most
             if not (now and most and usual):
                 yield what, NOT_TOLD, ""
-            elif held and HELD_BY[1] in held:
+            elif self._is_idle:
                 yield what, f"{now:g} of {most:g} MHz", "none that we know: ask while your program runs"
             else:
                 paper = f", {usual:g} on the sheet" if usual != most else ""
-                yield what, f"{now:g} of {most:g} MHz{paper}", longer(floor, usual / now)
-        yield "held back by", NOT_TOLD if held is None else " and ".join(dict.fromkeys(held)) or "nothing", ""
+                yield (
+                    what,
+                    f"{now:g} of {most:g} MHz{paper}",
+                    longer(floor, usual / now) + self._on_tensor_cores(which, now),
+                )
+        held = "nothing" if self.held == [] else " and ".join(dict.fromkeys(self.held or [NOT_TOLD]))
+        yield "held back by", held, ""
+
+    def _on_tensor_cores(self, which: str, now: float) -> str:
+        """Say what a clock means for products of matrices, where the sheet counts these at another one."""
+        paper = self.sheet.matrix_clock if self.sheet and which == "sm" else None
+        return f"; {longer('TF32 and shorter', paper / 1e6 / now)}" if paper else ""
 
     def _settings(self) -> Iterator[Row]:
         limit, default = self.number("power.limit"), self.number("power.default_limit")
@@ -150,7 +164,9 @@ class Seen:
         return eighths / 8, mine / whole if mine else None
 
     def _slot(self) -> Iterator[Row]:
-        version, lanes = self.number("pcie.link.gen.max"), self.number("pcie.link.width.current")
+        # A link slows down, too, while there is nothing to do; one that never got faster is a riser's or a setting's.
+        version = (None if self._is_idle else self.number("pcie.link.gen.current")) or self.number("pcie.link.gen.max")
+        lanes = self.number("pcie.link.width.current")
         slot, full = f"PCIe {version or 0:g} x{LANES}", self.sheet.slot if self.sheet else None
         if lanes and full and slot in SPECS:
             factor = spec(full, "bandwidth") / spec(slot, "bandwidth") * LANES / lanes
@@ -165,7 +181,7 @@ class Seen:
 
 def longer(what: str, factor: float) -> str:
     """Say how many times as long a floor is as the site's."""
-    return f"{what}: {factor:.3g} times as long" if factor > AS_EVER else f"{what}: as ever"
+    return f"{what}: as ever" if abs(factor - 1) < AS_EVER else f"{what}: {factor:.3g} times as long"
 
 
 def read(text: str | bytes) -> list[Seen]:

@@ -9,8 +9,9 @@ Its steps are the files, in this order:
 - `residuals` is what the image leaves of the data, and the quality of an image that leaves so much;
 - `diagnosis` says why that is more than noise, if it is;
 - `attempt` takes these steps on one grid;
-- `auto_image` has `image` itself, which makes as many attempts as it needs, and `assess_model` for images of other
-  programs.
+- `auto_image` has `image` itself, which makes as many attempts as it needs.
+
+`assessment` judges images of other programs by the same residuals.
 """
 
 import lazy_loader

@@ -21,21 +21,18 @@ import torch
 
 from firstlight_imaging._types import Mask, MaskFunction, Real
 from firstlight_imaging.automatic.attempt import Attempt, attempt_image
-from firstlight_imaging.automatic.diagnosis import ADVISED_PIXELS, diagnose
-from firstlight_imaging.automatic.grid import Options, leave_out_intra_site
-from firstlight_imaging.automatic.problem import FieldProblem
-from firstlight_imaging.automatic.residuals import judge, residuals_of
+from firstlight_imaging.automatic.diagnosis import ADVISED_PIXELS
+from firstlight_imaging.automatic.grid import Options
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities, check_visibilities
 from firstlight_imaging.data.weights import trusted
-from firstlight_imaging.fitting.quality import EXCESS, LIMITED, SOURCE_FLOOR, Fault, Quality, rms
-from firstlight_imaging.fourier.beams import Beam, convolve
+from firstlight_imaging.fitting.quality import EXCESS, LIMITED, Quality, rms
+from firstlight_imaging.fourier.beams import Beam
 
 _QUIET = 0.5  # of the noise power that the weights promise: a fit to noise alone comes nowhere near it
 _SCALED, _MAX_SCALINGS = 0.95, 2  # the same once they were scaled, and how often they are
 _WIDER, _MUCH_BETTER = 2, 0.7  # times as wide a field is tried, and kept if chi² above 1 falls to that much of it
 _PROMISING = 0.85  # the same of the fits for the masks: else the image of the wider field is not made at all
-_LEFT_OVER = 1.25  # times what is beside the source: residuals of it that are larger are not only noise and artefacts
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,42 +227,3 @@ def _wider_if_better(attempt: Attempt, vis: Visibilities, options: Options) -> A
         return attempt
     wider.notes += (f"chi² is {after:.3g} in this field, and {before:.3g} in one {_WIDER} times as narrow",)
     return wider
-
-
-def assess_model(
-    vis: Visibilities, sky: Real, coords: GridCoords, *, parameters: float = 0.0, device: torch.device | str = "cpu"
-) -> Quality:
-    """Return what the report of `image` says of an image that another program has made, such as a model of tclean's.
-
-    Parameters
-    ----------
-    vis
-        What was observed, with right weights (`trusted`).
-    sky, coords
-        (npix, npix) in sky order, in Jy/arcsec²: the model, not convolved with a beam; and its grid.
-    parameters, device
-        As of `image`.
-
-    Examples
-    --------
-    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
-    >>> from firstlight_imaging.simulate.skies import Ring
-    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(alma_antennas()[:20], n_times=4)), 0.03, seed=1)
-    >>> found = image(seen, draws=0)
-    >>> assess_model(seen, found.model, found.coords).verdict
-    'converged'
-    """
-    vis, _ = leave_out_intra_site(vis)
-    problem = FieldProblem(vis, coords, device)
-    model = np.asarray(sky, float) / problem.unit
-    restored = convolve(model, coords, problem.beam)
-    source = restored > SOURCE_FLOOR * restored.max()
-    left = residuals_of(problem, model, source, parameters)
-    cause = diagnose(left)
-    quality = judge(problem, model, model * problem.unit, source, left, cause)
-    times = rms(left.map[source]) / rms(left.map[~source])
-    if times < _LEFT_OVER:
-        return quality
-    more = f"residuals are {times:.2g} times as large in the source as beside it, so some of it may be left over"
-    cure = "clean deeper, or with a wider mask" + (", once the data are calibrated" if cause and cause.limits else "")
-    return replace(quality, faults=(*quality.faults, Fault("not converged", f"{more}: {cure}")))

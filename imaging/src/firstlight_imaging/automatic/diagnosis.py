@@ -77,13 +77,14 @@ def cause_in_field(left: Residuals) -> Cause | None:
         if looks_like_noise:
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
             return Cause("weights", calibration, message)
-        message += f"no gains of antennas explain what is left, {_where_largest(left)}. "
+        message += f"no gains of antennas explain what is left, {where_largest(left)}. "
         message += windows or "Try another --field or --mask"
         return Cause("unexplained", artefacts, message) if matters else None
+    share = cured / (chi2 - 1)
     if chi2 - with_phases > _PHASES_FIRST * cured:
-        return Cause("gains", "limited by calibration", f"{message}{because}. Self-calibrate phases")
+        return Cause("gains", "limited by calibration", f"{message}{because}. Self-calibrate phases", share)
     amplitudes = describe_gains(solve_gains(apply_gains(vis, phases), model_vis, mode="amplitude"), "amplitude")
-    return Cause("gains", "limited by calibration", f"{message}{amplitudes}. Self-calibrate amplitudes")
+    return Cause("gains", "limited by calibration", f"{message}{amplitudes}. Self-calibrate amplitudes", share)
 
 
 def windows_that_disagree(vis: Visibilities, model_vis: Complex) -> str:
@@ -117,7 +118,7 @@ def windows_that_disagree(vis: Visibilities, model_vis: Complex) -> str:
     )
 
 
-def _where_largest(left: Residuals) -> str:
+def where_largest(left: Residuals) -> str:
     """Return how large the largest residual is, and where."""
     residual, coords = left.map, left.coords
     at = np.unravel_index(np.abs(residual).argmax(), residual.shape)

@@ -74,11 +74,15 @@ def residuals_of(problem: FieldProblem, model: Real, source: Mask, parameters: f
 
 @dataclass(frozen=True)
 class Cause:
-    """Why residuals are larger than noise: a kind of cause, the verdict on the image, and a text for people."""
+    """Why residuals are larger than noise: a kind of cause, the verdict on the image, and a text for people.
+
+    ``cured`` is how much of chi² above 1 gains explain.
+    """
 
     kind: Literal["gains", "weights", "unexplained", "unknown", "outside", "uncalibrated"]
     verdict: quality.ImageVerdict
     text: str
+    cured: float = math.nan
 
     @property
     def limits(self) -> bool:

@@ -1,18 +1,22 @@
 from .calibration_files import write_closure_image, write_gains
-from .fits_images import read_mask, read_model, write_image
+from .fits_images import read_mask, write_image
+from .models import Model, read_model
 from .plots import plot_image
 from .provenance import read_run, write_provenance
-from .report import Products, point_remark, write_products
+from .report import Products, compare_restored, point_remark, write_assessment, write_products
 from .whole_set import whole_set
 
 __all__ = [
+    "Model",
     "Products",
+    "compare_restored",
     "plot_image",
     "point_remark",
     "read_mask",
     "read_model",
     "read_run",
     "whole_set",
+    "write_assessment",
     "write_closure_image",
     "write_gains",
     "write_image",

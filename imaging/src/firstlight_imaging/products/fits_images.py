@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from astropy.coordinates import SkyCoord  # type: ignore[import-untyped]
 from astropy.io import fits  # type: ignore[import-untyped]
 from astropy.time import Time  # type: ignore[import-untyped]
 from astropy.wcs import WCS  # type: ignore[import-untyped]
@@ -24,7 +23,6 @@ from firstlight_imaging.directions import from_j2000
 from firstlight_imaging.fourier.beams import Beam
 
 _MAX_STRAY = 1e-3  # of a channel's width, by which frequencies may differ from even steps
-_MAX_AWAY = 0.1  # arcsec: CASA's J2000 is 25 mas from the FK5 that it calls it in FITS files
 _YEAR = 2000.0
 _MAX_START = 1e5 * 86400  # an MJD in the year 2132, in seconds
 _FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
@@ -158,7 +156,7 @@ def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -
     ...     read_mask(path, (10, 20))(np.array([1.4, 2.6]), np.array([0.0, 0.0]))
     array([ True, False])
     """
-    plane, theirs, _ = _first_plane(path)
+    plane, theirs, _ = first_plane(path)
     if theirs.wcs.radesys in ("", "FK5") and theirs.wcs.equinox == _YEAR:
         # CASA, AIPS and difmap call so the frame of their data, be that CASA's J2000 or ICRS: the nearer one it is.
         centres = {from_j2000(*phase_centre, back=True), phase_centre}
@@ -173,58 +171,22 @@ def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -
     return mask
 
 
-def read_model(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -> tuple[Real, GridCoords]:
-    """Return the sky of a FITS file in Jy/pixel, such as a model of tclean's, in Jy/arcsec², and its grid.
-
-    Parameters
-    ----------
-    path
-        Of the file, whose reference pixel is the phase centre, as tclean makes it.
-    phase_centre
-        Of the data, right ascension and declination in degrees (ICRS).
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> sky, grid = np.arange(64.0).reshape(8, 8), GridCoords(cell_size=0.5, npix=8)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "model.fits")
-    ...     write_image(path, sky[None], grid, unit="Jy/pixel", frequencies=[1e9], ra=10, dec=20)
-    ...     back, coords = read_model(path, (10, 20))
-    >>> coords.npix, np.allclose(back * 0.5**2, sky)
-    (8, True)
-    """
-    plane, theirs, unit = _first_plane(path)
-    if unit.lower().replace(" ", "") != "jy/pixel":
-        raise ValueError(f"{path} is in {unit or 'no unit'}; a model must be in Jy/pixel, as tclean's .model is")
-    wcs, centre = theirs.wcs, SkyCoord(*phase_centre, unit="deg")
-    row, column = np.nonzero(plane)
-    to_west, to_north = (np.round(at + 1 - zero).astype(int) for at, zero in zip((column, row), wcs.crpix, strict=True))
-    cell = 3600 * float(wcs.cdelt[1])
-    if not row.size or not np.allclose(3600 * theirs.pixel_scale_matrix / cell, np.diag([-1, 1]), atol=1e-3):
-        raise ValueError(f"{path} must have square pixels, east to the left and north up, and some that are not 0")
-    away = theirs.pixel_to_world(*(wcs.crpix - 1)).separation(centre).arcsec
-    if away > _MAX_AWAY or (wcs.crpix % 1).any():
-        raise ValueError(
-            f"the reference pixel of {path} is {away:.3g} arcsec from the phase centre of the data, or no whole pixel: "
-            "make the model without tclean's phasecenter"
-        )
-    half = max(1 - to_west.min(), to_west.max(), -to_north.min(), to_north.max() + 1, math.ceil(max(plane.shape) / 2))
-    npix = 2 * int(half)
-    sky = np.zeros((npix, npix))
-    sky[npix // 2 + to_north, npix // 2 - 1 + to_west] = plane[row, column] / cell**2
-    return sky, GridCoords(cell, npix)
-
-
-def _first_plane(path: str | os.PathLike[str]) -> tuple[Real, WCS, str]:
-    """Return the first plane of a FITS file, where its pixels are on the sky, and its unit."""
+def first_plane(path: str | os.PathLike[str]) -> tuple[Real, WCS, fits.HDUList]:
+    """Return the first plane of a FITS file, where its pixels are on the sky, and all that the file holds."""
     path = Path(path)
     check_is_file(path)
-    with readable(path), path.open("rb") as file, fits.open(file, memmap=False) as hdus:
-        values, where, unit = hdus[0].data, WCS(hdus[0].header).celestial, str(hdus[0].header.get("BUNIT", ""))
+    with readable(path), path.open("rb") as file, fits.open(file, memmap=False) as opened, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of dates that astropy mends
+        hdus = fits.HDUList([hdu.copy() for hdu in opened])
+        header = hdus[0].header
+        for axis, name in ((1, "OBSRA"), (2, "OBSDEC")):
+            kind = str(header.get(f"CTYPE{axis}", ""))
+            header[f"CTYPE{axis}"] = kind.replace("---SIN", "--SIN") if axis == 2 else kind  # smili's
+            header.setdefault(f"CRVAL{axis}", header.get(name, 0.0))  # ehtim's has its place in these alone
+        values, where = hdus[0].data, WCS(header).celestial
     if values is None or not where.has_celestial:
         raise ValueError(f"{path} holds no image with a place on the sky: it must, as CASA's exportfits writes it")
-    return np.nan_to_num(np.reshape(values, (-1, *np.shape(values)[-2:]))[0]).astype(float), where, unit
+    return np.nan_to_num(np.reshape(values, (-1, *np.shape(values)[-2:]))[0]).astype(float), where, hdus
 
 
 def _image_wcs(coords: GridCoords, ra: float | None, dec: float | None, frequencies: Real, width: float = 1.0) -> WCS:

@@ -11,9 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import EngFormatter
 from scipy.optimize import minimize
 
 from firstlight_imaging._types import Complex, Real
+from firstlight_imaging.automatic.assessment import Assessment
 from firstlight_imaging.automatic.auto_image import Image
 from firstlight_imaging.automatic.grid import leave_out_intra_site
 from firstlight_imaging.automatic.problem import model_visibilities
@@ -23,7 +25,7 @@ from firstlight_imaging.directions import phase_factor
 from firstlight_imaging.fitting.quality import SOURCE_FLOOR, rms
 from firstlight_imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight_imaging.fourier.dirty import DirtyImager
-from firstlight_imaging.products.fits_images import known_of, write_image
+from firstlight_imaging.products.fits_images import first_plane, known_of, write_image
 from firstlight_imaging.products.plots import plot_image
 from firstlight_imaging.units import ARCSEC, LIGHT_SPEED, angular_unit
 
@@ -132,6 +134,77 @@ def write_products(
     return Products(written, report)
 
 
+def write_assessment(
+    found: Assessment, vis: Visibilities, folder: Path, name: str, *, head: str = "", restored: str = ""
+) -> Products:
+    """Write what was found of an image of another program to ``name.txt``, and a picture of it to ``name.png``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from firstlight_imaging.automatic import assess_model
+    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> seen = with_noise(observe([Point(1.0)], uv_track(alma_antennas()[:20], n_times=2)), 0.1, seed=1)
+    >>> sky = np.zeros((64, 64))
+    >>> sky[32, 31] = 1.0 / 0.05**2
+    >>> found = assess_model(seen, sky, GridCoords(0.05, 64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     print(write_assessment(found, seen, Path(folder), "point").report.splitlines()[-1])
+    - Nothing: residuals are noise, and the flux is that of the shortest baselines
+    """
+    written = [folder / f"{name}.{suffix}" for suffix in ("png", "txt")]
+    _assessment_figure(found, vis.title).savefig(written[0], dpi=150)
+    report = "\n".join([*[restored] * bool(restored), str(found)])
+    written[1].write_text(f"{head}{report}\n", encoding="utf-8")
+    return Products(written, report)
+
+
+def compare_restored(path: Path, found: Assessment) -> str:
+    """Return a sentence on a map in Jy/beam that a model was restored to: how much of its flux is no model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from firstlight_imaging.automatic import assess_model
+    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> sky, grid, beam = np.zeros((64, 64)), GridCoords(0.05, 64), Beam(0.3, 0.2, 0.0)
+    >>> sky[32, 31] = 1.0 / 0.05**2
+    >>> found = assess_model(observe([Point(1.0)], uv_track(alma_antennas()[:20], n_times=2)), sky, grid)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "my.image.fits")
+    ...     made = {"unit": "Jy/beam", "beam": beam, "frequencies": [230e9], "ra": 83.8, "dec": -5.4}
+    ...     write_image(path, convolve(sky, grid, beam)[None], grid, **made)
+    ...     compare_restored(path, found)
+    'restored map: 1 Jy/beam at most, ...'
+    """
+    plane, theirs, hdus = first_plane(path)
+    header, coords = hdus[0].header, found.coords
+    if str(header.get("BUNIT", "")).lower() != "jy/beam" or "BMAJ" not in header:
+        raise ValueError(f"{path} must be in Jy/beam, with its beam in BMAJ, BMIN and BPA, as tclean's .image is")
+    cell = 3600 * float(theirs.wcs.cdelt[1])
+    if abs(cell - coords.cell_size) > 1e-3 * cell:
+        raise ValueError(
+            f"{path} has pixels of {cell:.4g} arcsec, and the model of {coords.cell_size:.4g}: give its own"
+        )
+    beam = Beam(3600 * header["BMAJ"], 3600 * header["BMIN"], header.get("BPA", 0.0))
+    row, column = np.indices(plane.shape)
+    west, north = column + 1 - theirs.wcs.crpix[0], row + 1 - theirs.wcs.crpix[1]
+    half = coords.npix // 2
+    at = tuple(np.rint([half + north, half - 1 + west]).astype(int))
+    inside = (np.minimum(*at) >= 0) & (np.maximum(*at) < coords.npix)
+    source = np.zeros(plane.shape, bool)
+    source[inside] = found.source[at[0][inside], at[1][inside]]
+    flux, model = float(plane[source].sum()) * cell**2 / beam.area, convolve(found.model, coords, beam) / beam.area
+    own = float(model[found.source].sum()) * cell**2
+    return (
+        f"restored map: {plane.max():.3g} Jy/beam at most, {rms(plane[~source]):.2g} rms beside the source; it has "
+        f"{flux:.4g} Jy in the source, of which the model is {own:.4g}. The rest are residuals, which are no Jy per "
+        "clean beam: take fluxes from a map whose residuals are small"
+    )
+
+
 def point_remark(found: Image, vis: Visibilities) -> list[str]:
     """Return a line with the flux of a point, if that alone explains the data.
 
@@ -182,6 +255,34 @@ def _beam_text(beam: Beam, coords: GridCoords, robust: float, vis: Visibilities)
         f"dirty and restored map: {vis.mean_frequency / 1e9:.5g} GHz, robust {robust:g}, beam "
         f"{count * beam.major:.3g} × {count * beam.minor:.3g} {unit} at {beam.position_angle:.0f}°"
     )
+
+
+def _assessment_figure(found: Assessment, title: str) -> Figure:
+    """Return a figure of a model, its residuals, and how well it explains baselines of each length."""
+    figure = Figure(figsize=(10, 8.6), layout="compressed")
+    coords, axes = found.coords, figure.subplots(2, 2).ravel()
+    seen = convolve(found.model, coords, found.beam)
+    plot_image(seen, coords, ax=axes[0], stretch="sqrt", vmin=0.0, unit="Jy/beam", beam=found.beam)
+    most = max(5.0, float(np.abs(found.left.map).max()))
+    plot_image(found.left.map, coords, ax=axes[1], stretch="linear", cmap="PuOr", vmin=-most, vmax=most, unit="σ")
+    axes[1].contour(found.source, [0.5], extent=coords.img_ext, colors="dimgrey", linewidths=0.7)
+    edges = [found.lengths[0].shortest, *(row.longest for row in found.lengths)]
+    for ax, name, values in zip(axes[2:], ("chi2", "ratio"), ("reduced χ²", "data / model"), strict=True):
+        ax.stairs([getattr(row, name) for row in found.lengths], edges, baseline=1.0, linewidth=2)
+        ax.axhline(1.0, color="dimgrey", linewidth=0.7)
+        ax.set(xlabel="baseline", ylabel=values)
+        ax.xaxis.set_major_formatter(EngFormatter(unit="λ"))
+    names = (
+        f"model, convolved: {found.flux:.4g} Jy",
+        "residual, and the source",
+        "how well it explains baselines",
+        "and their flux",
+    )
+    for ax, name in zip(axes, names, strict=True):
+        ax.set_title(name, fontsize="medium")
+        ax.locator_params(nbins=5)
+    figure.suptitle(title)
+    return figure
 
 
 def _figure(found: Image, title: str, dirty: Real, restored: Real, residual: Real, beam: Beam) -> Figure:

@@ -1,0 +1,323 @@
+"""Is an image of another program right? What its residuals and fluxes say, why, and what to do in its own words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+import torch
+
+from firstlight_imaging._types import Complex, Mask, Real
+from firstlight_imaging.automatic.diagnosis import diagnose, where_largest, windows_that_disagree
+from firstlight_imaging.automatic.grid import leave_out_intra_site
+from firstlight_imaging.automatic.problem import FieldProblem
+from firstlight_imaging.automatic.residuals import Cause, Residuals, judge, residuals_of
+from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging.data.visibilities import Visibilities
+from firstlight_imaging.directions import phase_factor
+from firstlight_imaging.fitting.quality import SOURCE_FLOOR, Fault, Quality, rms
+from firstlight_imaging.fourier.beams import Beam, convolve
+from firstlight_imaging.fourier.dirty import DirtyImager
+from firstlight_imaging.units import ARCSEC, angular_unit
+
+_LEFT_OVER = 1.25  # times what is beside the source: residuals of it that are larger are not only noise and artefacts
+_IN_SOURCE, _CURED = 2.0, 0.7  # times the same, and of chi² above 1: if gains cure less, it is the image that is wrong
+_DEEP = 0.8  # times the same: residuals of it that are quieter were fitted
+_NEGATIVE = 0.02  # of the flux of a model: more of it below zero is more than noise in its pixels
+_MUCH_BETTER = 0.7  # times chi²: so much of it an image has elsewhere that lies in the wrong place
+_BINS = 6  # of baseline length, with as many visibilities each
+_CLEAN_TO = 3  # times the noise
+
+Program = Literal["tclean", "difmap", "ehtim", "frank", ""]
+
+# What to do, by what is wrong and in the words of who made the image; "" is any other program.
+_STEPS: dict[str, dict[Program, str]] = {
+    "moved": {
+        "": "The image lies beside the source that the data see: is it of these data, with their phase centre? {moved}",
+    },
+    "gains": {
+        "tclean": "Don't clean deeper: niter and threshold can't mend gains. Self-calibrate (tclean with "
+        "savemodel='modelcolumn', gaincal with calmode='p', then 'ap', applycal), and clean again",
+        "difmap": "Don't clean deeper. selfcal for phases, then gscale and selfcal true for amplitudes, then clean "
+        "again",
+        "ehtim": "Self-calibrate (eh.selfcal, method='phase', then 'both'), or image with a data_term of 'cphase' and "
+        "'logcamp', which no gain can spoil",
+        "frank": "Self-calibrate the data before the fit: frank takes gains as they are, and alpha can't mend them",
+        "": "Self-calibrate the data, and make the image again: a deeper fit only turns errors of gains into flux",
+    },
+    "weights": {
+        "tclean": "Run statwt (on a copy). tclean's image hardly changes by it, but its threshold in σ does",
+        "difmap": "Scale the weights (wtscale), and believe no χ² before that",
+        "ehtim": "Rescale the errors (obs.rescale_noise), or χ² pulls the image to noise",
+        "frank": "Scale the weights (frank.utilities.estimate_weights): its prior's strength depends on them",
+        "": "Scale the weights by what check_weights finds",
+    },
+    "windows": {
+        "tclean": "Image spectral windows apart (spw), find the one that is off, and flag or rescale it; if the "
+        "source has a spectrum, deconvolver='mtmfs', nterms=2",
+        "": "Image spectral windows apart, find the one that is off, and leave it out or rescale it",
+    },
+    "outside": {
+        "tclean": "Take a larger imsize, with a second mask there, or an outlierfile",
+        "difmap": "Take a larger mapsize, and clean there first",
+        "ehtim": "Take a wider fov, or leave out the shortest baselines",
+        "frank": "Subtract that source from the visibilities: frank knows a disc alone, and a larger Rmax won't help",
+        "": "Take a wider field",
+    },
+    "deeper": {
+        "tclean": "Clean deeper or wider: larger niter, threshold='{threshold}', a mask that holds what is left "
+        "(or usemask='auto-multithresh' with a lower lownoisethreshold); where the source is wide, deconvolver="
+        "'multiscale'",
+        "difmap": "Clean on, with a window around what is left, or with uvweight 0 for wide emission",
+        "ehtim": "Take more iterations (maxit), start again from this image blurred, or weigh reg_term less",
+        "frank": "A smaller alpha (1.05), a larger Rmax, more points (N); or the source is no axisymmetric disc",
+        "": "Fit deeper, or allow emission where it is left over",
+    },
+    "shallower": {
+        "tclean": "Stop earlier: threshold='{threshold}' or nsigma=3, a smaller niter, or a tighter mask",
+        "difmap": "Stop earlier, and clean in smaller windows",
+        "ehtim": "Weigh reg_term more, or data_term less",
+        "frank": "A larger alpha (1.3), so that noise makes no rings",
+        "": "Stop earlier, or regularize more",
+    },
+    "negative": {
+        "tclean": "Look at where it is negative: a tighter mask, a smaller gain, or deconvolver='multiscale' for wide "
+        "emission; negative bowls around it are missing short baselines",
+        "difmap": "Drop the model (clrmod true), and clean in tighter windows",
+        "frank": "Fit with method='LogNormal', or take sol.solve_non_negative()",
+        "": "Forbid negative pixels, unless the source absorbs",
+    },
+    "narrower": {
+        "tclean": "Draw a tighter mask: flux that the shortest baselines don't see came in as artefacts",
+        "ehtim": "Add the regularizer 'flux' with the flux of the shortest baselines, and a narrower fov",
+        "frank": "Take a smaller Rmax",
+        "": "Allow emission in a narrower field: flux that the shortest baselines don't see came in as artefacts",
+    },
+    "missing": {
+        "tclean": "Flux is missing: deconvolver='multiscale' with scales up to the source's size, a wider mask, a "
+        "lower threshold",
+        "difmap": "Flux is missing: clean with uvweight 0 and a taper for what is wide",
+        "ehtim": "Flux is missing: weigh the regularizer 'flux' more, or start from a wider prior",
+        "frank": "Flux is missing: a larger Rmax, or emission that is no axisymmetric disc",
+        "": "Flux is missing: allow emission in a wider field",
+    },
+    "right": {"": "Nothing: residuals are noise, and the flux is that of the shortest baselines"},
+}
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Baselines of about a length: which, how many, the reduced χ² of their visibilities, and data over model.
+
+    Examples
+    --------
+    >>> print(Lengths(1e4, 2e4, 300, 1.02, 1.05))
+           10.0        20.0        300      1.02      1.050
+    """
+
+    shortest: float
+    longest: float
+    count: int
+    chi2: float
+    ratio: float
+
+    def __str__(self) -> str:
+        """Return a row of a table."""
+        lengths = f"{self.shortest / 1e3:11,.1f} {self.longest / 1e3:11,.1f}"
+        return f"{lengths} {self.count:10,d} {self.chi2:9.3g} {self.ratio:10.3f}"
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment(Quality):
+    """The quality of an image of another program, by which baselines it is told, and what to do next.
+
+    Attributes
+    ----------
+    program
+        Who made it, as far as the file says.
+    model, coords, source, beam
+        The image in Jy/arcsec², its grid, where the source is in it, and the main lobe of the natural dirty beam.
+    left
+        Its residuals.
+    lengths
+        How well it explains baselines, from short to long.
+    negative
+        The flux of its negative pixels, in Jy.
+    where
+        The largest residual.
+    steps
+        What to do next.
+
+    Examples
+    --------
+    >>> dark, grid = np.zeros((4, 4)), GridCoords(0.1, 4)
+    >>> left = Residuals(None, None, dark, grid, 1.0, 1.0, True)
+    >>> known = {"model": dark, "coords": grid, "source": dark > 0, "beam": Beam(0.2, 0.1, 0.0), "left": left}
+    >>> Assessment(1, 1e4, 1, 1, 4, 0.4, 0.4, 0.01, **known).verdict
+    'converged'
+    """
+
+    program: Program = ""
+    model: Real = field(kw_only=True)
+    coords: GridCoords = field(kw_only=True)
+    source: Mask = field(kw_only=True)
+    beam: Beam = field(kw_only=True)
+    left: Residuals = field(kw_only=True)
+    lengths: tuple[Lengths, ...] = ()
+    negative: float = 0.0
+    where: str = ""
+    steps: tuple[str, ...] = ()
+
+    @property
+    def results(self) -> dict[str, float | str]:
+        """What the page says, for programs; fluxes in Jy."""
+        names = ("verdict", "program", "chi2", "flux", "short_flux", "short_error", "negative", "inside", "outside")
+        return {name: getattr(self, name) for name in names} | {"next": " ".join(self.steps)}
+
+    def __str__(self) -> str:
+        """Return one page."""
+        lines = [super().__str__(), f"the largest residual: {self.where}"]
+        if self.negative < 0:
+            share = -self.negative / max(self.flux - self.negative, 1e-300)
+            lines.append(f"negative pixels: {self.negative:.3g} Jy, {share:.1%} of what is positive")
+        lines += ["", "   kilo-lambda,   up to    samples      chi²  data/model", *map(str, self.lengths), ""]
+        return "\n".join(
+            [*lines, f"next{f', in {self.program}' * bool(self.program)}:", *map("- {}".format, self.steps)]
+        )
+
+
+def assess_model(
+    vis: Visibilities,
+    sky: Real,
+    coords: GridCoords,
+    *,
+    program: Program = "",
+    source: Mask | None = None,
+    parameters: float = 0.0,
+    device: torch.device | str = "cpu",
+) -> Assessment:
+    """Return whether an image that another program has made is right, by what it leaves of the data.
+
+    Parameters
+    ----------
+    vis
+        What was observed, with right weights (`trusted`).
+    sky, coords
+        (npix, npix) in sky order, in Jy/arcsec²: the model, not convolved with a beam; and its grid.
+    program
+        Who made it, for advice in its own words.
+    source
+        Where the source is, such as the mask of tclean's; by default where the model, convolved with the beam, is above
+        a twentieth of its peak.
+    parameters, device
+        As of `image`.
+
+    Examples
+    --------
+    >>> from firstlight_imaging import image
+    >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.skies import Ring
+    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(alma_antennas()[:20], n_times=4)), 0.03, seed=1)
+    >>> found = image(seen, draws=0)
+    >>> assess_model(seen, found.model, found.coords).verdict
+    'converged'
+    """
+    vis, _ = leave_out_intra_site(vis)
+    problem = FieldProblem(vis, coords, device)
+    model = np.asarray(sky, float) / problem.unit
+    restored = convolve(model, coords, problem.beam)
+    if source is None:
+        source = restored > SOURCE_FLOOR * restored.max()
+    left = residuals_of(problem, model, source, parameters)
+    cause = diagnose(left)
+    quality = judge(problem, model, sky, source, left, cause)
+    negative = float(np.minimum(sky, 0).sum()) * coords.cell_size**2
+    times = rms(left.map[source]) / rms(left.map[~source])
+    if times >= _LEFT_OVER:
+        more = f"residuals are {times:.2g} times as large in the source as beside it, so some of it may be left over"
+        cure = "clean deeper, or with a wider mask" + (
+            ", once the data are calibrated" if cause and cause.limits else ""
+        )
+        quality = replace(quality, faults=(*quality.faults, Fault("not converged", f"{more}: {cure}")))
+    threshold = f"{1e3 * _CLEAN_TO * problem.vis.noise * problem.unit:.2g}mJy"
+    moved = _moved(left)
+    kinds = ["moved"] if moved else _kinds(quality, cause, times, negative, left)
+    return Assessment(
+        **vars(quality),
+        program=program,
+        model=sky,
+        coords=coords,
+        source=source,
+        beam=problem.beam,
+        left=left,
+        lengths=_by_length(left.vis, left.model_vis),
+        negative=negative,
+        where=where_largest(left),
+        steps=tuple(_step(kind, program).format(threshold=threshold, moved=moved) for kind in kinds),
+    )
+
+
+def _step(kind: str, program: Program) -> str:
+    """Return what is to be done, in the words of a program."""
+    if kind == "first":
+        return f"First of all the image, then gains: residuals are largest in the source. {_step('deeper', program)}"
+    return _STEPS[kind].get(program, _STEPS[kind][""])
+
+
+def _kinds(quality: Quality, cause: Cause | None, times: float, negative: float, left: Residuals) -> list[str]:
+    """Return what is to be done about an image, the most urgent first."""
+    kinds = ["first"] if cause and times >= _IN_SOURCE and not cause.cured > _CURED else []
+    if cause and cause.kind in ("gains", "uncalibrated"):
+        kinds.append("gains")
+    if cause and (cause.kind == "weights" or "weights are too large" in cause.text):
+        kinds.append("weights")
+    if cause and cause.kind == "outside":
+        kinds.append("outside")
+    if cause and windows_that_disagree(left.vis, left.model_vis):
+        kinds.append("windows")
+    if "first" not in kinds and (times >= _LEFT_OVER or (quality.verdict == "not converged" and not cause)):
+        kinds.append("deeper")
+    if times <= _DEEP or quality.verdict == "over-fitted":
+        kinds.append("shallower")
+    if -negative > _NEGATIVE * abs(quality.flux):
+        kinds.append("negative")
+    if any("shortest baselines" in fault.text for fault in quality.faults):
+        kinds.append("narrower" if quality.flux > quality.short_flux else "missing")
+    if cause and not kinds:
+        kinds.append("deeper")
+    return kinds or ["right"]
+
+
+def _moved(left: Residuals) -> str:
+    """Return how much better the image fits where data and model agree best, if that is another place; else nothing."""
+    vis, coords = left.vis, left.coords
+    there = ~vis.flagged
+    u, v, weight, model = vis.uu[there], vis.vv[there], vis.weight[there], left.model_vis[there]
+    cross = vis.data[there] * model.conj() / max(float(np.abs(model).max()), 1e-300)
+    imager = DirtyImager(coords, u, v, weight, cross.real, cross.imag)
+    agreement = imager.get_dirty_image("natural", check_visibility_scatter=False)[0][0]
+    best = np.unravel_index(agreement.argmax(), agreement.shape)
+    east, north = (float(axis[best]) for axis in coords.sky_coordinates())
+    shifted = model * phase_factor(u * ARCSEC, v * ARCSEC, east, north)
+    chi2 = float((weight * np.abs(vis.data[there] - shifted) ** 2).mean()) / 2
+    if max(abs(east), abs(north)) < 1.5 * coords.cell_size or chi2 > _MUCH_BETTER * left.chi2:
+        return ""
+    count, unit = angular_unit(coords.npix * coords.cell_size)
+    place = f"{count * east:+.3g} {unit} to the east and {count * north:+.3g} {unit} to the north"
+    return f"Moved by {place}, its chi² would be {chi2:.3g}"
+
+
+def _by_length(vis: Visibilities, model_vis: Complex) -> tuple[Lengths, ...]:
+    """Return how well a model explains baselines, from short to long."""
+    there = ~vis.flagged
+    lengths, weight, data, model = vis.lengths[there], vis.weight[there], vis.data[there], model_vis[there]
+    rows = []
+    for part in np.array_split(np.argsort(lengths, kind="stable"), min(_BINS, max(1, len(lengths)))):
+        power = float((weight[part] * np.abs(model[part]) ** 2).sum())
+        seen = float((weight[part] * (data[part] * model[part].conj()).real).sum())
+        chi2 = float((weight[part] * np.abs(data[part] - model[part]) ** 2).mean()) / 2
+        ends = float(lengths[part[0]]), float(lengths[part[-1]])
+        rows.append(Lengths(*ends, len(part), chi2, seen / power if power else math.nan))
+    return tuple(rows)

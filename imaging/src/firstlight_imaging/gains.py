@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc, chdtri
 
 from firstlight_imaging._types import Complex, Ints, Mask, Real
 from firstlight_imaging.data.visibilities import Visibilities
@@ -236,7 +236,7 @@ class _Baselines:
 
     def noise(self, residuals: Real) -> float:
         """Return the noise of residuals, in units of what the weights say, from their median; 1 or more."""
-        return math.sqrt(max(1.0, float(np.median(residuals / chi2.median(2 * self.count)))))
+        return math.sqrt(max(1.0, float(np.median(residuals / chdtri(2 * self.count, 0.5)))))
 
     def residuals(self, gains: Complex, interval: Ints) -> Real:
         """Return Σ w |V - g₁ ḡ₂ M|² over the channels of each visibility."""
@@ -310,11 +310,11 @@ def _what_is_no_noise(values: Real, error: Real) -> tuple[Real, Real]:
     weight = 1 / error**2
     total = np.where(weight.any(axis=0), weight.sum(axis=0), 1)
     mean = (weight * values).sum(axis=0) / total
-    off = chi2.sf(mean**2 * total, 1) < _CHANCE
+    off = chdtrc(1, mean**2 * total) < _CHANCE
     mean_kept = 1 - 1 / np.where(off, mean**2 * total, 1)
     rest = np.where(np.isfinite(error), values - mean * off, 0)
     squares, free = (weight * rest**2).sum(axis=0), (np.isfinite(error).sum(axis=0) - off).clip(1)
-    variance = np.where(chi2.sf(squares, free) < _CHANCE, (squares - free) / total, 0)
+    variance = np.where(chdtrc(free, squares) < _CHANCE, (squares - free) / total, 0)
     kept, share = variance * weight / (1 + variance * weight), off * weight / total  # of the mean, which rest lacks
     return np.where(np.isfinite(error), mean_kept * mean + kept * rest, 0), kept * (1 - share) + mean_kept * share
 

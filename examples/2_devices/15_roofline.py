@@ -115,7 +115,7 @@ def costs(side, kinds, frames=1):
 #
 # __ http://www.fftw.org/speed/method.html
 
-# folded: The counts, and the least times by the data sheet of an H100
+# folded code: The counts, and the least times by the data sheet of an H100
 by_hand = costs(side, kinds)
 fp32, bandwidth = (spec("H100 SXM", what) for what in ("fp32", "bandwidth"))
 rows, on_h100 = [], {}
@@ -127,14 +127,14 @@ head = "", "operations", "bytes", "operations a byte", "least time, H100"
 show_table("One frame", head, rows)
 
 # %%
-# None of them. The fold has a column *operations a byte*. That is called the
-# :term:`arithmetic intensity`. For each byte that it gets, *match* does half an
-# operation, while an H100 could do twenty. So it waits. The intensity belongs to the
+# None of them. The column *operations a byte* is called the :term:`arithmetic
+# intensity`. For each byte that it gets, *match* does half an operation, while an H100
+# could do twenty. So it waits. The intensity belongs to the
 # work, and how much of it you need to keep the arithmetic busy belongs to the machine.
 # It is the rate of arithmetic divided by the bandwidth, and is called the
 # :term:`ridge`. You'll see in a minute why.
 
-# folded: The ridges of some cards
+# folded code: The ridges of some cards
 from firstlight.timing.specs import spec_of
 
 
@@ -151,9 +151,9 @@ ridges = [(card, *ridges_of(card)) for card in cards]
 show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridges)
 
 # %%
-# The second column is for :term:`tensor cores <tensor core>`, which only do products of
-# matrices (:doc:`/tutorials/2_devices/13_precision`). And what have the usual steps to
-# offer, in ``float32``?
+# The last column is for :term:`tensor cores <tensor core>`, which only do
+# :doc:`products of matrices </tutorials/2_devices/13_precision>`. And what have the
+# usual steps to offer, in ``float32``?
 #
 # .. list-table:: Operations a byte
 #    :header-rows: 1

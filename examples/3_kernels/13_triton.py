@@ -435,10 +435,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# For every way, the figure counts only the one read and the one write that softmax
-# can't do without. That's why the five steps lie so low: they move four times as much.
-# *Triton* is our kernel with the rule of thumb. It hides most of *torch.compile*, which
-# we'll come to.
+# The figure counts only the one read and the one write that softmax can't do without,
+# so the five steps, which move four times as much, lie low. *Triton* is our kernel with
+# the rule of thumb. It hides most of *torch.compile*, which we'll come to.
 #
 # On the H100, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
 # four warps/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, and one warp :timing:`triton-rows
@@ -478,12 +477,9 @@ plt.show()
 # your kernel, and nobody had to write it.
 #
 # On the H100, where PyTorch was 2.11, it took :timing:`triton-rows median
-# "torch.compile/cuda:0/n=1024"
-# @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours :timing:`triton-rows median
-# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. For rows of 16,384 it was
-# :timing:`triton-rows median "torch.compile/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`
-# against :timing:`triton-rows median "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
-# At none of the four widths did the two differ by more than 2 %.
+# "torch.compile/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours
+# :timing:`triton-rows median "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. At none of
+# the four widths did the two differ by more than 2 %.
 #
 # .. holds::
 #
@@ -586,8 +582,8 @@ plt.show()
 # Which way should you take?
 # --------------------------
 #
-# By now you've met several ways to a kernel of your own. They differ less in speed than
-# in what you may say, and to whom.
+# By now you've met several ways to a kernel. They differ less in speed than in what you
+# may say, and to whom.
 #
 # .. table:: Ways to a kernel, and when to take them
 #

@@ -49,8 +49,8 @@ from firstlight.timing.specs import spec
 # about 30 images for each channel. The :term:`visibilities <visibility>` hardly matter,
 # because they stay in your computer's memory.
 #
-# A count like that misses what PyTorch needs on the way, so we asked it. On an H100 it
-# handed out *38 images* for each channel. Let's take those.
+# Such a count misses what PyTorch needs on the way. On an H100 it handed out *38
+# images* for each channel, so let's take those.
 #
 # So here is a rule that you can use without a computer. A number in ``float32`` has 4
 # bytes, so a channel of :math:`n \times n` pixels takes :math:`38 \cdot 4\, n^2` bytes.
@@ -529,10 +529,10 @@ big, groups = 200 * per_channel * 4 * 1024**2, math.ceil(200 / most)
 print(f"{big / 1e9:.0f} GB in 8 GB: {groups} groups of {200 // groups}")
 
 # %%
-# They are the same. So by the rule four groups of 50 would do the job. But 50 would
-# leave nothing of the 8 GB for anything else, so plan with three quarters of them: six
-# groups of 34. That many images keep any GPU busy, so you lose no time. With
-# :doc:`several GPUs </tutorials/4_imaging/11_more_than_one_gpu>`, each takes a group.
+# They are the same. By the rule, four groups of 50 would do. But they would leave
+# nothing of the 8 GB for anything else, so plan with three quarters: six groups of 34.
+# So many images keep any GPU busy, and you lose no time. With :doc:`several GPUs
+# </tutorials/4_imaging/11_more_than_one_gpu>`, each takes a group.
 #
 #
 # .. holds::

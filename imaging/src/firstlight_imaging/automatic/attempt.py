@@ -51,18 +51,22 @@ class Attempt:
     """An image on one grid: what was fitted where, what it leaves of the data, and why.
 
     ``noise`` is that of the residuals beside the source, in units of what the weights say; the ``iterations`` are in
-    units of it.
+    units of it. ``rough_chi2`` is the reduced chi² of the last fit for the mask.
     """
 
     def __init__(self, vis: Visibilities, coords: GridCoords, options: Options) -> None:
         self.coords, self.options, self.why = coords, options, ""
         self.left_out = self.notes = tuple[str, ...]()
         self.problem = FieldProblem(vis, coords, options.device)
-        self.mask, self.noise = mask_of(self.problem, options.mask)
+        self.mask, self.noise, self.rough_chi2 = mask_of(self.problem, options.mask)
         self.crop = crop_to_mask(self.mask, coords)
+
+    @cached_property
+    def iterations(self) -> Iterations:
+        """The fits of the image, in the mask."""
         whitened = self.problem.vis.moved(*self.crop.centre, self.noise)
-        cropped = ImagingProblem(whitened, self.crop.coords, options.device)
-        self.iterations = Iterations(cropped, self.mask[self.crop.pixels])
+        cropped = ImagingProblem(whitened, self.crop.coords, self.options.device)
+        return Iterations(cropped, self.mask[self.crop.pixels])
 
     @property
     def is_too_coarse(self) -> bool:

@@ -32,6 +32,7 @@ from firstlight_imaging.fourier.beams import Beam
 _QUIET = 0.5  # of the noise power that the weights promise: a fit to noise alone comes nowhere near it
 _SCALED, _MAX_SCALINGS = 0.95, 2  # the same once they were scaled, and how often they are
 _WIDER, _MUCH_BETTER = 2, 0.7  # times as wide a field is tried, and kept if chi² above 1 falls to that much of it
+_PROMISING = 0.85  # the same of the fits for the masks: else the image of the wider field is not made at all
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,6 +219,8 @@ def _wider_if_better(attempt: Attempt, vis: Visibilities, options: Options) -> A
     if not (attempt.cause and attempt.cause.kind == "unexplained"):
         return attempt
     wider = attempt_image(vis, options._replace(wider=_WIDER))
+    if wider.rough_chi2 - 1 > _PROMISING * (attempt.rough_chi2 - 1):
+        return attempt
     before, after, quality = attempt.left.chi2, wider.left.chi2, wider.quality()
     runaway = quality.has_excess and quality.flux > EXCESS * attempt.quality().flux  # of artefacts
     if runaway or not after - 1 < _MUCH_BETTER * (before - 1):

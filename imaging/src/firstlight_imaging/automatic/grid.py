@@ -122,7 +122,7 @@ def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | Non
     suggested = suggest_grid(short)
     coords = GridCoords(suggested.cell_size, min(suggested.npix, _MAX_PIXELS))
     try:
-        mask, _ = find_source(FieldProblem(short, coords, device))
+        mask, *_ = find_source(FieldProblem(short, coords, device))
     except ValueError:  # so few baselines have no beam, or one that is narrower than its pixels
         return None
     if not mask.any():

@@ -34,8 +34,8 @@ _PEAK_THRESHOLD = 0.05  # of the brightest pixel, below which nothing is taken f
 _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
 
 
-def mask_of(problem: FieldProblem, given: MaskFunction | None) -> tuple[Mask, float]:
-    """Return where emission is allowed, and the noise of the residuals beside it, in σ: 1, or more for wrong gains."""
+def mask_of(problem: FieldProblem, given: MaskFunction | None) -> tuple[Mask, float, float]:
+    """Return where emission is allowed, the noise beside it in σ: 1, or more for wrong gains; and a fit's chi²."""
     if given is not None:
         mask = np.asarray(given(*problem.coords.sky_coordinates()))
         if mask.dtype != bool or mask.shape != (problem.coords.npix, problem.coords.npix) or not mask.any():
@@ -43,9 +43,10 @@ def mask_of(problem: FieldProblem, given: MaskFunction | None) -> tuple[Mask, fl
                 "mask must return True or False for each pixel of the field, and True somewhere; got "
                 f"{mask.dtype} {mask.shape}, {np.count_nonzero(mask)} of them not 0"
             )
-        noise = map_noise(_fit_in(problem, mask, "noise beside the mask")[1], mask)
-        return mask, noise if noise > MAX_MAP_NOISE else 1.0
-    mask, noise = find_source(problem)
+        _, residual, chi2 = _fit_in(problem, mask, "noise beside the mask")
+        noise = map_noise(residual, mask)
+        return mask, noise if noise > MAX_MAP_NOISE else 1.0, chi2
+    mask, noise, chi2 = find_source(problem)
     if not mask.any():
         dirty = problem.dirty_image()
         why = f"the dirty image has nothing above {_DETECTION_THRESHOLD:g} times its noise (at most {dirty.max():.1f})"
@@ -53,7 +54,7 @@ def mask_of(problem: FieldProblem, given: MaskFunction | None) -> tuple[Mask, fl
         if -dirty.min() > _DETECTION_THRESHOLD:
             why, cure = _both_signs(dirty), _POSITIVE
         raise ValueError(f"no source is seen: {why}. {cure}")
-    return mask, noise
+    return mask, noise, chi2
 
 
 def negative_emission(problem: FieldProblem) -> str:
@@ -68,8 +69,8 @@ def _both_signs(dirty: Real) -> str:
     return f"the deepest hole of the dirty image is {dirty.min():.0f} σ deep, its peak {dirty.max():.0f} σ high"
 
 
-def find_source(problem: FieldProblem) -> tuple[Mask, float]:
-    """Return where the source is, and the noise of the residuals beside it, in σ: 1, or more for wrong gains.
+def find_source(problem: FieldProblem) -> tuple[Mask, float, float]:
+    """Return where the source is, the noise beside it in σ: 1, or more for wrong gains; and the chi² of the last fit.
 
     The source is looked for in the dirty image, then in fits in the mask plus their residuals. Where these are louder
     than noise, positive pixels may turn the artefacts of wrong gains into flux, so there a wider mask must fit better
@@ -78,7 +79,7 @@ def find_source(problem: FieldProblem) -> tuple[Mask, float]:
     mask = np.zeros((problem.coords.npix, problem.coords.npix), bool)
     before, grown, noise, least = mask, mask, 1.0, None
     for attempt in range(_MASK_PASSES):
-        model, residual = _fit_in(problem, mask, f"where the source is, {attempt} of {_MASK_PASSES - 1}")
+        model, residual, chi2 = _fit_in(problem, mask, f"where the source is, {attempt} of {_MASK_PASSES - 1}")
         if attempt and (noise := map_noise(residual, mask)) > MAX_MAP_NOISE:
             unexplained = _chi2_of_gains(problem, model)
             if least is not None and not unexplained < _WORTH * least:
@@ -90,17 +91,18 @@ def find_source(problem: FieldProblem) -> tuple[Mask, float]:
         before, mask = mask, _grow_mask(problem, residual, model, mask)
         if not mask.any():
             break
-    return (before, noise) if noise > MAX_MAP_NOISE else (mask, 1.0)
+    return (before, noise, chi2) if noise > MAX_MAP_NOISE else (mask, 1.0, chi2)
 
 
-def _fit_in(problem: FieldProblem, mask: Mask, what: str) -> tuple[Real, Real]:
-    """Return a fit in a mask, dark if that is empty, and its residual image, both in σ."""
+def _fit_in(problem: FieldProblem, mask: Mask, what: str) -> tuple[Real, Real, float]:
+    """Return a fit in a mask, dark if that is empty, and its residual image, both in σ; and its reduced chi²."""
     pixels = torch.zeros((1, *mask.shape), device=problem.device)
     if mask.any():
         likelihood = problem.likelihood_of(problem.vis.data, problem.inverse_hann)
         parameters = problem.fit(likelihood, problem.initial_parameters(mask, 1), _TV_STRENGTH_MASK, what)
         pixels = softplus_pixels(parameters)
-    return hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(pixels)
+    chi2 = float(problem.likelihood(pixels)) / (2 * len(problem.vis.u))
+    return hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(pixels), chi2
 
 
 def _chi2_of_gains(problem: FieldProblem, model: Real) -> float:

@@ -93,7 +93,7 @@ class Image:
 
     @property
     def results(self) -> dict[str, float | str]:
-        """What the summary says, for programs: angles in arcsec, fluxes in Jy."""
+        """What the summary says, for programs. Angles are in arcsec, and fluxes in Jy."""
         quality, beam = self.quality, self.beam
         return {
             "verdict": quality.verdict,

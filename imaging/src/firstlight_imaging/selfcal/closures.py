@@ -267,7 +267,7 @@ class ClosureImage:
 
     @property
     def agreement(self) -> float:
-        """The median of the normalized cross-correlations of the images with their mean: 1, if all are the same."""
+        """The median of the normalized cross-correlations of the images with their mean, 1 if all are the same."""
         mean = self.images.mean(axis=0)
         norms = np.linalg.norm(self.images, axis=(1, 2)) * np.linalg.norm(mean)
         return float(np.median((self.images * mean).sum(axis=(1, 2)) / norms))
@@ -291,18 +291,18 @@ class ClosureImage:
 
     @property
     def has_ring(self) -> bool | None:
-        """Whether the images show a ring: a hole with a rim that goes all around; None, if only some do."""
+        """Whether the images show a ring, a hole with a rim that goes all around; None, if only some do."""
         share = (self.holes > _MIN_HOLE).mean()
         return None if _SOME < share < _MOST else bool(share > 0.5)
 
     @property
     def verdict(self) -> str:
-        """In a word or two: a ring, no ring, or doubtful."""
+        """What to call it, in a word or two (a ring, no ring, doubtful)."""
         return "doubtful" if self.doubts else "a ring" if self.has_ring else "no ring"
 
     @property
     def results(self) -> dict[str, float | str]:
-        """What the summary says, for programs: angles in arcsec, fluxes in Jy."""
+        """What the summary says, for programs. Angles are in arcsec, and fluxes in Jy."""
         return {
             "verdict": self.verdict,
             "flux": self.flux,
@@ -320,7 +320,7 @@ class ClosureImage:
 
     @property
     def doubts(self) -> list[str]:
-        """What speaks against believing the image: nothing, of a good one."""
+        """What speaks against believing the image, which is nothing for a good one."""
         if not _fits(self.phase_chi2, self.amplitude_chi2):
             return [
                 "this is no image to trust, as it does not fit the closure quantities, and no gain of an antenna is "

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from firstlight_imaging import __version__, automatic, data, fourier, products, selfcal  # which load nothing yet
+from firstlight_imaging import __version__, automatic, data, products, selfcal  # which load nothing yet
 
 if TYPE_CHECKING:
     from firstlight_imaging import Visibilities
@@ -219,8 +219,7 @@ def _image_and_write(
         gains = products.write_gains(calibrated, folder, name)
         _say(calibrated)
     found = automatic.image(vis, parameters=parameters, **how)
-    limits = [limit for limit in fourier.check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
-    remarks = [*map(str, limits), *products.point_remark(found, vis)]
+    remarks = [*products.limit_remarks(found, vis), *products.point_remark(found, vis)]
     head = "\n".join([*notes, *remarks, ""])
     made = products.write_products(found, vis, folder, name, dish=arguments.dish, robust=arguments.robust, head=head)
     return products.Products([*gains, *made.paths], "\n".join([*remarks, made.report])), found.results

@@ -56,6 +56,8 @@ def test_bandwidth_smearing_is_the_mean_over_the_band(npix: int, width: float):
     assert found.value == pytest.approx(max(losses), rel=1e-3, abs=1e-6)
     assert found.severity == ("ok" if found.value < 0.01 else "note" if found.value < 0.1 else "warning")
     assert (found.remedy == "") == (found.severity == "ok")
+    corner = math.sqrt(0.5) * npix * 0.03
+    assert limit("bandwidth", vis, coords, channel_width=width, offset=corner).value == pytest.approx(found.value)
 
 
 @pytest.mark.parametrize(("declination", "npix", "seconds"), [(-60.0, 180, 60), (-24.0, 1024, 60), (10.0, 1024, 300)])

@@ -9,7 +9,7 @@ from astropy.io import fits
 
 from firstlight_imaging import GridCoords, image
 from firstlight_imaging.products import report
-from firstlight_imaging.products.report import point_remark, write_products
+from firstlight_imaging.products.report import limit_remarks, point_remark, write_products
 from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring
 
@@ -38,7 +38,7 @@ def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(r
         peak = re.search(r"peak ([\d.]+) Jy/beam", said)
         assert float(beam[1]) == pytest.approx(header["BMAJ"] * 3600 * (1000 if unit == "mas" else 1), rel=0.01)
         assert float(peak[1]) == pytest.approx(restored.max(), rel=0.01)
-        assert "corrected for the primary beam" in said
+        assert "primary beam of 12 m" in said
         assert header["OBJECT"] == "HD 1"
         (figure,) = drawn[-1:]
         assert figure.get_suptitle() == f"HD 1, ALMA, 2017-04-27, {seen.mean_frequency / 1e9:.4g} GHz"
@@ -80,6 +80,51 @@ def test_products_are_those_that_it_says_and_none_of_an_impossible_dish(ring, tm
         paths = write_products(found, seen, tmp_path, "m" * 240, dish=12).paths
     assert sorted(paths) == sorted(tmp_path.iterdir())
     assert len(paths) == 9
+
+
+def test_a_primary_beam_is_corrected_where_noise_would_not_hide_it(ring, tmp_path):
+    """Of data that know their dish, or an array that has but one; a user's word counts more."""
+    seen, found = ring  # a radius of 0.5 arcsec, in a beam of 25 arcsec
+    for vis, dish, metres in (
+        (seen, None, None),
+        (replace(seen, telescope="ALMA"), None, None),  # which loses 0.1 %
+        (replace(seen, telescope="VLBA", dish=25.0), None, None),
+        (replace(seen, telescope="ALMA", dish=90.0), None, 90),
+        (replace(seen, dish=90.0), 7.0, 7),
+    ):
+        said = write_products(found, vis, tmp_path, "my", dish=dish).report
+        assert (metres is None) == ("primary beam" not in said), (vis.telescope, vis.dish)
+        assert metres is None or f"primary beam of {metres:g} m" in said
+
+
+@pytest.mark.parametrize("robust", [-2.0, 0.5])
+def test_maps_have_five_pixels_a_beam_and_the_source_where_the_image_has_it(tmp_path, robust):
+    """Of a few antennas far apart, the beam of these weights is narrower than three pixels of the image."""
+    antennas = 30 * np.random.default_rng(2).uniform(-75, 75, (7, 3)) * [1, 1, 0.05]
+    seen = with_noise(observe([Point(0.5, 0.03, -0.02)], uv_track(antennas, n_times=12)), 0.01, seed=1)
+    found = image(seen, field=0.3, draws=0)
+    write_products(found, seen, tmp_path, "my", robust=robust)
+    places, sizes = [], []
+    for kind in ("image", "restored"):
+        data, header = fits.getdata(tmp_path / f"my.{kind}.fits", header=True)
+        sky = np.where(data > data.max() / 3, data, 0).squeeze()
+        middle = [(along + 1) @ sky.sum(1 - axis) / sky.sum() for axis, along in enumerate(map(np.arange, sky.shape))]
+        places.append([(middle[1 - k] - header[f"CRPIX{k + 1}"]) * header[f"CDELT{k + 1}"] * 3600 for k in (0, 1)])
+        sizes.append(header["CDELT2"])
+    assert header["BMIN"] >= 0.99 * 5 * sizes[1]
+    assert np.abs(np.subtract(*places)).max() < 3600 * header["BMIN"] / 10
+    assert places[1] == pytest.approx([0.03, -0.02], abs=3600 * header["BMIN"] / 5)
+
+
+@pytest.mark.parametrize("far", [0.0, 3.0])
+def test_smearing_and_w_are_told_of_the_place_of_the_source(far):
+    """A bright point, in channels of 4 GHz: at the centre nothing is lost, 3 arcsec beside it more than the noise."""
+    track, wide = uv_track(alma_antennas()[:20], n_times=30), np.array([228e9, 232e9])
+    seen = with_noise(observe([Point(1.0, far, 0.0)], track, wide), 0.05, seed=1)
+    found = image(seen, field=9, draws=0)
+    said = [remark for remark in limit_remarks(found, seen) if "bandwidth" in remark]
+    assert len(said) == (far > 0)
+    assert all("3 arcsec from the centre" in remark for remark in said)
 
 
 @pytest.mark.parametrize("frequency", [(100e9,), (99e9, 100e9, 100.5e9, 110e9)])

@@ -102,6 +102,9 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
     with _open_table(path / "OBSERVATION") as observations, _open_table(path / "FIELD") as fields:
         telescope = str(_cell(observations, "TELESCOPE_NAME", int(observation[0])))
         target = str(_cell(fields, "NAME", number))
+    with _open_table(path / "ANTENNA") as antennas:
+        diameters = antennas.getcol("DISH_DIAMETER")
+        dishes = {float(diameters[one]) for one in np.unique(keys[:, 1:3]) if one < len(diameters)}
     vis = Visibilities(
         uu=np.outer(frequency / LIGHT_SPEED, uv[:, 0]),
         vv=np.outer(frequency / LIGHT_SPEED, uv[:, 1]),
@@ -115,6 +118,7 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         phase_centre=_phase_centre(path, number),
         telescope=telescope,
         target=target,
+        dish=dishes.pop() if len(dishes) == 1 and min(dishes) > 0 else None,
         start=float(keys[0, 0] / _TICKS),
     )
     check_visibilities(vis)

@@ -48,6 +48,8 @@ class Visibilities:
         Right ascension, from 0 to 360, and declination in degrees, ICRS; None where they are not known.
     telescope, target
         The name of the telescope, and that of the source; empty where they are not known.
+    dish
+        The diameter of its antennas in metres; None where it is not known, or they differ.
     start
         When time was 0: seconds of UTC since MJD 0; None where it is not known.
     weights_checked
@@ -76,6 +78,7 @@ class Visibilities:
     telescope: str = ""
     start: float | None = None
     target: str = ""
+    dish: float | None = None
     weights_checked: bool = False
 
     def __post_init__(self) -> None:
@@ -326,7 +329,7 @@ def _join(
         raise ValueError(f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another")
     kept: dict[str, Any] = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
     kept["weights_checked"] = all(part.weights_checked for part in parts)
-    for name, unknown in (("telescope", ""), ("target", ""), ("start", None)):
+    for name, unknown in (("telescope", ""), ("target", ""), ("dish", None), ("start", None)):
         kept[name] = getattr(parts[0], name) if len({getattr(part, name) for part in parts}) == 1 else unknown
     return replace(parts[0], **kept)
 

@@ -63,12 +63,16 @@ class Limit:
 
 
 def check_image_grid(
-    vis: Visibilities, coords: GridCoords, *, channel_width: float | None = None, integration: float | None = None
+    vis: Visibilities,
+    coords: GridCoords,
+    *,
+    channel_width: float | None = None,
+    integration: float | None = None,
+    offset: float | None = None,
 ) -> list[Limit]:
     """Return what limits an image of an observation on a grid; what is flagged does not count.
 
-    Losses are of a point source halfway along an edge of the field or in a corner, wherever it loses most, as a
-    fraction of its peak in the dirty image of natural weights.
+    Losses are of a point source, as a fraction of its peak in the dirty image of natural weights.
 
     Parameters
     ----------
@@ -80,6 +84,9 @@ def check_image_grid(
         In Hz; by default the distance between the channels of each window.
     integration
         In seconds; by default the time between successive integrations of a baseline.
+    offset
+        Of the point, in arcsec from the centre, wherever it loses most; by default it is in a corner of the field, or
+        halfway along an edge.
 
     Examples
     --------
@@ -89,7 +96,7 @@ def check_image_grid(
     >>> for limit in check_image_grid(vis, GridCoords(cell_size=0.03, npix=180)):
     ...     if limit.code == "bandwidth":
     ...         print(limit)  # doctest: +ELLIPSIS
-    note: bandwidth: channels of up to 4e+09 Hz dim a point at the edge of the field, 3.8 arcsec from its centre, by ...
+    note: bandwidth: channels of up to 4e+09 Hz dim a point 3.8 arcsec from the centre by ...
     """
     check_visibilities(vis)
     if np.isnan(vis.frequency).any():
@@ -97,13 +104,14 @@ def check_image_grid(
     unflagged = ~vis.flagged
     if not vis.lengths[unflagged].any():
         raise ValueError("every visibility is flagged, or has no length: there is nothing to image")
+    half = coords.npix * coords.cell_size / 2 if offset is None else math.sqrt(0.5) * offset
     return [
         _check_units(vis, unflagged, coords),
         _baselines_outside_grid(vis, coords),
         _check_cell_size(vis, unflagged, coords),
-        _bandwidth_smearing(vis, unflagged, coords, channel_width),
-        _time_smearing(vis, unflagged, coords, integration),
-        _w_term_loss(vis, unflagged, coords),
+        _bandwidth_smearing(vis, unflagged, half, channel_width),
+        _time_smearing(vis, unflagged, half, integration),
+        _w_term_loss(vis, unflagged, half),
         _largest_scale(vis, unflagged, coords),
     ]
 
@@ -200,7 +208,7 @@ def _largest_scale(vis: Visibilities, unflagged: Mask, coords: GridCoords) -> Li
     return _limit("scale", "ok" if scale >= field else "note", message, remedy, scale)
 
 
-def _bandwidth_smearing(vis: Visibilities, unflagged: Mask, coords: GridCoords, width: float | None) -> Limit:
+def _bandwidth_smearing(vis: Visibilities, unflagged: Mask, half: float, width: float | None) -> Limit:
     """Return how much of a source is lost where the fringe turns within a channel.
 
     The mean of exp(-2πi τν) over a width Δν is its middle times sinc(τΔν); here τν = ul + vm. (Bridle & Schwab 1999,
@@ -212,12 +220,12 @@ def _bandwidth_smearing(vis: Visibilities, unflagged: Mask, coords: GridCoords, 
         message = "a window of one channel does not tell how wide it is."
         return Limit("bandwidth", "note", message, "Pass channel_width, in Hz.", math.nan)
     part = (widths / vis.frequency)[:, None]
-    loss, where = _worst_loss(vis, coords, vis.uu * part, vis.vv * part, unflagged)
-    remedy = "Take a smaller field, or average fewer channels into one."
-    return _limit_of_loss("bandwidth", f"channels of up to {widths.max():.4g} Hz {where}", loss, remedy)
+    loss, where = _worst_loss(vis, half, vis.uu * part, vis.vv * part, unflagged)
+    message = f"channels of up to {widths.max():.4g} Hz {where}: 1 - mean of sinc(Δν/ν (u l + v m))."
+    return _limit_of_loss("bandwidth", message, loss, "Take a smaller field, or average fewer channels into one.")
 
 
-def _time_smearing(vis: Visibilities, unflagged: Mask, coords: GridCoords, integration: float | None) -> Limit:
+def _time_smearing(vis: Visibilities, unflagged: Mask, half: float, integration: float | None) -> Limit:
     """Return how much of a source is lost where the fringe turns within an integration.
 
     As with bandwidth, by sinc, of what ul + vm changes in the time. How fast u and v change is known from the
@@ -234,13 +242,13 @@ def _time_smearing(vis: Visibilities, unflagged: Mask, coords: GridCoords, integ
     for each in pairs:  # at both ends of a step; of two steps that meet, the second counts
         du[:, each] = np.diff(vis.uu[:, pairs], axis=1)[:, 0] / steps
         dv[:, each] = np.diff(vis.vv[:, pairs], axis=1)[:, 0] / steps
-    loss, where = _worst_loss(vis, coords, du * seconds, dv * seconds, unflagged)
-    source = "" if integration is not None else "(taken from the time between integrations) "
-    remedy = "Take a smaller field, or average over less time."
-    return _limit_of_loss("time", f"integrations of {seconds:.4g} s {source}{where}", loss, remedy)
+    loss, where = _worst_loss(vis, half, du * seconds, dv * seconds, unflagged)
+    source = "" if integration is not None else "(if they fill the time from one to the next) "
+    message = f"integrations of {seconds:.4g} s {source}{where}: 1 - mean of sinc(Δt d(u l + v m)/dt)."
+    return _limit_of_loss("time", message, loss, "Take a smaller field, or average over less time.")
 
 
-def _w_term_loss(vis: Visibilities, unflagged: Mask, coords: GridCoords) -> Limit:
+def _w_term_loss(vis: Visibilities, unflagged: Mask, half: float) -> Limit:
     """Return the loss by the phase that a flat sky leaves out, 2π w (1 - √(1 - l² - m²)), largest in the corners.
 
     w is taken to be as large as the longest baseline: about what it can be in a flat array with long baselines in all
@@ -248,13 +256,14 @@ def _w_term_loss(vis: Visibilities, unflagged: Mask, coords: GridCoords) -> Limi
     Moran & Swenson, ch. 3.)
     """
     longest = float(vis.lengths[unflagged].max())
-    offset = math.sqrt(0.5) * coords.npix * coords.cell_size
+    offset = math.sqrt(2) * half
     squared = min((offset * ARCSEC) ** 2, 1.0)
     turn = 2 * math.pi * longest * squared / (1 + math.sqrt(1 - squared))  # 1 - √(1 - x), without losing digits
     loss = 1 - math.cos(min(turn, math.pi / 2))
     message = (
         f"w of up to {longest:.4g} wavelengths (taken to be the longest baseline) turns the phase of a point "
-        f"{offset:.2g} arcsec from the centre by {turn:.2g} rad."
+        f"{offset:.2g} arcsec from the centre by {turn:.2g} rad, which dims it by {100 * loss:.2g}%: 1 - cos 2π w (1 - "
+        "√(1 - l² - m²))."
     )
     remedy = "Take a smaller field, or the phase centre nearer to the source: there is no w-projection here."
     return _limit_of_loss("w", message, loss, remedy)
@@ -271,12 +280,11 @@ def _limit(code: str, severity: Severity, message: str, remedy: str, value: floa
     return Limit(code, severity, message, "" if severity == "ok" else remedy, value)
 
 
-def _worst_loss(vis: Visibilities, coords: GridCoords, du: Real, dv: Real, unflagged: Mask) -> tuple[float, str]:
+def _worst_loss(vis: Visibilities, half: float, du: Real, dv: Real, unflagged: Mask) -> tuple[float, str]:
     """Return the worst loss along the edge and over channels when u and v run over spans, and a sentence on it.
 
     The spans du and dv are in wavelengths, of the shape of ``vis.uu``.
     """
-    half = coords.npix * coords.cell_size / 2
     channels = unflagged.any(axis=1)
     losses = []
     for east, north in ((1, 0), (0, 1), (1, 1), (1, -1)):  # the other side loses the same
@@ -284,7 +292,7 @@ def _worst_loss(vis: Visibilities, coords: GridCoords, du: Real, dv: Real, unfla
         peak = (np.sinc(turns) * vis.weight[channels]).sum(axis=1) / vis.weight[channels].sum(axis=1)
         losses.append((1 - float(peak.min()), half * math.hypot(east, north)))
     loss, offset = max(losses)
-    return loss, (f"dim a point at the edge of the field, {offset:.2g} arcsec from its centre, by {100 * loss:.2g}%.")
+    return loss, f"dim a point {offset:.2g} arcsec from the centre by {100 * loss:.2g}%"
 
 
 def _channel_widths(vis: Visibilities) -> Real:

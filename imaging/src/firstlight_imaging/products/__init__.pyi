@@ -3,13 +3,14 @@ from .fits_images import read_mask, write_image
 from .models import Model, read_model
 from .plots import plot_image
 from .provenance import read_run, write_provenance
-from .report import Products, compare_restored, point_remark, write_assessment, write_products
+from .report import Products, compare_restored, limit_remarks, point_remark, write_assessment, write_products
 from .whole_set import whole_set
 
 __all__ = [
     "Model",
     "Products",
     "compare_restored",
+    "limit_remarks",
     "plot_image",
     "point_remark",
     "read_mask",

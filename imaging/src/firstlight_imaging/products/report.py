@@ -25,13 +25,21 @@ from firstlight_imaging.directions import phase_factor
 from firstlight_imaging.fitting.quality import SOURCE_FLOOR, rms
 from firstlight_imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight_imaging.fourier.dirty import DirtyImager
+from firstlight_imaging.fourier.limits import check_image_grid
 from firstlight_imaging.products.fits_images import first_plane, known_of, write_image
 from firstlight_imaging.products.plots import plot_image
 from firstlight_imaging.units import ARCSEC, LIGHT_SPEED, angular_unit
 
 _CONTOURS = 5.0  # times the rms of a restored map, and twice as much each
 _ROOM, _MAX_VIEW = 2.5, 0.8  # around a source, in beams; and of the field, above which all is shown
-_PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
+# A primary beam's full width at half maximum, in wavelengths over the dish: 1.13 by ALMA's knowledge base, and by the
+# VLA's observational status summary 42 arcmin at 1 GHz. And dishes in metres, of data that do not say theirs.
+_PRIMARY_BEAM, _VLA_BEAM = 1.13, 1.02
+_DISHES = {"ALMA": 12.0, "VLA": 25.0, "EVLA": 25.0, "NOEMA": 15.0, "SMA": 6.0, "ATCA": 22.0, "WSRT": 25.0}
+_LOSSES = {"bandwidth", "time", "w"}  # that dim what is far from the centre
+_MIN_LOSS = 3.0  # times the noise: less than that, nobody sees
+_PIXELS, _NARROWER = 5, 0.7  # a beam, at least; how much narrower than with natural weights that is
+_MAX_PIXELS = 4096  # of the width of a map that is finer than the image
 _MAX_POINT_BEAMS = 40  # that the mask of a point covers
 _MAX_POINT_SIGMA = 3  # that chi² is from 1 where a point explains all
 _MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
@@ -74,7 +82,8 @@ def write_products(
         Where: in a folder that exists, files called ``name.image.fits`` and so on, replaced if they exist.
     dish
         The diameter of the antennas in metres, for a restored map corrected for their primary beam, taken to be a
-        Gaussian, and the flux of an image corrected for it.
+        Gaussian around the phase centre, and the flux of an image corrected for it. By default that of the data, and
+        corrected is what the noise would not hide.
     robust
         Of Briggs' weights, for what is in Jy/beam: from -2 (sharp) to 2 (sensitive).
     head
@@ -91,15 +100,16 @@ def write_products(
     ...     [path.name for path in write_products(image(seen, draws=2), seen, Path(folder), "disk").paths][:2]
     ['disk.image.fits', 'disk.model.fits']
     """
-    coords = found.coords
+    coords, finer = found.coords, math.ceil(_PIXELS * found.coords.cell_size / (_NARROWER * found.beam.minor))
+    fine = GridCoords(coords.cell_size / finer, finer * coords.npix) if coords.npix <= _MAX_PIXELS / finer else coords
     vis, _ = leave_out_intra_site(vis)  # as the image does: of so short baselines, the beam is wider than its field
-    dirty, psf = _briggs_image(vis, coords, robust)
+    dirty, psf = _briggs_image(vis, fine, robust)
     with warnings.catch_warnings(record=True) as doubts:  # the report tells what a user of the command can do
         warnings.simplefilter("always")
-        beam = fit_beam(psf, coords.cell_size)
+        beam = fit_beam(psf, fine.cell_size)
     left = vis.data - model_visibilities(found.model, vis, coords)
-    residual = _briggs_image(replace(vis, data=left), coords, robust)[0]
-    restored = convolve(found.model, coords, beam) + residual
+    residual = _briggs_image(replace(vis, data=left), fine, robust)[0]
+    restored = convolve(_on_grid(found.model, fine), fine, beam) + residual
     maps: dict[str, tuple[Real, Beam | None]] = {
         "image": (found.sky, None),
         "model": (found.model, None),
@@ -119,16 +129,18 @@ def write_products(
         )
     if np.isnan(found.error).any():  # where calibration limits the image, noise tells nothing of its errors
         del maps["error"]
-    if dish is not None:
-        maps["pbcor"] = _primary_beam_corrected(restored, coords, dish, vis), beam
-        corrected = float(_primary_beam_corrected(found.sky, coords, dish, vis).sum()) * coords.cell_size**2
-        lines.append(f"corrected for the primary beam of {dish:g} m: {corrected:.4g} Jy")
+    primary, said = _primary_beam(found, vis, dish)
+    if primary is not None:
+        maps["pbcor"] = _over(restored, primary, fine), beam
+        corrected = float(_over(found.sky, primary, coords).sum()) * coords.cell_size**2
+        lines.append(f"{said}: corrected for it, {corrected:.4g} Jy")
     ra, dec = vis.phase_centre or (None, None)
     written = [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
+    about = {"ra": ra, "dec": dec, "overwrite": True, **known_of(vis)}
     for path, (values, of) in zip(written, maps.values(), strict=False):
-        unit = "Jy/beam" if of else "Jy/arcsec^2"
-        write_image(path, values[None], coords, unit=unit, ra=ra, dec=dec, beam=of, overwrite=True, **known_of(vis))
-    _figure(found, vis.title, dirty, restored, residual, beam).savefig(written[-2], dpi=150)
+        unit, grid = ("Jy/beam", fine) if of else ("Jy/arcsec^2", coords)
+        write_image(path, values[None], grid, unit=unit, beam=of, **about)
+    _figure(found, vis.title, fine, dirty, restored, residual, beam).savefig(written[-2], dpi=150)
     report = "\n".join([*lines, str(found)])
     written[-1].write_text(f"{head}{report}\n", encoding="utf-8")
     return Products(written, report)
@@ -239,13 +251,61 @@ def _briggs_image(vis: Visibilities, coords: GridCoords, robust: float) -> tuple
     return image[0], psf[0]
 
 
-def _primary_beam_corrected(sky: Real, coords: GridCoords, dish: float, vis: Visibilities) -> Real:
-    """Return an image over the primary beam, 0 where that is too faint."""
-    if not (math.isfinite(dish) and dish > 0):
+def limit_remarks(found: Image, vis: Visibilities) -> list[str]:
+    """Return what limits an image: its grid, and what channels, times and a flat sky take, unless noise hides it."""
+    remarks, (offset, over_noise) = [], _most_affected(found)
+    for limit in check_image_grid(vis, found.coords, offset=offset):
+        if limit.code not in _LOSSES:
+            remarks += [str(limit)] * (limit.severity in ("warning", "error"))
+        elif limit.value * over_noise > _MIN_LOSS:
+            remarks.append(f"note: {limit.code}: {limit.message} It is {limit.value * over_noise:.2g} times the noise")
+    return remarks
+
+
+def _over(image: Real, primary: Beam, coords: GridCoords) -> Real:
+    """Return an image over a primary beam, 0 where that is too faint."""
+    gain = primary.at(*coords.sky_coordinates())
+    return np.where(gain > _MIN_PRIMARY_BEAM, image / gain, 0.0)
+
+
+def _on_grid(sky: Real, fine: GridCoords) -> Real:
+    """Return the same points, in the middles of pixels, on a grid that is some times as fine."""
+    finer = fine.npix // len(sky)
+    points = np.zeros((fine.npix, fine.npix))
+    points[::finer, finer - 1 :: finer] = finer**2 * sky
+    return points
+
+
+def _primary_beam(found: Image, vis: Visibilities, dish: float | None) -> tuple[Beam | None, str]:
+    """Return the primary beam, if it was asked for or matters, and a sentence on it."""
+    if dish is not None and not (math.isfinite(dish) and dish > 0):
         raise ValueError(f"dish must be a positive number of metres; got {dish!r}")
-    width = _PRIMARY_BEAM * LIGHT_SPEED / vis.mean_frequency / dish / ARCSEC
-    beam = Beam(width, width, 0).at(*coords.sky_coordinates())
-    return np.where(beam > _MIN_PRIMARY_BEAM, sky / beam, 0.0)
+    diameter = dish or vis.dish or _DISHES.get(vis.telescope.upper())
+    if diameter is None:
+        return None, ""
+    factor = _VLA_BEAM if vis.telescope.upper() in ("VLA", "EVLA") else _PRIMARY_BEAM
+    width = factor * LIGHT_SPEED / vis.mean_frequency / diameter / ARCSEC
+    offset, over_noise = _most_affected(found)
+    primary = Beam(width, width, 0)
+    lost = 1 - float(primary.at(offset, 0.0))
+    if dish is None and not lost * over_noise > _MIN_LOSS:
+        return None, ""
+    count, unit = angular_unit(offset)
+    return primary, (
+        f"primary beam of {diameter:g} m: {factor:g} λ/D = {width:.3g} arcsec wide, dims what is {count * offset:.3g} "
+        f"{unit} from the phase centre by 1 - 2^(-(2 · offset / width)²) = {100 * lost:.2g}%, {lost * over_noise:.2g} "
+        "times the noise"
+    )
+
+
+def _most_affected(found: Image) -> tuple[float, float]:
+    """Return how far out that is from which a loss with the square of the distance takes most, and it over the noise.
+
+    In arcsec, and as Jy/beam over the noise of those, or over the rms of the residuals.
+    """
+    seen, distance = convolve(found.model, found.coords, found.beam), np.hypot(*found.coords.sky_coordinates())
+    worst = np.unravel_index((seen * distance**2).argmax(), seen.shape)
+    return float(distance[worst]), float(seen[worst] / (found.noise * max(1.0, rms(found.residual))))
 
 
 def _beam_text(beam: Beam, coords: GridCoords, robust: float, vis: Visibilities) -> str:
@@ -285,13 +345,15 @@ def _assessment_figure(found: Assessment, title: str) -> Figure:
     return figure
 
 
-def _figure(found: Image, title: str, dirty: Real, restored: Real, residual: Real, beam: Beam) -> Figure:
+def _figure(
+    found: Image, title: str, fine: GridCoords, dirty: Real, restored: Real, residual: Real, beam: Beam
+) -> Figure:
     """Return a figure of the dirty image, the image, the residuals and the restored map, with contours."""
     figure = Figure(figsize=(10, 8.6), layout="compressed")
     coords, axes, view = found.coords, figure.subplots(2, 2).ravel(), _view_of_source(found, beam)
     width, sigma = view[0] - view[1], rms(residual)
     count, unit = angular_unit(width)
-    plot_image(dirty, coords, ax=axes[0], stretch="linear", unit="Jy/beam", beam=beam)
+    plot_image(dirty, fine, ax=axes[0], stretch="linear", unit="Jy/beam", beam=beam)
     if view != coords.img_ext:
         axes[0].add_patch(
             Rectangle((view[1], view[2]), width, width, fill=False, edgecolor="whitesmoke", linestyle=":")
@@ -301,7 +363,7 @@ def _figure(found: Image, title: str, dirty: Real, restored: Real, residual: Rea
     most = max(5.0, float(np.abs(found.residual).max()))
     look = {"stretch": "linear", "cmap": "PuOr", "vmin": -most, "vmax": most, "unit": "σ"}
     plot_image(found.residual, coords, ax=axes[2], **look)  # type: ignore[arg-type]
-    plot_image(restored, coords, ax=axes[3], stretch="linear", unit="Jy/beam", beam=beam, view=view)
+    plot_image(restored, fine, ax=axes[3], stretch="sqrt", vmin=0.0, unit="Jy/beam", beam=beam, view=view)
     levels = [-_CONTOURS, *(_CONTOURS * 2**step for step in range(12))]
     lines = {"extent": coords.img_ext, "colors": "whitesmoke", "linewidths": 0.7}  # negative: dashed
     axes[3].contour(restored / sigma, levels, **lines)

@@ -30,6 +30,7 @@ from firstlight_imaging._types import Ints, Mask, Real
 from firstlight_imaging.automatic.grid import leave_out_intra_site
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
+from firstlight_imaging.data.weights import trusted
 from firstlight_imaging.fitting.exact import ExactLikelihood
 from firstlight_imaging.fitting.quality import EXCESS, SOURCE_FLOOR, short_baseline_amplitude
 from firstlight_imaging.fourier.limits import EARTH_ROTATION_RATE, suggest_grid
@@ -389,7 +390,7 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     Parameters
     ----------
     vis
-        What was observed, with its antennas and times.
+        What was observed, with its antennas and times. If its weights weren't checked before, they are now (`trusted`).
     field
         The width of the image in arcsec; by default the fringe of the shortest baseline between sites.
     device
@@ -404,7 +405,8 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     >>> bool(found.phase_chi2 < 2), abs(found.flux - 0.5) < 0.05, found.has_ring
     (True, True, True)
     """
-    every, (vis, _) = vis, leave_out_intra_site(vis)
+    every, _ = trusted(vis)
+    vis, _ = leave_out_intra_site(every)
     grid = suggest_grid(vis, field)
     width = field or 1 / float(vis.lengths[~vis.flagged & (vis.lengths > 0)].min()) / ARCSEC
     cell = min(grid.cell_size, width / _PIXELS)

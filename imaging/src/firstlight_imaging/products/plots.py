@@ -21,6 +21,7 @@ from firstlight_imaging.units import angular_unit
 
 _STRETCHES = ("linear", "sqrt", "asinh", "log")
 _MIN_TICK_DISTANCE = 0.12  # of the scale of shades, at least, from mark to mark
+_PREFIXES = (0, ""), (3, "m"), (6, "µ")  # of Jy
 _MARGIN = 0.05  # of the image's width, between the beam and the corner
 
 
@@ -104,8 +105,10 @@ def plot_image(
     if scale_bar is not None:
         _draw_scale_bar(ax, scale_bar)
     if unit is not None:
-        bar = ax.figure.colorbar(drawn, ax=ax, label=unit, fraction=0.046, pad=0.03)  # as high as ax
-        bar.set_ticks(_colorbar_ticks(shades))
+        power, prefix = (0, "") if not unit.startswith("Jy") else _PREFIXES[(high < 0.1) + (high < 1e-4)]
+        bar = ax.figure.colorbar(drawn, ax=ax, label=prefix + unit, fraction=0.046, pad=0.03)  # as high as ax
+        ticks = _colorbar_ticks(shades)
+        bar.set_ticks(ticks, labels=[f"{tick * 10**power:.6g}".replace("-", "−") for tick in ticks])
     return drawn
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import firstlight_imaging
 from firstlight_imaging import __version__, automatic, data, fourier, products, selfcal  # which load nothing yet
 
 if TYPE_CHECKING:
@@ -232,8 +233,6 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
 
     import numpy as np
 
-    from firstlight_imaging import join
-
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
     windows = arguments.spw and _windows(arguments.spw)
     asked = {"field": of, "unit": arguments.unit, "column": arguments.column, "windows": windows}
@@ -243,7 +242,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     }
     notes = []
     if len(parts) > 1:
-        joined = join([*parts.values()], [*parts])
+        joined = firstlight_imaging.join([*parts.values()], [*parts])
         vis, notes = joined.vis, [str(joined)]
     else:
         (vis,) = parts.values()

@@ -93,7 +93,7 @@ class Rules(SphinxDirective):
         faults = (each.code for each in RULES if each.kind == "problem")  # not what only a program's words tell
         often = sorted(faults, key=lambda code: -TABLE[code].get("often", 0))[:5]
         told: list[nodes.Node] = [
-            nodes.paragraph(text=f"Its report on {sample.title[0].lower()}{sample.title[1:]}, in part:"),
+            nodes.paragraph(text=f"Its report, in part, on {sample.title[0].lower()}{sample.title[1:]} (made up):"),
             block(CUT.sub(r"\1…\n\2\3", examine(sample.facts).text(width=88)), "none"),
             nodes.paragraph(text="The most common causes:"),
             listed((link(code) for code in often), classes=["fl-often"]),

@@ -198,13 +198,13 @@ except ValueError as error:
 # No block has more than 1,024 threads, on any NVIDIA card. (To ask yours, print
 # ``cuda.get_current_device().MAX_THREADS_PER_BLOCK``.) Mend it: 128 or 256 are a good
 # choice, as a :doc:`later page </tutorials/3_kernels/04_waves_and_blocks>` shows. **How
-# many blocks of 256 do the 5,466 numbers need?**
+# many blocks of 256 do the 5,466 numbers need?** Or let Numba choose the blocks:
 
 add.forall(N)(d_x, d_y, d_sum)
 
 # %%
-# It takes 22 blocks, since 21 × 256 is only 5,376. And the guard has to stay even with
-# ``forall``, because the last block may still be too large.
+# 22 blocks of 256, since 21 × 256 is only 5,376. ``forall`` takes what suits your card,
+# often 1,024 threads. The guard has to stay, because its last block may be too large.
 #
 # Break it: no guard
 # ------------------

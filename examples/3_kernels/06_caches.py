@@ -189,7 +189,7 @@ plt.show()
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. The arrays of 8 and 16 MiB are
-# missing, because our timer refuses rates above the memory's peak.
+# missing, because our timer still refused rates above the memory's peak.
 #
 # RRZE's squares are twice as high. Their card has the same kind of L2, so it isn't the
 # cache. Our threads ask for four bytes at a time and wait. If 2,048 threads of a
@@ -284,9 +284,10 @@ for kernel, image, turned in ((along_rows, low, high), (down_columns, high, low)
 
 # %%
 # So don't count on being forgiven. A desk is small, and the 2,048 threads of an H100's
-# multiprocessor share it. If each of them goes along a row of its own, in one matrix,
-# their sectors take 64 KiB, which fits. With six matrices at once it would be 384 KiB,
-# more than an L1 has. A kernel that is coalesced doesn't depend on that.
+# multiprocessor share it. If each of them goes along a row of its own, their sectors
+# take 64 KiB. But an L1 makes room by *lines* of four sectors, and 2,048 lines are all
+# of its 256 KiB. With two matrices at once it's twice as much as an L1 has. A kernel
+# that is coalesced doesn't depend on that.
 #
 # Your turn
 # ---------

@@ -547,7 +547,7 @@ for attempt in (1, 2, 3):
 # %%
 # The same numbers in another order give another sum, because they are rounded at other
 # places. So it depends on who decides the order. In two stages the *program* does, and
-# the sum is the same each time. With atomic additions the *clock* does.
+# on one card the sum is the same each time. With atomic additions the *clock* does.
 #
 # On the H100 we launched these two sums twenty times each. The two stages, which took
 # :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit

@@ -464,9 +464,9 @@ plt.show()
 # Don't rewrite all your loops now. Instructions aren't time, just as the ``float64``
 # wasn't. By columns, where memory sets the time, most of them cost little: an H100
 # moved :timing:`what-the-compiler-did rate "single_sum, columns"
-# @nvidia-h100-80gb-hbm3` with the ``for``, and :timing:`coalescing rate "kernel, by
-# columns" @nvidia-h100-80gb-hbm3` with a ``while``. But you know where to look when
-# memory doesn't set the time. By rows, the ``while`` turned
+# @nvidia-h100-80gb-hbm3` with the ``for``, and with a ``while``, of twice the rows,
+# :timing:`coalescing rate "kernel, by columns" @nvidia-h100-80gb-hbm3`. But you know
+# where to look when memory doesn't set the time. By rows, the ``while`` turned
 # :timing:`what-the-compiler-did rate "single_sum, rows" @nvidia-h100-80gb-hbm3` into
 # :timing:`coalescing rate "kernel, by rows" @nvidia-h100-80gb-hbm3`.
 #

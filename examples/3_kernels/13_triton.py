@@ -14,8 +14,9 @@ By the end you'll know why, and you'll have written such a kernel that also work
 slice of an array, where many go wrong in silence.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
-PyTorch. Triton comes with PyTorch on Linux. With a GPU the kernels run there. Without
-one, Triton can play them in NumPy.
+PyTorch. Triton comes with PyTorch on Linux. With a GPU the kernels run there, though
+with NVIDIA's, Triton only promises it from the A100 and RTX 30 on, so not on a T4.
+Without one, Triton can play them in NumPy.
 """
 
 # %%

@@ -314,7 +314,7 @@ for card, (kib, threads) in CARDS.items():
 
 # %%
 # So a thread that wants to share its multiprocessor with as many others as possible has
-# 32 registers on an A100, and 40 on a card for games. If a kernel needs more, fewer
+# 32 registers on an A100, 40 on an RTX 40, 64 on a T4. If a kernel needs more, fewer
 # blocks find room. That's no error, and :doc:`not even always slower
 # </tutorials/3_kernels/11_bytes_in_flight>`. But a block that doesn't fit at all isn't
 # launched: *too many resources requested for launch*. With 1,024 threads it happens as
@@ -328,14 +328,14 @@ for threads in (1024, 512, 256):
 # There are three remedies: smaller blocks, less work in a thread, or
 # ``@cuda.jit(max_registers=64)``, after which the rest may be :term:`spilled`.
 #
-# Now read Triton's error. Its *hardware limit* of 101,376 bytes is 99 KiB, so this is a
-# card for games, or an L4: find yours in the table, times 1,024. The kernel *requires*
-# 128 KiB, because somebody tuned it on an A100 or an H100. Triton keeps ``num_stages``
-# tiles of each input there, to load the next ones while it multiplies. So lower
-# ``num_stages`` first, by one or two, and then ``BLOCK_K`` or another block, by half.
-# Each is an argument of the launch, or of ``triton.Config`` in the kernel's
-# ``autotune``. If the kernel is in somebody's package, look there for a newer version,
-# because such settings are made for each card.
+# Now read Triton's error. Its *hardware limit* of 101,376 bytes is 99 KiB, as on an RTX
+# 30, 40 or 50: find yours in the table, times 1,024. The kernel *requires* 128 KiB,
+# because somebody tuned it on an A100 or an H100. Triton keeps ``num_stages`` tiles of
+# each input there, to load the next ones while it multiplies. So lower ``num_stages``
+# first, by one or two, and then ``BLOCK_K`` or another block, by half. Each is an
+# argument of the launch, or of ``triton.Config`` in the kernel's ``autotune``. If the
+# kernel is in somebody's package, look there for a newer version, because such settings
+# are made for each card.
 #
 # A grid is limited, too: 1,024 threads in a block, 2,147,483,647 blocks along ``x``,
 # and 65,535 along ``y`` and ``z``. And can an array have more than 2³¹ elements? Yes.

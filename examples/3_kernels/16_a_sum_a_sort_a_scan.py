@@ -106,8 +106,8 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 
 # %%
 # Twice as many as a scan needs. It's easy to see why. The blocks write their sums, and
-# then everything is read again and written again. And a scan does hardly anything but
-# move bytes, so twice the bytes are twice the time.
+# then everything is read again and written again. A scan does hardly anything but move
+# bytes, so twice the bytes are twice the time, unless the :term:`L2` still has them.
 #
 # What the libraries do
 # ---------------------

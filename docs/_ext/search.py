@@ -27,11 +27,16 @@ if TYPE_CHECKING:
 # What both sides take a text apart with: its words, and an ending that is no part of a stem.
 WORD = r"[\p{L}\p{N}_]+"
 ENDING = r"^(.{3,}?)(?:ibilit(?:y|ies)|ib(?:le|ly)|ations?|ments?|ness|ings?|ers?|ed|ly|ies|es|s|e|y)$"
-# Words that say nothing of what is asked.
+# Words that say nothing of what is asked, and with which people ask it.
 STOP = """
     a am an and any are as at be been being but by can could did do does for from get had has have how i if in into is
     it its just me my not of on or so some than that the their then there these this to was we what when where which
     while who why will with would you your
+    advice anyone anything appear ask currently exactly expect fix follow following found gave get gets getting give
+    given got happen happened happening happens hello help hi idea kind know looks maybe mean means odd oddly please
+    possible possibly problem question reason said say says see seem seems somehow something sometimes still strange
+    suggest sure thank thanks think thought tried try trying understand use used uses using want wanted whether wonder
+    wondering
 """
 STOP_WORDS = set(STOP.split())
 NAME = r"^(?:\D.+|\d{3,5}|\dd)$"  # what people ask for: of numbers, those like 5090 and 2D

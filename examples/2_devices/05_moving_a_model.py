@@ -372,11 +372,14 @@ print(f"largest error, relative to the largest score: {error:.0e}")
 
 
 # %%
-# Where this stops being true
-# ---------------------------
+# Where this stops being true: which GPU is cuda:0, here and on a cluster?
+# ------------------------------------------------------------------------
 #
 # If you have *several GPUs*, ``"cuda:1"`` is the second, and with
-# ``CUDA_VISIBLE_DEVICES=1`` your program sees only that one, as ``"cuda:0"``. To use
+# ``CUDA_VISIBLE_DEVICES=1`` your program sees only that one, as ``"cuda:0"``. On a
+# cluster, Slurm sets it to the cards of your job, say ``2,3,4,5``, and your program
+# counts those from 0. So write ``"cuda"``, never the number of a card, and leave the
+# variable alone: another card is somebody else's, and "busy or unavailable". To use
 # all of them, each process gets a device and :doc:`a copy of the model of its own
 # </tutorials/2_devices/20_two_gpus>`. *Wrappers* such as Lightning and Accelerate move
 # the model and each batch for you, but they keep to the model's list, too. And on a

@@ -371,8 +371,8 @@ if device.type == "cuda":
 # GPU's idle time is in there, however many the calls are. A :term:`profiler` or a CUDA
 # graph leaves it out.
 #
-# When it fails
-# -------------
+# When it fails: the time is another one each run
+# -----------------------------------------------
 #
 # - *The data are warm.* We call ``add`` again and again with the same vectors, so they
 #   stay in the :term:`cache`, a small and fast memory. In your program, other data may
@@ -398,7 +398,9 @@ if device.type == "cuda":
 #      near(late[0] / (sum(early) / 6), 9 / 8, 0.02)
 #      near(max(late) / (sum(early) / 6), 7 / 6, 0.02)
 #
-# - *The work changes*, or the time is :doc:`too good to be true <03_is_it_possible>`.
+# - *Something else uses the card*, or the work changes: larger images, another number
+#   of objects found. Time one input again and again first.
+# - The time is :doc:`too good to be true <03_is_it_possible>`.
 #
 # Here is what other people measured on their cards. Two of them waited for the GPU, and
 # one didn't. Can you tell which?

@@ -459,8 +459,8 @@ fitting = largest_batch(toy)
 print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,} bytes")
 
 # %%
-# Who doesn't let go?
-# -------------------
+# Memory grows at every step: who doesn't let go?
+# -----------------------------------------------
 #
 # Memory that grows from step to step is a *leak*, and it has an owner, because Python
 # frees a tensor as soon as nothing refers to it. Here are two loops that collect the
@@ -547,8 +547,8 @@ show_table("What a list of losses keeps", head, rows)
 # __ https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 # __ https://pytorch.org/memory_viz
 #
-# When it has run out
-# -------------------
+# Out of memory: read the error, and try again
+# --------------------------------------------
 #
 # Let's read one such `message`__ together, from somebody else's card:
 #
@@ -761,13 +761,12 @@ def validate_solution(model, batches):
 print(f"Our solution: {check(validate_solution)}")
 
 # %%
-# JAX has taken 75 % of my GPU. And CuPy, and TensorFlow?
-# -------------------------------------------------------
+# JAX takes 75 % of the GPU's memory, and TensorFlow takes all of it
+# ------------------------------------------------------------------
 #
-# Yesterday's library may rent differently from PyTorch. **JAX** rents three quarters of
-# the card at its first operation, whatever you compute. If only an import did it, that
-# package computed something when it was imported. A second program then finds the card
-# full. Tell JAX before it starts, in the shell or at the top of the script:
+# **JAX** rents three quarters of the card at its first operation, however small your
+# model is. (If an import did it, that package computed something.) A second program
+# finds the card full. Tell JAX before it starts, so in a notebook restart first:
 #
 # .. code-block:: python
 #
@@ -777,29 +776,40 @@ print(f"Our solution: {check(validate_solution)}")
 #    # os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.3"  # or 30 % at once
 #    import jax
 #
-# Renting when needed may end in fragments, so give a single large program its three
-# quarters. ``XLA_PYTHON_CLIENT_ALLOCATOR=platform`` gives everything back at once, but
-# it is slow, and good only for looking. Newer versions call the fraction
-# ``XLA_CLIENT_MEM_FRACTION`` (`JAX on its memory`__).
+# It still gives nothing back before it ends, so ``nvidia-smi`` shows the most that it
+# ever rented. ``XLA_PYTHON_CLIENT_ALLOCATOR=platform`` gives back everything, slowly.
+# It's good for looking. A large program that has the card for itself should keep its
+# three quarters. Newer versions call the fraction ``XLA_CLIENT_MEM_FRACTION`` (`JAX on
+# its memory`__).
 #
 # __ https://docs.jax.dev/en/latest/gpu_memory_allocation.html
 #
-# **TensorFlow** rents nearly all of the card, unless you call
-# ``tf.config.experimental.set_memory_growth(gpu, True)`` for each ``gpu`` of
-# ``tf.config.list_physical_devices("GPU")`` before anything else.
+# **TensorFlow** rents nearly all of *every* card that it sees. Before anything else,
+# call ``tf.config.experimental.set_memory_growth(gpu, True)`` for each ``gpu`` of
+# ``tf.config.list_physical_devices("GPU")``. If the program isn't yours, or makes a
+# session of its own, put ``TF_FORCE_GPU_ALLOW_GROWTH=true`` into the environment, and
+# hide the other cards by ``CUDA_VISIBLE_DEVICES=0``.
 #
-# **CuPy** keeps its floors as PyTorch does. Its *memory pool* lets go of those that are
-# empty, once nothing refers to your array any more:
+# CuPy doesn't give memory back: its pool, a limit, FFT plans
+# -----------------------------------------------------------
+#
+# CuPy keeps its floors as PyTorch does, in a *memory pool*, and more than your arrays
+# need: a random array or a sort makes others in between, so 512 MB may take a GB. Once
+# nothing refers to your array any more, this gives back what is empty:
 #
 # .. code-block:: python
 #
-#    del x
+#    del x  # and in a notebook, restart: Out and _ keep what a cell showed
+#    cupy.fft.config.get_plan_cache().clear()  # FFTs keep room to work in, with a plan
 #    cupy.get_default_memory_pool().free_all_blocks()
+#    cupy.get_default_pinned_memory_pool().free_all_blocks()  # of the CPU's memory
 #
-# And if the array is large and you want no pool at all, call
-# ``cupy.cuda.set_allocator(None)`` first. Then each array is rented anew, which takes
-# time. What ``nvidia-smi`` shows after all that is the context, and only the end of the
-# program frees it.
+# With a limit (``pool.set_limit(size=…)``, or ``CUPY_GPU_MEMORY_LIMIT="50%"`` in the
+# environment) you can be out of memory although ``used_bytes()`` is 0, because empty
+# floors count, too (``total_bytes()``). Free them before the larger array. For no pool
+# at all, call ``cupy.cuda.set_allocator(None)`` first; each array is then rented anew,
+# which takes time. What ``nvidia-smi`` still shows is the context, until the program
+# ends.
 #
 # My GPU's memory is full: which batch size, and does checkpointing help?
 # -----------------------------------------------------------------------

@@ -65,7 +65,10 @@ for use_amp in (False, True):
 #    torch.set_float32_matmul_precision("high")  # the older way; take one of the two
 #
 # Products stay in ``float32`` unless you ask. Convolutions use TF32 without being
-# asked. And if something goes wrong:
+# asked.
+#
+# NaN with float16, or no faster: what to try
+# -------------------------------------------
 #
 # .. list-table:: What you see, and what to try
 #    :header-rows: 1
@@ -77,8 +80,8 @@ for use_amp in (False, True):
 #      - It isn't the 16 bits. Look at the learning rate, at ``log(0)``, at ``0 / 0``.
 #    * - NaN or ``inf``, only with ``float16``
 #      - Something exceeds 65,504, often an ``exp``, a square, or a sum. Take
-#        ``bfloat16``, or compute that part from ``x.float()`` under
-#        ``torch.autocast("cuda", enabled=False)``.
+#        ``bfloat16``, above all if the model was trained in it, or compute that part
+#        from ``x.float()`` under ``torch.autocast("cuda", enabled=False)``.
 #    * - you don't know where
 #      - ``torch.autograd.set_detect_anomaly(True)`` names the operation. It is slow.
 #    * - ``inf`` in the first steps only
@@ -503,8 +506,8 @@ for x in (pixels, pixels.astype(np.float64)):
 # would do. But the last column shows what's better: *subtract first*. With a better
 # formula, ``float32`` is enough.
 #
-# Two right answers
-# -----------------
+# CPU and GPU give different results: two right answers
+# -----------------------------------------------------
 #
 # Then your GPU and NumPy differ in the last digits, and a referee asks which of them is
 # right. Let's add the same 10,240 numbers in ``float32`` in four orders: one after

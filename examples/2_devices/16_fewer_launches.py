@@ -827,10 +827,19 @@ print(f"Our solution: {check(cure_solution)}")
 # every new compilation with its reason, and every break. Against changing shapes,
 # compile with ``dynamic=True``, or pad the input to a few sizes.
 #
-# In JAX it's the same with ``jax.jit``. Each new shape or type, and each new value of a
-# ``static_argnums``, is compiled anew, and so is a function that you wrap *inside* a
-# loop, because it is a new function every time. Wrap it once, outside. Then
-# ``JAX_LOG_COMPILES=1`` in the environment should print each name once. If one
-# compilation takes minutes, a Python loop was unrolled: write ``jax.lax.fori_loop`` or
-# ``jax.lax.scan``. The first call includes the compilation here as well, and
-# ``block_until_ready()`` belongs before the clock stops.
+# JAX compiles again at each call: jax.jit in a loop
+# --------------------------------------------------
+#
+# ``jax.jit(f)`` compiles at the call, not where you write it: once for each shape and
+# type of the inputs, and for each new value of a ``static_argnums``. Videos of other
+# lengths, a last batch that is smaller, a Python number that is static: each compiles
+# anew. Pad to a few sizes. And a function that you wrap *inside* a loop, or a
+# ``lambda``, is a new function every time, so wrap it once, outside.
+#
+# ``JAX_LOG_COMPILES=1`` in the environment prints each compilation, with its shapes. If
+# one takes minutes, a Python loop was unrolled: write ``jax.lax.fori_loop`` or
+# ``jax.lax.scan``. ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")`` keeps
+# the result for tomorrow's process. To time it, leave the first call out, and call
+# ``block_until_ready()`` before the clock stops. A small network, or a ``scan`` of
+# small steps, is slower on the GPU than on the CPU, by its launches:
+# ``jax.config.update("jax_platforms", "cpu")``.

@@ -139,8 +139,8 @@ torch.use_deterministic_algorithms(False)
 # %%
 # With ``warn_only=True`` it goes on, and you get a list of the lines to replace.
 #
-# Workers draw for themselves
-# ---------------------------
+# Workers of a DataLoader draw for themselves
+# -------------------------------------------
 #
 # A ``DataLoader`` with ``num_workers=2`` loads in two processes, and each has random
 # numbers of its own. This program draws twice for each sample, once from PyTorch, and
@@ -297,13 +297,17 @@ def noise_solution(seed, epoch, index):
 print(f"Our solution: {check(noise_solution)}")
 
 # %%
-# The seed is set, and XGBoost or LightGBM still differs
-# ------------------------------------------------------
+# TensorFlow, JAX, XGBoost, LightGBM: the seed is set, and they still differ
+# --------------------------------------------------------------------------
 #
-# A library that adds up gradients on a GPU has the same problem, and its own switch.
-# LightGBM adds in ``float32`` there unless you set ``gpu_use_dp=true``. Then the sums
-# are nearly exact, so that their order shows less, and it is slower. Bits that must be
-# equal want the CPU, with ``deterministic=true`` and a fixed number of threads. In
-# others, look for "deterministic" or "double precision" in the list of parameters. If
-# there's no such word, repeat the training with five seeds, and report how much the
-# score scatters.
+# Two runs on the CPU agree and two on the GPU don't? Then it's the order of sums, and
+# each library has its own switch:
+#
+# - TensorFlow: ``tf.keras.utils.set_random_seed(1)`` and then
+#   ``tf.config.experimental.enable_op_determinism()``. ``TF_DETERMINISTIC_OPS=1`` was
+#   its forerunner, and missed some, such as ``segment_sum``.
+# - JAX: ``XLA_FLAGS=--xla_gpu_deterministic_ops=true`` in the environment.
+# - LightGBM: ``gpu_use_dp=true`` adds in ``float64``, so that the order shows less, and
+#   is slower. Bits that must be equal want the CPU, with ``deterministic=true``.
+# - Others: look for "deterministic" or "double precision" among the parameters. If
+#   there's no such word, repeat with five seeds, and say how much the score scatters.

@@ -52,8 +52,21 @@ either, so what others measured has their name on it.
 #
 # __ https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
 #
-# And if it *hangs*, often one process has a batch more than another, and waits for an
-# answer in its last step. ``DistributedSampler`` prevents that.
+# It hangs, or the first GPU holds more memory
+# --------------------------------------------
+#
+# A GPU at 100 % and the others at 0, and after ten or thirty minutes *Watchdog caught
+# collective operation timeout*: one process waits for an exchange that the others never
+# make. Often it has a batch more, so it's at the end of an epoch. Then
+# ``DistributedSampler`` gives all the same number, and ``with model.join():`` lets them
+# differ. Or only process 0 goes into an ``if``, such as a validation, and calls the
+# *wrapped* model in it: call ``model.module``. Or one has died: read *its* log.
+# ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` names the exchange.
+#
+# If ``nvidia-smi`` lists *every* process on the first GPU, each with a few hundred MiB,
+# all of them touched it. Call ``torch.cuda.set_device`` before anything else, and load
+# weights with ``map_location="cpu"``. ``DataParallel`` gathers all outputs on the
+# first, which can't be helped.
 #
 # Copy this
 # ---------

@@ -88,8 +88,8 @@ print(problems_of(differences, x, out))
 # ``trace`` would have found nothing, because then each thread has a sample. So **trace
 # with an odd size**, and choose one that isn't a multiple of the block.
 #
-# It changes from run to run
-# --------------------------
+# The result changes from run to run: a race
+# ------------------------------------------
 #
 # The second kernel has a guard. It counts how often the signal rises.
 

@@ -605,7 +605,10 @@ plt.show()
 #
 # The first of these has :doc:`a page </tutorials/3_kernels/16_a_sum_a_sort_a_scan>`.
 #
-# The one with the fewest lines, if you have some CUDA C++, is CuPy's:
+# CuPy's RawKernel: arguments, dtypes, and why it gives zeros
+# -----------------------------------------------------------
+#
+# The way with the fewest lines, if you have some CUDA C++, is CuPy's:
 #
 # .. code-block:: python
 #
@@ -618,9 +621,22 @@ plt.show()
 #    add = cp.RawKernel(code, "add")
 #    add((blocks,), (256,), (x, out, cp.int32(x.size)))
 #
-# Beware of the last argument: nobody checks its type, and without ``cp.int32`` CuPy
-# passes 64 bits. And tensors of PyTorch go into CuPy and back without a copy, with
-# ``cp.from_dlpack`` and ``torch.from_dlpack``.
+# A launch takes the blocks, the threads of a block, and the arguments, three tuples.
+# **Nobody checks or converts a type**, so a wrong one gives zeros or nonsense, and no
+# error:
+#
+# - an array's dtype must be the pointer's: ``float32`` for ``float *``, ``float64``,
+#   CuPy's default, for ``double *``, ``int64`` for ``long long *``. ``complex64`` is
+#   ``complex<float>``, with ``#include <cupy/complex.cuh>``. Else ``x.astype("f4")``
+# - a Python number goes as 64 bits: ``float`` as ``double``, ``int`` as ``long long``.
+#   For a ``float`` or an ``int`` in C, pass ``cp.float32(a)``, ``cp.int32(n)``.
+#   ``cupyx.jit.rawkernel`` wants the same
+# - a slice passes its first element, and the kernel knows no strides:
+#   ``cp.ascontiguousarray(x[::2])``
+#
+# Want the types done for you? ``cp.ElementwiseKernel`` does that, for one element at a
+# time. Tensors of PyTorch go into CuPy and back without a copy, with ``cp.from_dlpack``
+# and ``torch.from_dlpack``.
 #
 # .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
 #

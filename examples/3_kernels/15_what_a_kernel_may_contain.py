@@ -378,12 +378,14 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 # that need many, as in a Monte Carlo. And never let two threads use the same one,
 # because that's a :doc:`race </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
 #
-# It compiles, and is slow
-# ------------------------
+# A Numba kernel compiles, and is slow: slower than CuPy's
+# --------------------------------------------------------
 #
 # What the compiler takes needn't be good. These cost you most, and each has its page:
 #
-# - a plain ``0.1`` makes the line ``float64`` (:doc:`the compiler's work
+# - a plain ``0.1`` or ``2.0`` makes the line ``float64``, in ``@vectorize``, too, which
+#   :doc:`cards for games </cards>` do slowly. CuPy's ``fuse`` keeps ``float32``, so
+#   write ``np.float32(0.1)`` (:doc:`the compiler's work
 #   </tutorials/3_kernels/10_what_the_compiler_did>`)
 # - ``x.sum()`` or ``for v in x`` lets *every* thread go through the whole array
 #   (:doc:`reductions </tutorials/3_kernels/08_reductions>`)

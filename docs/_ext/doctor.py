@@ -151,9 +151,10 @@ def sheet(app: Sphinx, cause: Cause) -> nodes.section:
     if links := cause.known.get("links"):
         reported = (nodes.reference("", url.removeprefix("https://"), refuri=url) for url in links[:4])
         page += section("Where it was reported", "where-it-was-reported", listed(reported))
-    if title := app.env.titles.get(tutorial := f"tutorials/{cause.known.get('page')}"):
-        read = nodes.reference("", title.astext(), refuri=f"../{tutorial}.html")
-        page += section("What to read", "what-to-read", listed([read]))
+    titles = {name: app.env.titles.get(f"tutorials/{name}") for name in cause.known.get("pages", ())}
+    read = ((f"../tutorials/{name}.html", title.astext()) for name, title in titles.items() if title)
+    if links := [nodes.reference("", title, refuri=address) for address, title in read]:
+        page += section("What to read", "what-to-read", listed(links))
     ask = nodes.reference("", "Paste your error, or let the doctor look", refuri=f"../{PAGE}.html")
     page += nodes.paragraph("", "Is it something else? ", ask, nodes.Text("."))
     return page

@@ -32,11 +32,9 @@ STOP = """
     a am an and any are as at be been being but by can could did do does for from get had has have how i if in into is
     it its just me my not of on or so some than that the their then there these this to was we what when where which
     while who why will with would you your
-    advice anyone anything appear ask currently exactly expect fix follow following found gave get gets getting give
-    given got happen happened happening happens hello help hi idea kind know looks maybe mean means odd oddly please
-    possible possibly problem question reason said say says see seem seems somehow something sometimes still strange
-    suggest sure thank thanks think thought tried try trying understand use used uses using want wanted whether wonder
-    wondering
+    anyone anything ask fix get gets getting give given gives got happen happens help idea kind
+    know mean means please possible problem question reason said say says see seem seems something sometimes still
+    strange sure thanks think tried try trying understand use used uses using want whether wonder
 """
 STOP_WORDS = set(STOP.split())
 NAME = r"^(?:\D.+|\d{3,5}|\dd)$"  # what people ask for: of numbers, those like 5090 and 2D

@@ -111,10 +111,10 @@ borrow one from Google.
 #
 # If they say ``cuda:0``, you can also watch it. While it runs, type ``nvidia-smi -l 1``
 # in a second terminal on that computer. Every second, it shows which programs are on
-# the GPU, and for what part of the time it had anything to do at all (``GPU-Util``).
+# the GPU, and for what part of the time it had anything to do at all (``GPU-Util``). In
+# a container and in WSL the list of programs stays empty, so look at the memory in use.
 # That isn't how busy it was: a program that uses a thousandth of the card shows 100 %,
-# too. Look at the watts beside it. A GPU that multiplies large matrices comes near the
-# limit that is printed there.
+# too. Look at the watts beside it, and how near they come to the limit.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #

@@ -88,6 +88,10 @@ for use_amp in (False, True):
 #      - That is the scaler, trying how much it may multiply. It leaves those steps out.
 #    * - ``mix of the legacy and new APIs``
 #      - Somebody has set TF32 in the first of the two ways, and asks in the second.
+#    * - JAX computes in ``float32``, whatever the input
+#      - ``jax.config.update("jax_enable_x64", True)``, first of all. On cards for games
+#        it is slow (:doc:`/cards`), and then time grows with the batch: turn it off
+#        again.
 #    * - it isn't faster
 #      - Only large products and convolutions gain. A small network waits for its
 #        launches, and :doc:`gets some more </tutorials/2_devices/17_training_a_cnn>`.

@@ -349,3 +349,21 @@ def suspect_solution(epoch, loading, step, doubled):
 
 
 print(f"Our solution: {check(suspect_solution)}")
+
+# %%
+# TensorFlow and Keras: slower on the GPU than on the CPU
+# -------------------------------------------------------
+#
+# The causes are those of the table, under other names:
+#
+# - *the CPU does it:* ``tf.config.list_physical_devices("GPU")`` is empty, as it always
+#   is on Windows outside of WSL
+# - *loading:* ``num_parallel_calls=tf.data.AUTOTUNE`` in each ``map``, ``.cache()`` if
+#   it fits, and ``.prefetch(tf.data.AUTOTUNE)`` at the end
+# - *launches:* a larger ``batch_size``. In ``model.compile``, ``jit_compile=True`` and
+#   ``steps_per_execution=50`` launch less. An LSTM is fast only with its default
+#   activations: with others it can't take cuDNN's kernel
+# - *waiting:* ``run_eagerly=True``, or a callback in each batch
+# - *the first call:* a ``tf.function`` is traced anew for each Python number and each
+#   shape. Pass tensors, and pad
+# - *it's busy:* ``tf.keras.mixed_precision.set_global_policy("mixed_float16")``

@@ -459,3 +459,23 @@ def visibility_solution(image, east, north, cell_size, u, v):
 
 
 print(f"Our solution: {check(visibility_solution)}")
+
+# %%
+# To look up: shift, deproject, and the visibilities of a Gaussian
+# ----------------------------------------------------------------
+#
+# With u, v in wavelengths, and all angles in radians:
+#
+# - *Shift the phase centre.* What lies at east :math:`x`, north :math:`y` comes to the
+#   middle if you multiply each visibility by ``np.exp(2j * np.pi * (u * x + v * y))``.
+#   (From a measurement set with CASA's signs, it's the other sign.)
+# - *Deproject a disk* of inclination :math:`i`, whose long axis has the position angle
+#   ``pa``, from north through east: ``along = u * sin(pa) + v * cos(pa)``, ``across =
+#   (u * cos(pa) - v * sin(pa)) * cos(i)``, and ``q = np.hypot(along, across)`` is the
+#   baseline that would see it face-on.
+# - *A Gaussian* of flux :math:`F` and width at half maximum :math:`\theta` has
+#   :math:`F \exp(-\pi^2 \theta^2 q^2 / (4 \ln 2))`. Fit that to the data with
+#   ``scipy.optimize.curve_fit``, with ``sigma=1 / np.sqrt(weight)``, real and imaginary
+#   parts one after the other. A point has :math:`F` everywhere.
+# - *An image's visibilities* at any u and v:
+#   :py:func:`~firstlight_imaging.fourier.nufft.visibilities`, or the sum above.

@@ -99,18 +99,15 @@ globalThis.search = (() => {
       [...new Set(stems(words))].filter((stem) => asked.has(stem)).reduce((sum, stem) => sum + rarity(stem), 0);
     const most = (all, score) =>
       all.map((one) => [score(one), one]).reduce((best, one) => (one[0] > best[0] ? one : best), [0])[1];
-    const parts = (texts.get(url) ?? []).map((part) => [part, stems(part[2])]);
-    const mean = parts.reduce((sum, [, found]) => sum + found.length, 0) / parts.length;
-    const about = ([[, head], found]) => {
-      const opening = head === parts[0][0][1];
-      const heads = new Set(opening ? [] : stems(head));
-      const count = (stem) => {
-        const often = found.filter((one) => one === stem).length;
-        return rarity(stem) * (score(often, found.length / mean) + (heads.has(stem) ? HEAD : 0));
-      };
-      return (opening ? OPENING : 1) * [...asked].reduce((sum, stem) => sum + count(stem), 0);
+    const parts = (texts.get(url) ?? []).map((part) => ({ part, found: stems(part[2]), heads: stems(part[1]) }));
+    const mean = parts.reduce((sum, { found }) => sum + found.length, 0) / parts.length;
+    const about = ({ part, found, heads }) => {
+      const opening = part === parts[0].part;
+      const count = (stem) => score(found.filter((one) => one === stem).length, found.length / mean);
+      const all = [...asked].map((stem) => rarity(stem) * (count(stem) + HEAD * (!opening && heads.includes(stem))));
+      return all.reduce((sum, one) => sum + one, 0) * (opening ? OPENING : 1);
     };
-    const [part] = most(parts, about) ?? [];
+    const { part } = most(parts, about) ?? {};
     if (!part) return {};
     const prose = part[2].split("\n").filter((block) => !block.startsWith("\t"));
     const sentences = prose.flatMap((block) => block.split(/(?<=[.!?:]) /)).filter((one) => one.length > SHORT);

@@ -55,7 +55,7 @@ either, so what others measured has their name on it.
 # It hangs, or the first GPU holds more memory
 # --------------------------------------------
 #
-# A GPU at 100 % and the others at 0, and after ten or thirty minutes *Watchdog caught
+# A GPU at 100 % and the others at 0, and after some minutes *Watchdog caught
 # collective operation timeout*: one process waits for an exchange that the others never
 # make. Often it has a batch more, so it's at the end of an epoch. Then
 # ``DistributedSampler`` gives all the same number, and ``with model.join():`` lets them

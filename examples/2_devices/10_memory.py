@@ -8,8 +8,8 @@ the model, and ``nvidia-smi`` still shows the card as nearly full. You called
 at the same place. Who has all that memory?
 
 **Guess: if nvidia-smi shows that your program has taken a gigabyte, how much of it do
-your tensors hold?** By the end of this page you'll be able to say where it all went, to
-work out what a training run needs *before* you start it, and to find the line that
+your tensors hold?** By the end of this page you'll be able to say where it all went,
+to work out what a training run needs *before* you start it, and to find the line that
 doesn't let go.
 
 **Needs:** any computer, and some PyTorch. Without a CUDA GPU, a model of PyTorch's
@@ -46,8 +46,7 @@ if torch.cuda.is_available():
 # Three meters
 # ------------
 #
-# Why does the snippet print so many numbers? Let's make a very small tensor, and look
-# at the first of them.
+# Why does the snippet print so many numbers? Let's make a very small tensor.
 
 from firstlight import best_device
 
@@ -66,10 +65,9 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 #
 # Think of a tenant who rents whole floors from a landlord, and sublets the rooms. The
 # landlord is the :term:`driver`, the tenant is PyTorch, and your tensors live in the
-# rooms. The smallest room has 512 bytes, so that's what two numbers take. When a tensor
-# moves out, its room is free for the next one. But PyTorch keeps on renting the floor,
-# because renting anew takes long. So there are three answers to "how much memory is in
-# use?", and all of them are right:
+# rooms. The smallest room has 512 bytes. When a tensor moves out, PyTorch keeps on
+# renting the floor, because renting anew takes long. So there are three answers to "how
+# much memory is in use?", and all of them are right:
 #
 # - ``memory_allocated()`` counts the rooms that are occupied: *allocated*.
 # - ``memory_reserved()`` counts the floors that PyTorch rents: *reserved*. Its older
@@ -262,8 +260,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each step of the run is a column. Find ``f``, the tensor of 240 MiB. The cell prints
-# the three meters just before it:
+# Find ``f``, the tensor of 240 MiB. The cell prints the three meters just before it:
 
 f = [label for label, _, _ in story].index("f: 240 MiB")
 held, taken, shown = (modelled if measured is None else measured)[f - 1] / MIB
@@ -280,9 +277,8 @@ if measured is not None:
 # On our H100, the tensors held 203 MiB at that moment, PyTorch had taken 472 MiB, and
 # 999 were in use on the card, which is about what ``nvidia-smi`` shows. So only a fifth
 # of that was in tensors! The difference to 472 is the context and what the driver keeps
-# for itself. You have seen it: the snippet at the top ran on that card before there was
-# any tensor, and its last line was all context. The model, which stands in for a GPU
-# where there is none, had said 203 and 472 as well.
+# for itself. The model, which stands in for a GPU where there is none, had said 203 and
+# 472 as well.
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch
@@ -291,11 +287,11 @@ if measured is not None:
 # is good for: it lets a floor grow.
 #
 # Now find ``empty_cache()``, twice in the figure. It gives back the floors in which
-# *nobody* lives, and only those. That helps *other* programs. Your own could have used
-# the room anyway, and your next tensor has to wait until a floor is rented anew. On the
-# H100, filling a new tensor of 67 MB with ones took :timing:`memory median "new tensor"
-# @nvidia-h100-80gb-hbm3`, and with an ``empty_cache()`` before each :timing:`memory
-# median "cache emptied" @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
+# *nobody* lives, and only those. That helps *other* programs. Your own next tensor has
+# to wait until a floor is rented anew. On the H100, filling a new tensor of 67 MB with
+# ones took :timing:`memory median "new tensor" @nvidia-h100-80gb-hbm3`, and with an
+# ``empty_cache()`` before each :timing:`memory median "cache emptied"
+# @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
 #
 
 # folded: What a new tensor costs, and an emptied cache
@@ -324,18 +320,17 @@ if on_cuda:
 bench.show()
 
 # %%
-# How large is a context elsewhere? Others reported theirs, and our model takes the
-# value in the column of predictions:
+# How large is a context elsewhere? Others reported theirs:
 #
 # .. measured-by-others:: context-rtx3090 context-rtx3090-then context-gtx1080
 #
 # What will a training run need?
 # ------------------------------
 #
-# You don't have to try it out. For each *parameter* of a network, training keeps four
-# numbers: its value, its :term:`gradient`, and two averages that :term:`Adam`, the
-# usual :term:`optimizer`, needs. In ``float32`` these are 16 bytes. **How many
-# parameters can you train on a card of 24 GB, at the very most?**
+# For each *parameter* of a network, training keeps four numbers: its value, its
+# :term:`gradient`, and two averages that :term:`Adam`, the usual :term:`optimizer`,
+# needs. In ``float32`` these are 16 bytes. **How many parameters can you train on a
+# card of 24 GB, at the very most?**
 #
 # It's 1.5 billion, and then there is no room for any data. The rest grows with the
 # batch: the data themselves, and what each layer computes on the way forward. These
@@ -347,9 +342,9 @@ bench.show()
 # the end of the first step, and they stay. So a peak is either where forward ends, if
 # the batch is large, or where the optimizer works, if the network is.
 #
-# Nobody has to add that up by hand. On PyTorch's device ``"meta"``, tensors have a
-# shape and no memory, so you can *rehearse* your training there, and count what it
-# would have needed. Our ``Meter`` does the counting, for your own script, too:
+# On PyTorch's device ``"meta"``, tensors have a shape and no memory, so you can
+# *rehearse* your training there, and count what it would have needed. Our ``Meter``
+# does the counting, for your own script, too:
 #
 # .. code-block:: python
 #
@@ -442,9 +437,8 @@ if on_cuda:
 # The rehearsal said 17,082,400 bytes, and it was right to the byte, on our CPU and on
 # our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms. A
 # larger network needs some air, because mixed precision, ``foreach`` optimizers and the
-# libraries for matrix products all change the sum.
-#
-# For example, which is the largest batch that fits into 16 MB?
+# libraries for matrix products all change the sum. And which is the largest batch that
+# fits into 16 MB?
 
 from bisect import bisect_right
 
@@ -518,12 +512,11 @@ show_table("What a list of losses keeps", head, rows)
 # %%
 # It's the validation. A loss remembers how it was computed: behind it hangs a *graph*
 # with the output of every layer, ready for ``backward()``. In the training,
-# ``backward()`` comes, and the graph is let go. In the validation it never comes. So
-# each step keeps five million bytes alive, for four that you wanted.
-#
-# The cures are ``loss.item()``, which waits for the GPU, ``loss.detach()``, which
-# doesn't, and ``torch.no_grad()`` around the whole loop. There are five more owners
-# that nobody thinks of:
+# ``backward()`` comes, and the graph is let go. In the validation it never comes, so
+# each step keeps five million bytes alive, for four that you wanted. The cures are
+# ``loss.item()``, which waits for the GPU, ``loss.detach()``, which doesn't, and
+# ``torch.no_grad()`` around the whole loop. There are five more owners that nobody
+# thinks of:
 #
 # - *The optimizer*. If you delete only the model, it still keeps the parameters, their
 #   gradients, and Adam's averages, all of the 16 bytes.
@@ -566,9 +559,9 @@ show_table("What a list of losses keeps", head, rows)
 # it. It needs a smaller batch.
 #
 # So you catch the error, and try again with half the batch. After
-# ``torch.OutOfMemoryError`` PyTorch still works, and nothing is broken. Here are two
-# ways to write it. We pretend that the card has 16 MB: the meter raises the error above
-# that. **Which way works?**
+# ``torch.OutOfMemoryError`` PyTorch still works. Here are two ways to write it. We
+# pretend that the card has 16 MB: the meter raises the error above that. **Which way
+# works?**
 
 
 def again_inside(batch):
@@ -596,10 +589,10 @@ for recover in (again_inside, again_outside):
 
 # %%
 # The first one failed all the way down to a batch of one! *Inside* the ``except`` block
-# the exception is still alive, and it keeps the tensors of the attempt that failed. And
-# each new attempt adds its own. So leave the block first, as the second function does,
-# and then try again. If it was ``optimizer.step()`` that failed, load saved weights,
-# because some may have changed already.
+# the exception is still alive, and it keeps the tensors of the attempt that failed. So
+# leave the block first, as the second function does, and then try again. If it was
+# ``optimizer.step()`` that failed, load saved weights, because some may have changed
+# already.
 #
 # Your turn
 # ---------
@@ -619,7 +612,7 @@ def validate_leaking(model, batches):
 # %%
 # Write it so that it returns as many losses and rows, with the same values, and keeps
 # nothing else alive. Put your answer where the dots are, and run ``firstlight try
-# 10_memory.py``. It runs only what the exercise needs, and answers in about a second.
+# 10_memory.py``.
 
 
 def validate(model, batches): ...
@@ -820,7 +813,6 @@ print(f"Our solution: {check(validate_solution)}")
 #
 # Checkpointing (``torch.utils.checkpoint``) drops the activations *inside* a part of
 # the network and computes them twice. So it saves nothing if the parameters and Adam's
-# averages fill the card, if the batch is so small that activations hardly count, or if
-# the parts are single layers, since the input of each part is kept. Wrap blocks of
-# several layers, and compare ``max_memory_allocated()``, not ``nvidia-smi``, which
-# shows what was once rented.
+# averages fill the card, if activations hardly count, or if the parts are single
+# layers, since the input of each part is kept. Wrap blocks of several layers, and
+# compare ``max_memory_allocated()``, not ``nvidia-smi``.

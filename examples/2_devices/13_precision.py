@@ -2,14 +2,14 @@
 How many digits can you afford to lose?
 =======================================
 
-Your arrays have 64 bits a number, because NumPy made them so. Your network trains with
-32. And everybody tells you that a GPU is so much faster with 16. But what do you pay?
-Sixteen bits have two or three digits, and you wouldn't do your taxes with two digits.
+Your arrays have 64 bits a number, because NumPy made them so. Your network trains
+with 32. And everybody tells you that a GPU is so much faster with 16. But what do you
+pay? Sixteen bits have two or three digits.
 
-**Write down a guess before you read on: if you multiply two large matrices in 16 bits,
-how wrong will the result be, and how much time will it save?** By the end of this page
-you'll be able to predict that error before you run anything, and to say which digits
-you may give away and which you have to keep.
+**Write down a guess before you read on: if you multiply two large matrices in 16
+bits, how wrong will the result be, and how much time will it save?** By the end of
+this page you'll be able to predict that error, and to say which digits you may give
+away.
 
 **Needs:** any computer, and some PyTorch. The times are those of an H100 and of an
 ordinary CPU.
@@ -99,8 +99,8 @@ for use_amp in (False, True):
 # Try it
 # ------
 #
-# Why not compute everything in 16 bits? Let's count to 5,000 in ``bfloat16``, the
-# format that most networks are trained with. **What will it print?**
+# Let's count to 5,000 in ``bfloat16``, the format that most networks are trained with.
+# **What will it print?**
 
 total = torch.zeros((), dtype=torch.bfloat16)
 for _ in range(5000):
@@ -118,23 +118,20 @@ for x in (one, large):
     print(f"after {x.item():g} comes {following.item()}")
 
 # %%
-# There is no 257. So 256 + 1 is *rounded* to the nearest number that exists, which is
-# 256, and so it goes on for ever. The same happens to a network if you keep its weights
-# in ``bfloat16``: a weight of 1 that should change by a thousandth doesn't change at
-# all. That's why the loop above keeps the weights in 32 bits, and computes only the
-# products in 16. ``torch.sum`` came closer, because it adds in 32 bits and rounds only
-# the result.
+# There is no 257. So 256 + 1 is *rounded* to the nearest number that exists, and so it
+# goes on for ever. The same happens to a network if you keep its weights in
+# ``bfloat16``: a weight of 1 that should change by a thousandth doesn't change at all.
+# That's why the loop above keeps the weights in 32 bits, and computes only the products
+# in 16. ``torch.sum`` adds in 32 bits and rounds only the result.
 #
 # What does a format keep?
 # ------------------------
 #
 # A computer writes numbers as you do in the lab, as digits and an exponent, only in
-# powers of two. A :term:`format` says how many bits each gets. The digits say how large
-# the step to the next number is. The step from 1 is called :term:`eps`. For
-# ``bfloat16`` you have just seen it: 0.0078. Elsewhere, the step is at most eps times
-# the number, except for the very smallest numbers, where it stays the same.
-#
-# The exponent says how large a number can get before it becomes infinite:
+# powers of two. A :term:`format` says how many bits each gets. The step from 1 to the
+# next number is called :term:`eps`. For ``bfloat16`` you have just seen it: 0.0078.
+# Elsewhere, the step is at most eps times the number, except for the very smallest
+# numbers. The exponent says how large a number can get before it becomes infinite:
 
 import math
 
@@ -158,8 +155,7 @@ print(f"speed of light in float16: {light.half().item()}")
 # How wrong is a product?
 # -----------------------
 #
-# A rounding to the nearest number is off by half a step at most. But how much is it
-# *typically*? Let's ask a hundred thousand random numbers:
+# A rounding is off by half a step at most. How much is it *typically*?
 
 torch.manual_seed(1)
 x = torch.randn(100_000, dtype=torch.float64)
@@ -172,11 +168,10 @@ for dtype in (torch.bfloat16, torch.float16, torch.float32):
 # A fifth of an eps, whatever the format. That is all we need to predict the error of a
 # product of two matrices. Each element is a sum of many products :math:`a\cdot b`. Both
 # factors are rounded, and the roundings know nothing of each other, so their *squares*
-# add: :math:`\sqrt 2` times a fifth of an eps. The products are added up in
-# ``float32``, which loses nothing that matters here. Then the result is rounded as
-# well, and that makes :math:`\sqrt 3`. In a larger product the error is larger, but so
-# is the result, and their ratio stays the same. This is for numbers that scatter around
-# 0, as ours do.
+# add: :math:`\sqrt 2` times a fifth of an eps. Then the result is rounded as well, and
+# that makes :math:`\sqrt 3`. In a larger product the error is larger, but so is the
+# result, and their ratio stays the same. This is for numbers that scatter around 0, as
+# ours do.
 #
 # **So what do you expect for** ``bfloat16``, **with its eps of 0.0078?** Work it out,
 # and look:
@@ -207,16 +202,14 @@ for name in ("bfloat16", "float16"):
 # What does it save?
 # ------------------
 #
-# Fewer bits can save time in two ways, and they have nothing to do with each other.
-#
-# *Bytes.* If your code waits for memory, half the bytes take half the time, on any
-# card. Adding two vectors is like that. On an H100, 67 million additions took
+# Fewer bits can save time in two ways. *Bytes*: if your code waits for memory, half the
+# bytes take half the time, on any card. On an H100, 67 million additions took
 # :timing:`precision median "GPU, add, float64" @nvidia-h100-80gb-hbm3` in ``float64``,
 # :timing:`precision median "GPU, add, float32" @nvidia-h100-80gb-hbm3` in ``float32``
 # and :timing:`precision median "GPU, add, float16" @nvidia-h100-80gb-hbm3` in
-# ``float16``: half, and half again.
+# ``float16``.
 #
-# *Arithmetic.* Here every card is different. A matrix product uses each number many
+# *Arithmetic*: here every card is different. A matrix product uses each number many
 # times once it is loaded, so it waits for the arithmetic. Modern cards have special
 # units that multiply small matrices, called :term:`tensor cores <tensor core>`, and
 # these like some formats much more than others. Here is what data sheets promise.
@@ -245,13 +238,11 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 
 # %%
 # Look at its first column. Two of these cards do ``float64`` at 1:32 or 1:64, the
-# others at 1:2. So it's true what you may have read, that ``float64`` costs a factor of
-# 32, but only in arithmetic, and only on some cards.
-#
-# Which cards? Not simply those for games. A T4, which Colab lends you, is slow at
-# ``float64`` as well, and so is one of the newest and most expensive, the B300:
-# :spec:`B300 fp64` beside :spec:`B300 fp32` of ``float32``. So look at :doc:`the data
-# sheet </cards>` first.
+# others at 1:2. So ``float64`` costs a factor of 32 only in arithmetic, and only on
+# some cards. Not simply on those for games: a T4, which Colab lends you, is slow at it
+# as well, and so is one of the newest and most expensive, the B300: :spec:`B300 fp64`
+# beside :spec:`B300 fp32` of ``float32``. So look at :doc:`the data sheet </cards>`
+# first.
 #
 # .. holds::
 #
@@ -292,18 +283,14 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 #
 # And ``float64`` was even :timing:`precision speedup "GPU, matmul, float64"/"GPU,
 # matmul, float32" @nvidia-h100-80gb-hbm3` as fast. In other words, on this card plain
-# ``float32`` is the *slowest* of them all. A product took :timing:`precision median
-# "GPU, matmul, float32" @nvidia-h100-80gb-hbm3`. If you go from ``float64`` to
-# ``float32`` there, and don't allow TF32, you give nine digits away and gain nothing in
-# a product.
+# ``float32`` is the *slowest* of them all. If you go from ``float64`` to ``float32``
+# there, and don't allow TF32, you give nine digits away and gain nothing in a product.
 #
 # A CPU has its likings, too. On two cores of an AMD EPYC, a product of 384 rows took
 # :timing:`precision median "matmul, float32" @cpu-amd-epyc` in ``float32`` and
 # :timing:`precision median "matmul, bfloat16" @cpu-amd-epyc` in ``bfloat16``, but
-# :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``.
-#
-# The figure shows the error and the time of each format, so you want to be at the
-# bottom left.
+# :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``. In the
+# figure, you want to be at the bottom left.
 
 # folded: The timing, in each format that a device has
 from firstlight import Bench, best_device
@@ -468,23 +455,20 @@ plt.show()
 
 # %%
 # Go along a grey line, which is one format: the error stays the same, and what it costs
-# depends on the device. So nobody can tell you that 16 bits are fast. They can only
-# tell you on which card.
-#
-# The hollow circles are an RTX 4090 that somebody measured: 16 bits gained a factor of
-# three there, and the sheet promises two, because its ``float32`` falls short of the
-# sheet. Others measured more, and PyTorch's manual tells the error of a product in
-# TF32:
+# depends on the device. The hollow circles are an RTX 4090 that somebody measured: 16
+# bits gained a factor of three there, and the sheet promises two, because its
+# ``float32`` falls short of the sheet. Others measured more, and PyTorch's manual tells
+# the error of a product in TF32:
 #
 # .. measured-by-others:: f64-gtx1080 product-rtx4090 tf32-error-a100 tf32-a100
 #
 # Where digits disappear
 # ----------------------
 #
-# So far, the errors were as small as eps. Now let something go wrong. The pixels of a
-# camera lie at about 10,000 counts and scatter by 2, so their variance is 4. You
-# remember the formula that needs only one pass through the data: the mean square minus
-# the squared mean. **How many digits will be left of the 4 in** ``float32``?
+# The pixels of a camera lie at about 10,000 counts and scatter by 2, so their variance
+# is 4. You remember the formula that needs only one pass through the data: the mean
+# square minus the squared mean. **How many digits will be left of the 4 in**
+# ``float32``?
 
 import numpy as np
 
@@ -536,18 +520,16 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # %%
 # ``allclose`` says no, and nothing is wrong. Each addition rounds, so another order
 # gives another result. One after another, a number passes through up to 10,239
-# roundings on its way into the sum. In 256 shares, it's fewer than 300. NumPy knows
-# that, and adds halves of halves, but only along the *last* axis. Along another one, it
-# adds row after row, as a plain loop does. So the answer to the referee is: *on
+# roundings on its way into the sum. In 256 shares, it's fewer than 300. NumPy adds
+# halves of halves, but only along the *last* axis. So the answer to the referee is: *on
 # average, the one with the shorter chain of roundings is closer to the truth*, whether
 # it's the GPU's or NumPy's.
 #
 # Does at least the *same* GPU give the same bits twice? Mostly, and :doc:`another page
 # </tutorials/2_devices/19_same_seed>` says what to set.
 #
-# And which difference is too large? An ``atol`` of ``1e-5`` knows nothing of your
-# numbers. Take some eps of the *terms* that were added, since the sum may be small
-# because they cancel:
+# And which difference is too large? Take some eps of the *terms* that were added, since
+# the sum may be small because they cancel:
 
 tolerance = 2 * eps * np.abs(terms).sum(axis=1)
 for way, got in ways.items():
@@ -564,8 +546,8 @@ for way, got in ways.items():
 # ``"float64"``. It is given the relative ``error`` that you allow, the ``largest``
 # number that occurs, and ``cancels``, how many times larger the numbers are than their
 # difference: 1 if nothing cancels, 10,000 if you subtract 9,999 from 10,000. Return the
-# format with the fewest bytes that will do, and of two the one with the smaller eps. If
-# none will do, return ``None``.
+# format with the fewest bytes that will do, of two the one with the smaller eps, or
+# ``None``.
 #
 # ``torch.finfo(torch.float16)`` has ``.eps``, ``.max`` and ``.bits``. Put your answer
 # where the dots are, and run ``firstlight try 13_precision.py``.

@@ -6,9 +6,9 @@ You've wrapped your network in ``DataParallel``, or started it with ``torchrun``
 GPUs. Both are busy, ``nvidia-smi`` says. And an epoch takes *longer* than with one of
 them.
 
-**Write down a guess: if each GPU gets half of the batch, how long will its step take?**
-By the end of this page you have a script for several GPUs to copy, a list of what slows
-it down, and a way to say beforehand whether a second GPU will help your network.
+**Write down a guess: if each GPU gets half of the batch, how long will its step
+take?** Then copy a script for several GPUs, see what slows it down, and say
+beforehand whether a second GPU will help your network.
 
 **Needs:** any computer, and :doc:`a training loop
 </tutorials/2_devices/02_training_loop>`. You don't need two GPUs. We haven't got two
@@ -132,11 +132,10 @@ assert torch.allclose(mean, whole, rtol=1e-12)
 
 # %%
 # It is. So two GPUs with 64 pictures each make the same step as one with 128, and you
-# choose the learning rate for 128. A network with ``BatchNorm`` is an exception, since
-# each process takes the means of its own pictures:
-# ``nn.SyncBatchNorm.convert_sync_batchnorm(model)`` takes those of all. But who says
-# that each takes other pictures? Let's look at what each process of two gets, of ten
-# pictures, with and without a sampler:
+# choose the learning rate for 128. In a network with ``BatchNorm`` each process takes
+# the means of its own pictures: ``nn.SyncBatchNorm.convert_sync_batchnorm(model)``
+# takes those of all. But who says that each takes other pictures? Here are ten pictures
+# for two processes, with and without a sampler:
 
 pictures = range(10)
 with_sampler = [
@@ -149,9 +148,9 @@ for name, shares in (("with", with_sampler), ("without", without)):
 assert sorted(with_sampler[0] + with_sampler[1]) == list(pictures)
 
 # %%
-# Without the sampler, both go through all of them. They do the work twice, with an
-# exchange on top, so an epoch takes longer than on one GPU. For an odd number the
-# sampler gives one picture to both, so that nobody has to wait.
+# Without the sampler, both do all the work, with an exchange on top, so an epoch takes
+# longer than on one GPU. For an odd number the sampler gives one picture to both, so
+# that nobody has to wait.
 #
 # What does half a batch save?
 # ----------------------------
@@ -166,8 +165,7 @@ assert sorted(with_sampler[0] + with_sampler[1]) == list(pictures)
 # exchange is free. With our smallest network, 256 pictures took
 # :timing:`training-a-cnn median "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` and
 # one took :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
-# @nvidia-h100-80gb-hbm3`. There a second GPU saves nothing at all, and the exchange is
-# pure loss.
+# @nvidia-h100-80gb-hbm3`. There a second GPU saves nothing at all.
 #
 # .. holds::
 #
@@ -202,15 +200,14 @@ for name, weights in WEIGHTS.items():
     print(f"{name:20}" + "".join(f"{time:>12}" for time in times))
 
 # %%
-# Each exchange consists of messages, too, and a message takes some microseconds,
-# whatever it carries. DDP begins while ``backward`` still computes, so a part of the
-# exchange is hidden. If the cards can't reach each other and the bytes go through the
-# CPU's memory, it takes longer.
+# Each exchange consists of messages, too, which take some microseconds each. DDP begins
+# while ``backward`` still computes, so a part of the exchange is hidden. If the cards
+# can't reach each other and the bytes go through the CPU's memory, it takes longer.
 #
-# So do the test of the first row before you rent a second GPU: time a step with your
-# batch, and with half of it (:doc:`/tutorials/2_devices/07_timing_it_right`). What you
-# save is at most the difference. Where it's large, several GPUs do what they promise.
-# Others measured it, with a network whose batch fills the card:
+# So before you rent a second GPU, time a step with your batch, and with half of it
+# (:doc:`/tutorials/2_devices/07_timing_it_right`). What you save is at most the
+# difference. Where it's large, several GPUs do what they promise. Others measured it,
+# with a network whose batch fills the card:
 #
 # .. measured-by-others:: four-v100
 #
@@ -220,12 +217,11 @@ for name, weights in WEIGHTS.items():
 # Your turn
 # ---------
 #
-# The last batch of an epoch is smaller, and it needn't be equally small for everybody.
-# Then the mean of the means is wrong. Write ``combine``: it gets a list with a gradient
-# of each process, each the gradient of a *mean* over its pictures, and a list of how
-# many pictures each had, perhaps none. Return the gradient of the mean over all
-# pictures. Put your answer where the dots are, and run ``firstlight try
-# 20_two_gpus.py``.
+# The last batch of an epoch needn't be equally small for everybody. Then the mean of
+# the means is wrong. Write ``combine``: it gets a list with a gradient of each process,
+# each the gradient of a *mean* over its pictures, and a list of how many pictures each
+# had, perhaps none. Return the gradient of the mean over all pictures. Put your answer
+# where the dots are, and run ``firstlight try 20_two_gpus.py``.
 
 
 def combine(gradients, counts): ...

@@ -3,13 +3,13 @@ How fast is your card today?
 ============================
 
 Your program takes half as long again as yesterday, with the same code, the same data,
-and the same kind of card. So you begin to doubt your code. But a data sheet only says
-what a card can do on a good day. What it does today was decided by somebody else:
-whoever set its clock, plugged it into a narrow slot, or gave you a seventh of it.
+and the same kind of card. A data sheet only says what a card can do on a good day.
+What it does today was decided by somebody else: whoever set its clock, plugged it
+into a narrow slot, or gave you a seventh of it.
 
 **Guess: for how long did our H100 multiply matrices before it slowed down? For
 milliseconds, for seconds, or for minutes?** By the end you'll be able to read a
-card's state in one line, and to say what becomes of a floor of this site on that card.
+card's state in one line, and to say what becomes of a floor on that card.
 
 **Needs:** any computer, and :doc:`floors </tutorials/2_devices/03_is_it_possible>`.
 Without a GPU from NVIDIA, you'll read what others' cards said.
@@ -40,16 +40,15 @@ Without a GPU from NVIDIA, you'll read what others' cards said.
 #    nvidia-smi --query-gpu=$WHAT --format=csv > card.txt
 #    nvidia-smi -L >> card.txt
 #
-# Why while it runs? A card with nothing to do lowers its clock to save power, and then
-# it tells you nothing. If your driver doesn't know one of the fields, leave that out.
+# A card with nothing to do lowers its clock to save power, so ask while it works. If
+# your driver doesn't know one of the fields, leave that out.
 #
 # Try it
 # ------
 #
-# Here's what two cards said, as their owners posted it when they asked for help with
-# something else: a `V100`__, and a `GTX 1080 Ti`__. **Both were slower than on paper.
-# Which kind of floor is higher on each: that of the memory, or that of the
-# arithmetic?**
+# Here's what two cards said, as their owners posted it when they asked for help: a
+# `V100`__, and a `GTX 1080 Ti`__. **Both were slower than on paper. Which kind of floor
+# is higher on each: that of the memory, or that of the arithmetic?**
 #
 # __ https://github.com/NVIDIA/nvidia-docker/issues/1076
 # __ https://github.com/anderskm/gputil/issues/38
@@ -71,9 +70,8 @@ for seen in read(posted):
 # The GTX 1080 Ti was slower at both. It may run at 1,911 MHz, but the rates on its
 # sheet are those at 1,582 MHz, so that is the clock on paper.
 #
-# You could write that down as two rules. Think of a kitchen. If the cooks work more
-# slowly, then the dishes that take much chopping come late. If the waiters walk more
-# slowly, all that has to be fetched comes late.
+# As in a kitchen: if the cooks work more slowly, dishes with much chopping come late,
+# and if the waiters walk more slowly, all that has to be fetched does.
 #
 # .. math::
 #
@@ -87,9 +85,9 @@ for seen in read(posted):
 #         \frac{1}{\text{your part}}
 #
 # The parts are those that you have of the card's cores and of its memory, if you share
-# the card with others. Otherwise they are 1. If the memory's own clock is lower, that
-# belongs into the second. A launch and a transfer know nothing of the card's clock.
-# What they need is the CPU and the slot.
+# the card. Otherwise they are 1. If the memory's own clock is lower, that belongs into
+# the second. A launch and a transfer know nothing of the card's clock. They need the
+# CPU and the slot.
 #
 # How long does a card stay fast?
 # -------------------------------
@@ -159,10 +157,9 @@ plt.show()
 #    all(max(one) < 1.01 * min(one) for one in plain)
 #
 # So a benchmark of a few milliseconds tells you what a rested card does, and your
-# program runs on a tired one. If somebody has lowered the power limit, for example to
-# fit more cards into a rack, it happens sooner, and no formula says by how much. You
-# have to measure. The next cell does so where there's a GPU, for a moment, and asks
-# ``nvidia-smi`` meanwhile.
+# program runs on a tired one. With a lower power limit, as in a rack full of cards, it
+# happens sooner, and no formula says by how much. So the next cell measures, where
+# there's a GPU, for a moment.
 
 # folded code: The same on your GPU
 import time
@@ -221,14 +218,14 @@ else:
 # When you only have a slice
 # --------------------------
 #
-# Clusters cut large cards into slices, so that more people get one. On an A100 or
-# H100 it's called *MIG*, and ``nvidia-smi -L`` names your slice. In ``3g.40gb``, the
-# second number is your memory in GB, and with it comes the same part of the
-# *bandwidth*, `counted in eighths`__. The first one is only a label for the part of the
-# multiprocessors. ``nvidia-smi mig -lgip`` lists how many they are, under ``SM``:
-# ``3g.40gb`` has 42 of an A100's 108, but 60 of the 132 of an H100 with HBM3. Below is
-# an A100 in two slices, which we made up. **A 1g.10gb of it has 14. How much longer do
-# its floors get?** Say it before you look at the table.
+# Clusters cut large cards into slices, so that more people get one. On an A100 or H100
+# it's called *MIG*, and ``nvidia-smi -L`` names your slice. In ``3g.40gb``, the second
+# number is your memory in GB, and with it comes the same part of the *bandwidth*,
+# `counted in eighths`__. The first one is only a label. ``nvidia-smi mig -lgip`` lists
+# the multiprocessors under ``SM``: ``3g.40gb`` has 42 of an A100's 108, but 60 of the
+# 132 of an H100 with HBM3. Below is an A100 in two slices, which we made up. **A
+# 1g.10gb of it has 14. How much longer do its floors get?** Say it before you look at
+# the table.
 #
 # __ https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 
@@ -245,30 +242,27 @@ seen.table().show()
 # %%
 # An eighth of the memory makes each of its floors eight times as high, and 14 of 108
 # multiprocessors make those of arithmetic nearly eight times as high. It has an eighth
-# of the L2, too, so what stayed in the cache on a whole card may not fit any more. But
-# the L2 doesn't always follow the memory: a ``1g.20gb`` has a quarter of the memory and
-# still an eighth of the L2.
+# of the L2, too, so what stayed in the cache on a whole card may not fit any more. A
+# ``1g.20gb`` has a quarter of the memory and still an eighth of the L2.
 #
 # Not all settings cost something. With *ECC*, a card finds and mends flipped bits. HBM,
 # the memory of large cards, has room of its own for the check bits, and on a V100 ECC
-# costs `neither memory nor bandwidth`__. In GDDR, the memory of small cards, they lie
-# among your data. On a K40, they took a sixteenth of it.
+# costs `neither memory nor bandwidth`__. In GDDR, they lie among your data: on a K40,
+# they took a sixteenth of it.
 #
-# And one line of the table never changes from day to day. Outside the tensor cores,
-# ``float64`` has half of the ``float32`` rate on some cards, on others a 32nd, a 60th
-# or a 64th (:doc:`/tutorials/2_devices/13_precision`). There are :doc:`the sheets that
-# our floors are worked out from </cards>`, and you can :doc:`measure your GPU in your
-# browser </your_gpu>`.
+# One line of the table never changes. Outside the tensor cores, ``float64`` has half of
+# the ``float32`` rate on some cards, on others a 32nd, a 60th or a 64th
+# (:doc:`/tutorials/2_devices/13_precision`). Our floors come from :doc:`these sheets
+# </cards>`, and you can :doc:`measure your GPU in your browser </your_gpu>`.
 #
 # __ https://images.nvidia.com/content/volta-architecture/pdf/volta-architecture-whitepaper.pdf
 #
 # Your turn
 # ---------
 #
-# You know how many bytes your kernel moves and how many operations it does, and a
-# cluster has given you a card, or a part of one. Write the function that says how long
-# the kernel takes *at least*, on that card, today. A card has these fields. Those with
-# units are as ``nvidia-smi`` prints them:
+# Write the function that says how long a kernel takes *at least*, on a card or a part
+# of one, today. You know how many bytes it moves and how many operations it does. A
+# card has these fields. Those with units are as ``nvidia-smi`` prints them:
 
 from collections import namedtuple
 

@@ -33,15 +33,14 @@ GPU, and to say which work belongs there and which doesn't.
 # For 4,096 cups, the H100 needed no longer than for one: :timing:`count-your-cpu median
 # "GPU, kernel/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. And the CPU? A single core took
 # :timing:`count-your-cpu median "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3`
-# for 256 cups, because it can do several at once. Sixteen such cores, with 256 cups
-# each, would need no longer, so the GPU's time is less than a third of what the best
-# CPU of that kind would need.
+# for 256 cups, several at a time. If sixteen cores shared the 4,096 cups without any
+# loss, they'd need just as long: more than three times as long as the GPU.
 #
-# When we let all sixteen of that computer try, the GPU was even :timing:`count-your-cpu
+# In fact, with all sixteen cores of that computer, the GPU was :timing:`count-your-cpu
 # speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096"
-# @nvidia-h100-80gb-hbm3` as fast. But those cores were rented :term:`virtual CPUs
-# <virtual CPU>`, and for so short a job they got in each other's way. So don't believe
-# a factor before you know what the CPU did.
+# @nvidia-h100-80gb-hbm3` as fast. Those cores were rented :term:`virtual CPUs <virtual
+# CPU>`, and got in each other's way. So don't believe a factor before you know what the
+# CPU did.
 #
 # .. holds::
 #
@@ -173,8 +172,8 @@ plt.show()
 # 16,896 of them, and your program won't get faster by that number.
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
-# matrices at once. It does nothing else, but this it does very fast, mostly with
-# numbers of 16 bits or fewer.
+# matrices at once. It does nothing else, but it does that very fast, mostly with
+# numbers of 16 bits or fewer, on some cards with ``float64``, too.
 #
 # Our H100 multiplied two matrices of 4,096 × 4,096. With ``float32``, on its CUDA
 # cores, it took :timing:`precision median "GPU, matmul, float32/cuda:0/n=4096"
@@ -184,13 +183,12 @@ plt.show()
 # "GPU, matmul, bfloat16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast, on the
 # same card, but each number keeps only 2 or 3 of its 7 digits.
 #
-# In the other direction, beware of ``float64``, which NumPy takes unless you say
-# otherwise. The H100 is one of the few cards that are good at it: there, the same
-# product took :timing:`precision median "GPU, matmul, float64/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, even less than in ``float32``, because its tensor cores know
-# ``float64``, too. On NVIDIA's cards for games, ``float64`` has 1/32 or 1/64 of the
-# rate of ``float32``. And a price tells you nothing: a T4 or an L4 stands in a data
-# centre and is as slow, and so is one of the newest and most expensive, the B300.
+# More digits usually cost more, so beware of ``float64``, NumPy's default. The H100 is
+# one of the few cards that are good at it: the same product took :timing:`precision
+# median "GPU, matmul, float64/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, even less than in
+# ``float32``. On NVIDIA's cards for games, ``float64`` has 1/32 or 1/64 of the rate of
+# ``float32``. And the price tells you nothing: the T4 and the L4, sold for data
+# centres, are no better, and neither is the very expensive B300.
 #
 # .. holds::
 #
@@ -260,10 +258,9 @@ show_table("Where a number can be, on an H100", head, rows)
 # From top to bottom the rate falls by a factor of more than 6,000. So this is the first
 # rule for working with a GPU: *bring the numbers over once, and use them often*.
 #
-# The last two rates are from data sheets, and the first two follow from the number of
-# CUDA cores and the clock: in each cycle every core can read two new numbers and write
-# one, from two `banks of registers`__, and an SM can read 128 bytes of shared memory.
-# NVIDIA gives no rate for the L2 cache.
+# The last two rates are from data sheets, and the first two follow from the clock: in
+# each cycle a CUDA core `reads two numbers and writes one`__, and an SM reads 128 bytes
+# of shared memory. NVIDIA gives no rate for the L2 cache.
 #
 # __ https://arxiv.org/abs/2503.20481
 #
@@ -289,10 +286,10 @@ show_table("Where a number can be, on an H100", head, rows)
 # that compute, and while one warp waits, it lets *another* warp work.
 #
 # Here's a warp in round numbers. It asks for its number and waits 720 cycles. Then it
-# works for 40 cycles (we chose that), and asks for the next number. So one round takes
+# works for 40 cycles, which we chose, and asks for the next number. So one round takes
 # 760 cycles. In an SM, a *scheduler* decides in every cycle which warp goes on, and it
-# takes one that is ready. **How many such warps does it need, so that it has something
-# to do in every cycle?** Guess, then let's play it.
+# takes one that is ready. **How many such warps does one scheduler need, so that it has
+# something to do in every cycle?** Guess, then let's play it.
 
 # folded: Plays it, with a queue of warps in the order in which they get ready
 
@@ -342,11 +339,11 @@ plt.show()
 
 # %%
 # One warp works for 40 of its 760 cycles, so it keeps the scheduler busy 1/19 of the
-# time. Two warps fill 2/19, and nineteen fill everything. More bring nothing.
+# time. Two warps fill 2/19, and nineteen fill everything. More add nothing.
 #
 # This trick is called *latency hiding*. The wait hasn't become shorter. But as long as
-# there are enough warps, nobody notices it. How many are enough? That is
-# :term:`Little's law`:
+# there are enough warps, nobody notices it. :term:`Little's law` says how many are
+# enough:
 #
 # .. math::
 #
@@ -357,11 +354,11 @@ plt.show()
 # takes 760, so 760/40 = 19 must be under way.
 #
 # An SM of an H100 has four schedulers, so it would need 4 × 19 = 76 warps. It has room
-# for 64, which is 16 for each scheduler, busy 84% of the time. So *that* is why it
-# holds so many threads, and even they aren't quite enough. Fast programs therefore let
-# each thread ask for a second number before the first has arrived. And the more you
-# compute with a number, the fewer warps you need: with 100 cycles of work instead of
-# 40, 9 for each scheduler.
+# for 64. With 16 warps each, its schedulers would be busy 84% of the time. So *that* is
+# why it holds so many threads, and even they aren't quite enough. Fast programs
+# therefore let each thread ask for a second number before the first has arrived. And
+# the more you compute with a number, the fewer warps you need: with 100 cycles of work
+# instead of 40, 9 for each scheduler.
 #
 # Does a real GPU behave like that? We let our H100 copy a long vector, and allowed it
 # only some of its threads. With 1/16 of them it moved :timing:`bytes-in-flight rate "1
@@ -386,8 +383,8 @@ plt.show()
 #   pace, or worse, :doc:`the latency of each copy
 #   </tutorials/2_devices/04_small_copies>`.
 #
-# For your own problem, you'll predict it :doc:`at the end of the course
-# </tutorials/2_devices/11_when_the_gpu_wins>`.
+# A :doc:`later page </tutorials/2_devices/11_when_the_gpu_wins>` lets you predict which
+# side your own problem is on.
 #
 # .. dropdown:: GPUs of other makers, and GPUs inside a processor
 #

@@ -5,9 +5,8 @@ What changes in a training loop?
 You have a script that trains a network on your CPU, and now somebody lends you a GPU.
 Which lines do you have to change, and how much time will it save?
 
-**Write down two guesses:** the number of new lines, and how many times as fast an
-H100, one of the largest GPUs there are, trains a small network, compared with two
-cores of a CPU.
+**Write down two guesses:** the number of new lines, and how many times as fast an H100,
+one of the largest GPUs there are, trains a small network as two cores of a CPU do.
 
 **Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
@@ -34,11 +33,12 @@ pictures of digits.
 #            loss.backward()
 #            optimizer.step()
 #
-# Move the batches of your tests, too, and write ``.cpu()`` before ``.numpy()``.
+# Your test batches have to move, too. To get a result back as a NumPy array, write
+# ``.cpu().numpy()``, because NumPy can't read the GPU's memory.
 #
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
 # move. The first line finds a GPU of NVIDIA or AMD. If yours is Apple's or Intel's,
-# choose it as in :doc:`Moving data </tutorials/2_devices/01_moving>`.
+# choose it :doc:`as here </tutorials/2_devices/01_moving>`.
 #
 # Forget one
 # ----------
@@ -51,7 +51,7 @@ pictures of digits.
 #
 # Two do. The first isn't a mistake, because a model moves *in place*. A batch doesn't:
 # ``x.to(device)`` makes another :term:`tensor`, and ``x`` stays where it was. So (b)
-# stops in the first layer. If that's a convolution, `you get`__:
+# stops in the first layer. If that's a convolution, you get `this error`__:
 #
 # .. code-block:: text
 #
@@ -60,15 +60,15 @@ pictures of digits.
 #
 # The weights are ``cuda``, and the input isn't, so it's the input that stayed at home.
 # With (c), the network runs, and the *loss* stops: *Expected all tensors to be on the
-# same device*. It calls the labels ``target``. In other words, an error names the line
-# that noticed. Look for the cause in the line that moves.
+# same device*. It calls the labels ``target``. So the error names the line that
+# noticed. The cause is in the line that should have moved the tensor.
 #
 # __ https://github.com/Lightning-AI/pytorch-lightning/issues/20456
 #
 # A whole script
 # --------------
 #
-# Let's put a script around the loop. It learns from 1,797 pictures of handwritten
+# Here is the loop in a whole script. It learns from 1,797 pictures of handwritten
 # digits, 8 × 8 pixels each.
 
 # folded: The digits, in two data sets
@@ -242,12 +242,13 @@ except RuntimeError as error:
 # Think of a cook with a thousand hands, who fills one plate or a hundred in the same
 # second. But each order comes on a slip of paper, and a waiter has to write it. A step
 # of our network is about 35 operations, and for each of them PyTorch has to ask the GPU
-# to start. We call that a :term:`launch`. It takes longer than the work itself, so most
-# of the time the cook stands and waits. A larger batch means more plates for the same
-# number of slips, and a larger network means fuller plates.
+# to start some work, which we call a :term:`launch`. It takes longer than the work
+# itself, so most of the time the cook stands and waits. A larger batch means more
+# plates for the same number of slips, and a larger network means fuller plates.
 #
 # So let's make the batch larger. All three see each picture five times. **Guess
-# first:** what will batches of 16, 64 and 256 do here?
+# first:** how will the time of an epoch change from batches of 16 to 64 and 256? And
+# the score?
 
 rows, curves = [], {}
 for batch in (16, 64, 256):
@@ -268,7 +269,8 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 
 # %%
 # With 16 pictures, the H100's epochs took longer than those of the two cores of the
-# EPYC, and with 256 they had caught up.
+# EPYC, and with 256 they had only caught up, although the table promised much more. So
+# something besides the steps takes time: see *Is it the loader?* below.
 #
 # .. holds::
 #
@@ -279,9 +281,9 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 #    whole < 1.1 * whole_cpu
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. The two machines' scores differ, too, because ``LazyLinear`` draws its
-# weights where its first batch is, and from the same seed a GPU draws others. On the
-# computer that built this page, the loss went like this:
+# learned less. The two machines' scores differ, too, because the first weights are
+# drawn on the device, and from the same seed a GPU draws other numbers than a CPU. On
+# the computer that built this page, the loss went like this:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -299,16 +301,16 @@ fig.set_label(f"Three falling curves of the loss. At the end it is {ends} in a b
 plt.show()
 
 # %%
-# So don't compare the time of an epoch, but the time to *the same score*. When
-# :doc:`we did that with another network </tutorials/2_devices/17_training_a_cnn>`,
-# batches of 256 reached the score of 64 too, but later.
+# So don't compare the time of an epoch, but the time to *the same score*. When :doc:`we
+# did that with another network </tutorials/2_devices/17_training_a_cnn>`, batches of
+# 256 did reach the score that batches of 64 had, but later.
 #
 # Only a little faster?
 # ---------------------
 #
 # There are three usual suspects: launches, loading, and an ``.item()`` in each step.
-# :doc:`A list </tutorials/2_devices/18_slow_on_the_gpu>` has a test and a remedy for
-# each. Time a whole epoch, and not the first one.
+# Time one whole epoch, but not the first. Then :doc:`this list
+# </tutorials/2_devices/18_slow_on_the_gpu>` has a test and a remedy for each.
 #
 # Stop, and go on
 # ---------------
@@ -422,8 +424,8 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # our first table, six steps take :timing:`training-a-cnn sum "small, GPU/cuda:0/n=256"
 # + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" +
 # "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, which
-# is less than half of its epoch. **How much of the rest is the loader's?** Let it load,
-# and train nothing:
+# is less than half of the epoch that we measured. **How much of the rest is the
+# loader's?** Let it load, and train nothing:
 #
 # .. holds::
 #
@@ -482,13 +484,12 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 #        x, y = x_all[few], y_all[few]  # already there
 #
 # If your data don't fit there, try to take the rows of a batch *in one go*, as in the
-# second line of the output. On the EPYC that's nearly free. Beside the H100 it was even
-# slower than the loader, most likely because another program kept one of the CPU's
-# cores busy, and all waited for the last. With larger pictures, and timed for longer,
-# the same computer was :timing:`training-a-cnn speedup "load, in one
-# go/cpu/n=256"/"load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast in one
-# go. So measure your loader before you change it. If your data come from files, let
-# several processes load them: ``DataLoader(…, num_workers=4,
+# second line of the output. It usually helps a lot, but not always: on the EPYC that's
+# nearly free, and beside the H100 it was even slower than the loader. With larger
+# pictures, and timed for longer, the same computer was :timing:`training-a-cnn speedup
+# "load, in one go/cpu/n=256"/"load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as
+# fast in one go. So measure your loader before you change it. If your data come from
+# files, let several processes load them: ``DataLoader(…, num_workers=4,
 # persistent_workers=True)``, with as many as your job has cores.
 #
 # .. holds::
@@ -713,7 +714,7 @@ print(f"Our solution: {check(train_anywhere_solution)}")
 #    program goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast``
 #    computes with 16 bits in place of 32. On a card from before 2020, :doc:`see first
 #    </tutorials/2_devices/13_precision>`. We left both off, because neither makes a
-#    launch any shorter, and ``autocast`` even adds some.
+#    launch any shorter, and ``autocast`` adds launches.
 #
 # There are :doc:`short training scripts to download </where_from>`, and a page on
 # :doc:`what else a model can leave behind </tutorials/2_devices/05_moving_a_model>`.

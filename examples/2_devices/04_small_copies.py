@@ -109,8 +109,8 @@ plt.show()
 #
 # How could you measure the walk? Go there with almost nothing in your bag. And to see
 # how fast the bytes flow, send so many that the walk no longer matters. So we time
-# copies from 64 bytes to 64 MiB, from ordinary memory of the CPU, which the legend
-# calls *pageable*.
+# copies from 64 bytes to 64 MiB, from ordinary memory of the CPU (:doc:`pageable
+# </tutorials/2_devices/08_pinned_memory>` in the legend).
 
 # folded: The arrays that we copy
 
@@ -155,8 +155,8 @@ for label, (move, target, source) in ways.items():
 # @nvidia-h100-80gb-hbm3`.
 #
 # **Stop for a minute here: how long would 4,096 copies of 64 bytes take?** They carry
-# only a quarter of a megabyte. But they walk 4,096 times, which makes five times what
-# the 64 MiB took.
+# only a quarter of a megabyte. But they walk 4,096 times, so together they take five
+# times as long as the 64 MiB did.
 #
 # .. holds::
 #
@@ -211,9 +211,8 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 # bandwidth. Far below it, more bytes cost next to nothing. Far above it, a bigger copy
 # gains little.
 #
-# Let's work it out twice: with a latency of ``10e-6`` seconds, a round number that we
-# chose, and the rate on paper of :term:`PCIe` 4, the slot of many GPUs, and with the
-# two numbers from above:
+# Let's work it out twice: with a round latency of ``10e-6`` seconds and the rate on
+# paper of :term:`PCIe` 4, the slot of many GPUs, and with the two numbers from above:
 
 from firstlight.timing.specs import spec
 
@@ -236,11 +235,11 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
 # The CPU beside the H100 took :timing:`collecting median np.stack
-# @nvidia-h100-80gb-hbm3` for that, far longer than the one big copy took. Count both,
-# and of the factor of a thousand that the H100 promised at the top, less than twenty is
-# left. Copies of a hundred events walk only 41 times, which adds up to a fraction of
-# what collecting took. So here a hundred *are* enough. It's cheaper to write each event
-# into one array that you allocated beforehand.
+# @nvidia-h100-80gb-hbm3` for that, far longer than the one big copy took. With the
+# collecting included, the factor falls from a thousand to less than twenty. Copies of a
+# hundred events walk only 41 times, which adds up to a fraction of what collecting
+# took. So here a hundred *are* enough. It's cheaper to write each event into one array
+# that you allocated beforehand.
 #
 # .. holds::
 #
@@ -274,10 +273,10 @@ for some in (1, 8, 64, 512, 4096):
     print(f"{some:13,}{quantity(predicted, 's'):>11}{quantity(time, 's'):>11}")
 
 # %%
-# On the H100 it holds to within a quarter in all rows but the last, for times that lie
-# a factor of hundreds apart. All events at once took less than predicted, because we
-# got our bandwidth from 64 MiB, and in smaller copies the bytes flow faster. On the AMD
-# EPYC, all our events fit into the processor's own small and fast memory, its
+# On the H100 it holds to within a quarter in all rows but the last, although the times
+# span a factor of hundreds. All events at once took less than predicted, most likely
+# because we took our bandwidth from 64 MiB, which don't fit into the CPU's caches. On
+# the AMD EPYC, all our events fit into the processor's own small and fast memory, its
 # :term:`cache`, and 64 MiB don't. So the last row took less than half of what we
 # predicted.
 #
@@ -307,9 +306,9 @@ for some in (1, 8, 64, 512, 4096):
 # bytes, and pays the whole latency. The remedy is the same: keep the results on the
 # GPU, and fetch them together. Collect ``loss.detach()`` in a list, and print
 # ``torch.stack(losses).mean()`` every hundred steps. Compare all pixels in one
-# operation, ``(image_on_gpu > threshold).sum()``. A NumPy array that you give to a
-# Numba kernel travels there and back at every call, so put it onto the GPU once, as in
-# :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`.
+# operation, ``(image_on_gpu > threshold).sum()``. And a NumPy array that you give to
+# :doc:`a kernel of Numba's </tutorials/3_kernels/01_first_kernel>` travels there and
+# back at every call, so put it onto the GPU once.
 #
 # Thousands of small arrays, and you can't collect them?
 # ------------------------------------------------------
@@ -320,11 +319,11 @@ for some in (1, 8, 64, 512, 4096):
 # ``torch.cuda.synchronize()`` at the end, it shows a single wait, and the loop is
 # faster, even from ordinary memory.
 #
-# On our H100, a short addition took :timing:`timing-it-right median "GPU, a wait each"
-# @nvidia-h100-80gb-hbm3` with a wait after each call, and :timing:`timing-it-right
-# median "GPU, one wait" @nvidia-h100-80gb-hbm3` with one wait behind many. We haven't
-# timed copies in this way. However much it saves, you still launch thousands of copies
-# where one would do.
+# We haven't timed copies in this way, but a short addition took our H100
+# :timing:`timing-it-right median "GPU, a wait each" @nvidia-h100-80gb-hbm3` with a wait
+# after each call, and :timing:`timing-it-right median "GPU, one wait"
+# @nvidia-h100-80gb-hbm3` with one wait behind many. However much it saves, you still
+# launch thousands of copies where one would do.
 #
 # .. holds::
 #

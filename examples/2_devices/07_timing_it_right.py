@@ -29,10 +29,10 @@ versions is faster and by how much, give or take.
 #    torch.accelerator.synchronize()  # waits until it is done
 #    done = perf_counter() - start  # right
 #
-# In these lines, our H100 had been *asked* for a product of two large matrices after a
-# two-hundredth of the time that the product then took. So if you see a speed-up of
-# hundreds, look for this wait. There's :doc:`a division that finds it
-# </tutorials/2_devices/03_is_it_possible>`.
+# On our H100 the call for a product of two large matrices returned after a
+# two-hundredth of the time that the product took. So if you see a speed-up of hundreds,
+# look for this wait. :doc:`One division </tutorials/2_devices/03_is_it_possible>` would
+# have shown it.
 #
 # .. holds::
 #
@@ -40,7 +40,8 @@ versions is faster and by how much, give or take.
 #    asked, done = printed(r"asked after (\d+) µs, done after (\d+),", page=ten)
 #    near(1000 * done / asked, 200, 0.1)
 #
-# PyTorch brings a timer that waits, makes many calls, and gives you the :term:`median`:
+# PyTorch comes with a timer that waits, makes many calls, and gives you the
+# :term:`median`:
 
 import torch
 from torch.utils.benchmark import Timer
@@ -59,8 +60,9 @@ took = timer.blocked_autorange()
 print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs")
 
 # %%
-# Look at the second number, too. On the EPYC it's a sixth of the first, because that
-# computer had other work to do, and then the first number isn't worth much.
+# The second number says how far apart the middle half of the times lie. On the EPYC
+# it's a sixth of the first, because that computer had other work to do, and then the
+# first number isn't worth much.
 #
 # .. holds::
 #
@@ -68,8 +70,8 @@ print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs
 #    near(median / within, 6, 0.03)
 #
 # Without ``num_threads=``, the timer gives the CPU a single thread, which makes any GPU
-# look good. And without ``timer.timeit(1)``, it would choose its blocks by a slow first
-# call. Then each block is a single call, and with each you'd time the wait, too. For
+# look good. And without ``timer.timeit(1)``, it would see a slow first call, conclude
+# that one call is long enough to time, and then count the wait with every call. For
 # many versions, collect the results of ``blocked_autorange`` in a list, and
 # ``torch.utils.benchmark.Compare(results).print()`` makes a table of them.
 #
@@ -191,17 +193,16 @@ plt.show()
 # Two right answers
 # -----------------
 #
-# Do you wait after each call, or once after many? The H100 added its 1,456,355 pairs in
-# :timing:`timing-it-right median "GPU, a wait each" @nvidia-h100-80gb-hbm3`, if we
-# waited for each result. If we made many calls and waited once, a call took
-# :timing:`timing-it-right median "GPU, one wait" @nvidia-h100-80gb-hbm3`. **Which of
-# the two is right?**
+# Do you wait after each call, or once after many? The H100 added two vectors of
+# 1,456,355 numbers in :timing:`timing-it-right median "GPU, a wait each"
+# @nvidia-h100-80gb-hbm3`, if we waited for each result. If we made many calls and
+# waited once, a call took :timing:`timing-it-right median "GPU, one wait"
+# @nvidia-h100-80gb-hbm3`. **Which of the two is right?**
 #
 # Both are. The first is the :term:`latency`: how long *you* wait for one result. The
-# second says how many of them you get in a second, which is the :term:`throughput`,
-# because the GPU works on one call while your program launches the next. Report the one
-# that your program needs, and say which. For so short a call the GPU waits for the
-# launches, and our tables say so: ``launch-bound``.
+# second is shorter because the GPU works on one call while your program launches the
+# next. It tells you how many of them you get in a second, the :term:`throughput`.
+# Report the one that your program needs, and say which.
 #
 # A timer of twenty lines
 # -----------------------
@@ -259,8 +260,8 @@ for name, values in three.items():
 # %%
 # You'd expect the three to agree within their quartiles. **Do they?** On an H100 the
 # three medians were within two percent of each other, and still the quartiles of
-# ``Bench`` hardly touched those of the other two. On one core of the EPYC, PyTorch's
-# median was even a sixth below the others. Why, we don't know.
+# ``Bench`` hardly overlapped with those of the other two. On one core of the EPYC,
+# PyTorch's median was even a sixth below the others. Why, we don't know.
 #
 # .. holds::
 #
@@ -353,7 +354,7 @@ if device.type == "cuda":
 # %%
 # Events around many calls hardly count themselves. But they count the GPU's idle time,
 # too, if your program can't launch as fast as the GPU works, as here on the H100. A
-# :term:`profiler` or a CUDA graph leaves it out.
+# :term:`profiler` leaves it out.
 #
 # When it fails: the time is another one each run
 # -----------------------------------------------
@@ -365,11 +366,10 @@ if device.type == "cuda":
 # - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU, and times
 #   only the launch. PyTorch's ``Timer`` waits for PyTorch's device, but not for a
 #   second GPU.
-# - *The card slows down*, because it may draw only so much power. Our H100 did products
-#   in TF32, and before a twentieth of a second was over, each took an eighth longer,
-#   and later up to a sixth. :doc:`What your card does today <21_your_card_today>` says
-#   more. If it's yours, ``sudo nvidia-smi -lgc 1200`` keeps the clock level, where
-#   1,200 MHz stands for one so low that the card doesn't reach the limit of its power.
+# - *The card slows down*, because it may draw only so much power. :doc:`Our H100 did so
+#   <21_your_card_today>` before a twentieth of a second was over. If it's yours, ``sudo
+#   nvidia-smi -lgc 1200`` keeps the clock level. Choose one so low that the card never
+#   reaches its power limit; 1,200 MHz is an example.
 #
 #   .. holds::
 #
@@ -384,8 +384,7 @@ if device.type == "cuda":
 #   of objects found. Time one input again and again first.
 # - The time is :doc:`too good to be true <03_is_it_possible>`.
 #
-# Here is what other people measured on their cards. Two of them waited for the GPU, and
-# one didn't. Can you tell which?
+# Of these three measurements of other people, two waited for the GPU, and one didn't:
 #
 # .. measured-by-others:: add-a100 read-gtx1080 course-nine
 

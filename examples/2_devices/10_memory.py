@@ -32,7 +32,7 @@ if torch.cuda.is_available():
     print("nvidia-smi shows  ", total - free)
 
 # %%
-# In a hurry, try these in turn:
+# If you're in a hurry, try these in turn:
 #
 # - Collect ``loss.item()`` or ``loss.detach()`` in your list, never ``loss``. Run the
 #   validation under ``with torch.no_grad():``.
@@ -339,8 +339,8 @@ bench.show()
 # The figure at the top shows both parts, over two steps of a network that removes the
 # noise from spectra. On the way forward the activations pile up. On the way back they
 # go, one after the other, and gradients come in their place. Adam makes its averages at
-# the end of the first step, and they stay. So a peak is either where forward ends, if
-# the batch is large, or where the optimizer works, if the network is.
+# the end of the first step, and they stay. With a large batch the peak comes at the end
+# of the way forward, and with a large network in the optimizer's step.
 #
 # On PyTorch's device ``"meta"``, tensors have a shape and no memory, so you can
 # *rehearse* your training there, and count what it would have needed. Our ``Meter``
@@ -435,10 +435,10 @@ if on_cuda:
 
 # %%
 # The rehearsal said 17,082,400 bytes, and it was right to the byte, on our CPU and on
-# our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms. A
-# larger network needs some air, because mixed precision, ``foreach`` optimizers and the
-# libraries for matrix products all change the sum. And which is the largest batch that
-# fits into 16 MB?
+# our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms.
+# Leave some headroom for a larger network, because mixed precision, ``foreach``
+# optimizers and the libraries for matrix products all change the sum. And which is the
+# largest batch that fits into 16 MB?
 
 from bisect import bisect_right
 
@@ -558,7 +558,7 @@ show_table("What a list of losses keeps", head, rows)
 # free, together 22.08 GiB. The program asked for 22.78, so no setting could have saved
 # it. It needs a smaller batch.
 #
-# So you catch the error, and try again with half the batch. After
+# You can catch the error, and try again with half the batch. After
 # ``torch.OutOfMemoryError`` PyTorch still works. Here are two ways to write it. We
 # pretend that the card has 16 MB: the meter raises the error above that. **Which way
 # works?**

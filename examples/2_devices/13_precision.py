@@ -55,9 +55,9 @@ for use_amp in (False, True):
 # that small gradients don't become 0, and divides them again before the step. A
 # checkpoint needs ``scaler.state_dict()``, too.
 #
-# Another line speeds up products in ``float32`` on NVIDIA cards since 2020: a lot in
-# data centres, and little on cards for games. It lets them round their inputs to about
-# three digits, a format called :term:`TF32`:
+# On NVIDIA cards made since 2020, one more line speeds up ``float32`` products: a lot
+# on cards for data centres, and little on cards for games. It lets the card round both
+# inputs to about three digits, a format called :term:`TF32`:
 #
 # .. code-block:: python
 #
@@ -87,14 +87,16 @@ for use_amp in (False, True):
 #    * - ``inf`` in the first steps only
 #      - That is the scaler, trying how much it may multiply. It leaves those steps out.
 #    * - ``mix of the legacy and new APIs``
-#      - Somebody has set TF32 in the first of the two ways, and asks in the second.
+#      - One part of the program has set TF32 the new way, and another asks the old way.
+#        Use one of them throughout.
 #    * - JAX computes in ``float32``, whatever the input
 #      - ``jax.config.update("jax_enable_x64", True)``, first of all. On cards for games
 #        it is slow (:doc:`/cards`), and then time grows with the batch: turn it off
 #        again.
 #    * - it isn't faster
 #      - Only large products and convolutions gain. A small network waits for its
-#        launches, and :doc:`gets some more </tutorials/2_devices/17_training_a_cnn>`.
+#        launches, and autocast :doc:`adds some
+#        </tutorials/2_devices/17_training_a_cnn>`.
 #
 # Try it
 # ------
@@ -194,9 +196,9 @@ for name in ("bfloat16", "float16"):
     print(f"{name}: predicted {predicted[name]:.3%}, measured {error[name]:.3%}")
 
 # %%
-# The prediction was right to a few percent of itself, and an H100 gave 0.30 %, too. If
-# your data are good to a percent, you can afford that. If your product is off by more,
-# its long sums may be added in 16 bits: set
+# The prediction was off by only a few percent. An H100 also gave 0.30 %. If your data
+# are good to a percent, you can afford that. If your product is off by more, its long
+# sums may be added in 16 bits: set
 # ``torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction`` to ``False``.
 #
 # What does it save?
@@ -266,9 +268,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # matmul, float32" @nvidia-h100-80gb-hbm3`.
 #
 # The two formats of 16 bits have the same rate on paper. Here ``bfloat16`` was faster,
-# most likely because such products need more power than the card may draw, so that it
-# :doc:`lowers its clock </tutorials/2_devices/21_your_card_today>`. So read all three
-# as "15 times, and half of that, give or take an eighth".
+# most likely because it draws less power: such products push the card to its power
+# limit, and then it :doc:`lowers its clock </tutorials/2_devices/21_your_card_today>`.
+# So read the factors as "15, and for TF32 half of that, give or take an eighth".
 #
 # .. holds::
 #
@@ -286,11 +288,11 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # ``float32`` is the *slowest* of them all. If you go from ``float64`` to ``float32``
 # there, and don't allow TF32, you give nine digits away and gain nothing in a product.
 #
-# A CPU has its likings, too. On two cores of an AMD EPYC, a product of 384 rows took
-# :timing:`precision median "matmul, float32" @cpu-amd-epyc` in ``float32`` and
-# :timing:`precision median "matmul, bfloat16" @cpu-amd-epyc` in ``bfloat16``, but
-# :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``. In the
-# figure, you want to be at the bottom left.
+# On two cores of an AMD EPYC, a product of 384 rows took :timing:`precision median
+# "matmul, float32" @cpu-amd-epyc` in ``float32`` and :timing:`precision median "matmul,
+# bfloat16" @cpu-amd-epyc` in ``bfloat16``, but :timing:`precision median "matmul,
+# float16" @cpu-amd-epyc` in ``float16``. In the figure, you want to be at the bottom
+# left.
 
 # folded: The timing, in each format that a device has
 from firstlight import Bench, best_device
@@ -455,10 +457,8 @@ plt.show()
 
 # %%
 # Go along a grey line, which is one format: the error stays the same, and what it costs
-# depends on the device. The hollow circles are an RTX 4090 that somebody measured: 16
-# bits gained a factor of three there, and the sheet promises two, because its
-# ``float32`` falls short of the sheet. Others measured more, and PyTorch's manual tells
-# the error of a product in TF32:
+# depends on the device. The hollow circles are an RTX 4090 that somebody measured.
+# Others measured more, and PyTorch's manual tells the error of a product in TF32:
 #
 # .. measured-by-others:: f64-gtx1080 product-rtx4090 tf32-error-a100 tf32-a100
 #
@@ -497,10 +497,11 @@ for x in (pixels, pixels.astype(np.float64)):
 # CPU and GPU give different results: two right answers
 # -----------------------------------------------------
 #
-# Then your GPU and NumPy differ in the last digits, and a referee asks which of them is
-# right. Let's add the same 10,240 numbers in ``float32`` in four orders: one after
-# another; as a GPU might, where each of 256 threads adds up its share and then the
-# shares are added; and as PyTorch and NumPy do it. **Which one do you trust most?**
+# Sooner or later your GPU and NumPy will differ in the last digits, and a referee asks
+# which of them is right. Let's add the same 10,240 numbers in ``float32`` in several
+# orders: one after another; as a GPU might, where each of 256 threads adds up its share
+# and then the shares are added; and as PyTorch and NumPy do it. **Which one do you
+# trust most?**
 
 terms = rng.standard_normal((201, 10_240), dtype=np.float32)
 truth, eps = terms.sum(axis=1, dtype=np.float64), np.finfo(np.float32).eps
@@ -528,16 +529,16 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # Does at least the *same* GPU give the same bits twice? Mostly, and :doc:`another page
 # </tutorials/2_devices/19_same_seed>` says what to set.
 #
-# And which difference is too large? Take some eps of the *terms* that were added, since
-# the sum may be small because they cancel:
+# And which difference is too large? Allow a few eps times the sum of the terms'
+# *absolute values*, because the sum itself may be small if they cancel:
 
 tolerance = 2 * eps * np.abs(terms).sum(axis=1)
 for way, got in ways.items():
     print(f"{way:18} {np.all(np.abs(got - truth) < tolerance)}")
 
 # %%
-# That's ten times what the loop is typically off. So roundings pass, and a number that
-# somebody forgot to add doesn't.
+# That's about ten times the typical error of the plain loop. Roundings pass, and a
+# forgotten number doesn't.
 #
 # Your turn
 # ---------
@@ -546,8 +547,8 @@ for way, got in ways.items():
 # ``"float64"``. It is given the relative ``error`` that you allow, the ``largest``
 # number that occurs, and ``cancels``, how many times larger the numbers are than their
 # difference: 1 if nothing cancels, 10,000 if you subtract 9,999 from 10,000. Return the
-# format with the fewest bytes that will do, of two the one with the smaller eps, or
-# ``None``.
+# format with the fewest bytes that will do, or ``None``. Of two formats with equally
+# few bytes, return the one with the smaller eps.
 #
 # ``torch.finfo(torch.float16)`` has ``.eps``, ``.max`` and ``.bits``. Put your answer
 # where the dots are, and run ``firstlight try 13_precision.py``.

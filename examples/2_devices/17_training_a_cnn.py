@@ -6,11 +6,11 @@ Your network trains overnight, and you're thinking of renting a GPU, or of askin
 group to buy one. For *your* network, on your data, how much faster could it be?
 Twice? Fifty times?
 
-**Write down a guess** for two of them, a network of 30,000 weights that looks at one
-small picture at a time, and one with 9 million weights that looks at eight: how many
-times as fast is an H100 as the processor next to it? At the end of this page you'll
-be able to say what *any* GPU can do for your loop at most, from two times that you
-measure on your own CPU, and which part of your loop to mend first.
+**Write down two guesses.** How many times as fast is an H100 as the CPU next to it, for
+a network of 30,000 weights that looks at one small picture at a time? And for one of 9
+million weights that looks at eight? At the end of this page you'll be able to say, from
+two times measured on your own CPU, the most that any GPU can gain, and which part of
+your loop to change first.
 
 **Needs:** any computer, and scikit-learn for its digits.
 """
@@ -63,11 +63,10 @@ measure on your own CPU, and which part of your loop to mend first.
 #        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
 #
 # On the small network, one of the fastest GPUs in the world brought nothing. If you
-# wrote down fifty for the large one, look at the last row. The H100's times scatter by
-# a tenth or so, because nearly all of them hang on how fast the CPU launches. Those of
-# the sixteen cores, which are :term:`virtual CPUs <virtual CPU>`, are worse: eight
-# pictures once took longer than 256. So read the gains of the first two rows as "about
-# one" and "about two", and the others to one digit.
+# wrote down fifty for the large one, look at the last row. The sixteen cores are
+# :term:`virtual CPUs <virtual CPU>` whose times scatter: eight pictures once took
+# longer than 256. So read the gains of the first two rows as "about one" and "about
+# two", and the others to one digit.
 #
 # .. holds::
 #
@@ -283,8 +282,7 @@ print(f"loading a batch of 64  {1e3 * load_64:6.2f} ms")
 print(f"training on it         {1e3 * step_64:6.2f} ms")
 
 # %%
-# Nothing has moved to a GPU here, so these are times of the CPU, on the H100's server,
-# too. If you have a loop of your own at hand, try ``two_parts`` on it now.
+# These are times of the CPU, even in the tab of the H100.
 #
 # The most that any GPU can do
 # ----------------------------
@@ -297,8 +295,9 @@ print(f"training on it         {1e3 * step_64:6.2f} ms")
 #
 #     \frac{t_\text{load} + t_\text{compute}}{t_\text{load}}
 #
-# times as fast. Let's try it with the medium network and 256 pictures. On the H100's
-# server, loading takes :timing:`training-a-cnn median "load, item by item/cpu/n=256"
+# times as fast, as long as this CPU does the loading, and doesn't load while the GPU
+# computes. Let's try it with the medium network and 256 pictures. On the H100's server,
+# loading takes :timing:`training-a-cnn median "load, item by item/cpu/n=256"
 # @nvidia-h100-80gb-hbm3`, and computing on its 16 cores :timing:`training-a-cnn median
 # "lesson, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`. **Work it out, before you look at the
 # figure.**
@@ -433,12 +432,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# You should find a bit more than two and a half. The formula in the figure's title
-# finds less, because it counts launches, too. The real H100 took
+# You should find a bit more than two and a half. The real H100 took
 # :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
-# a step. Add the loading, and it comes out a little below two. Moving the batch is the
-# smallest part: a copy of 4 MB to the same H100 took :timing:`pinned-memory median "to
-# the GPU, pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
+# a step. Add the loading, and it comes out a little below two, because it also has to
+# launch. The formula in the figure's title counts that.
 #
 # .. holds::
 #
@@ -452,7 +449,7 @@ plt.show()
 # list:
 #
 # - *Loading takes as long as computing, or longer.* Whatever you buy, the time of your
-#   loop doesn't even fall to a half. Mend the loading first.
+#   loop doesn't even fall to a half. Change the loading first.
 # - *A batch computes in a few milliseconds.* Don't expect much. Even the large network
 #   took :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
 #   on the H100 for a single picture, and most of that is the queue.
@@ -527,13 +524,14 @@ plt.show()
 #        GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast, the same network and
 #        pictures (:doc:`/tutorials/2_devices/13_precision`)
 #
-# But with 256 pictures, the H100 still waits for launches. There they made the step
-# slower: with both together it was :timing:`training-a-cnn speedup "large,
-# both/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` as fast, and
-# ``autocast`` alone :timing:`training-a-cnn speedup "large,
-# autocast/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. It has
-# launches of its own, because it converts the weights at each step. It also costs
-# digits.
+# But with fewer pictures, the H100 still waits for launches. At 256 pictures the last
+# two tricks made the step slower: with both together it was :timing:`training-a-cnn
+# speedup "large, both/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`
+# as fast, and ``autocast`` alone :timing:`training-a-cnn speedup "large,
+# autocast/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. ``autocast``
+# has launches of its own, because it converts the weights at each step. It also costs
+# digits. ``channels_last`` stores the colours of a pixel side by side, as the tensor
+# cores want them.
 #
 # .. holds::
 #
@@ -562,8 +560,8 @@ plt.show()
 #    pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` as fast. ``torch.compile`` makes
 #    :doc:`fewer operations of many </tutorials/2_devices/16_fewer_launches>`, and so
 #    does ``fused=True`` in ``Adam``. ``torch.backends.cudnn.benchmark = True`` tries
-#    several convolutions and keeps the fastest, if all batches have one size. But for
-#    the copy, we haven't measured what these bring to a network.
+#    several convolutions and keeps the fastest, if all batches have one size. Except
+#    for the copy, we haven't measured what these bring to a network.
 #
 # .. dropdown:: Workers need a guard, and this is a whole script with one
 #
@@ -643,7 +641,7 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # how far a share of 360 digits can be off by chance. In the last row we trained with
 # 256 for as many *steps* as with 64. The score is back, but it took longer. So compare
 # the time *to the same score*. A larger batch wants a larger learning rate, too: for
-# Adam, by `the square root`__. We left it alone.
+# Adam, larger by `the square root`__ of the factor. We left it alone.
 #
 # .. holds::
 #

@@ -30,7 +30,8 @@ either, so what others measured has their name on it.
 #      - what to do
 #    * - **the batch is too small**
 #      - with half the batch, a step on *one* GPU takes as long
-#      - give each GPU the batch that one had. If it's still launch-bound, stay with one
+#      - give each GPU the whole former batch. If the step still takes as long, stay
+#        with one
 #    * - **DataParallel**
 #      - that word is in your program
 #      - take DDP, below. ``DataParallel`` copies the whole network to the other GPUs in
@@ -134,8 +135,8 @@ assert torch.allclose(mean, whole, rtol=1e-12)
 # It is. So two GPUs with 64 pictures each make the same step as one with 128, and you
 # choose the learning rate for 128. In a network with ``BatchNorm`` each process takes
 # the means of its own pictures: ``nn.SyncBatchNorm.convert_sync_batchnorm(model)``
-# takes those of all. But who says that each takes other pictures? Here are ten pictures
-# for two processes, with and without a sampler:
+# takes those of all. But does each process really get other pictures? Here are ten for
+# two processes, with and without a sampler:
 
 pictures = range(10)
 with_sampler = [
@@ -206,8 +207,8 @@ for name, weights in WEIGHTS.items():
 #
 # So before you rent a second GPU, time a step with your batch, and with half of it
 # (:doc:`/tutorials/2_devices/07_timing_it_right`). What you save is at most the
-# difference. Where it's large, several GPUs do what they promise. Others measured it,
-# with a network whose batch fills the card:
+# difference. Where it's large, several GPUs do what they promise. Here is a case where
+# four GPUs paid off:
 #
 # .. measured-by-others:: four-v100
 #

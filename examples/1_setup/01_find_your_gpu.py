@@ -217,9 +217,8 @@ print(report.partition("\n  See ")[0])
 # %%
 # Your program reaches the GPU through a chain of six links: 1 the card, 2 its driver, 3
 # the place where you run, and 4 your PyTorch, which has to fit 5 the driver and 6 the
-# card. Here are six broken computers, from reports of real faults, and the number
-# before each question is its link. Read each column from the top, down to its cross.
-# **What would you tell the owner of each to do?**
+# card. Here are six broken computers, from reports of real faults. Read each column
+# from the top, down to its cross. **What would you tell the owner of each to do?**
 
 # folded: What the doctor says of six broken computers
 
@@ -286,8 +285,7 @@ plt.show()
 #    CUDA. F, link 6: a newer PyTorch. There ``is_available()`` is ``True``, and only
 #    the sum fails. That's why we ask for one.
 #
-# After the first cross, most of what follows is only a consequence. So repair the
-# first, and ask again.
+# After the first cross, most of what follows is only a consequence.
 #
 # .. dropdown:: Your GPU is from AMD, Intel or Apple
 #

@@ -349,9 +349,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Look at the two bars at the top. In a loop in Python, the interpreter takes most of
-# the time. NumPy does use vectors, but it takes all cups through one step, then all
-# through the next, so each number travels to the :term:`cache` and back at every step.
+# In a loop in Python, the interpreter takes most of the time. NumPy does use vectors,
+# but it takes all cups through one step, then all through the next, so each number
+# travels to the :term:`cache` and back.
 #
 # Now you can answer the question from the opening. In the H100's computer, a loop in
 # Python did :timing:`count-your-cpu rate "Python loop" @nvidia-h100-80gb-hbm3`. One
@@ -455,9 +455,8 @@ for cups in (1, 65_536, 2**20):
 # can't bring the numbers fast enough, the lanes wait, however many there are
 # (:doc:`/tutorials/3_kernels/11_bytes_in_flight`).
 #
-# So when you compare a GPU with a CPU in a paper, write down what the CPU ran, for
-# example "compared with sixteen cores, with vectors". On Linux, ``lscpu`` tells you the
-# cores and the vectors of your CPU.
+# So in a paper, write down what the CPU ran, for example "compared with sixteen cores,
+# with vectors". On Linux, ``lscpu`` tells you both.
 #
 # Your turn
 # ---------

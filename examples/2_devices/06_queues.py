@@ -169,10 +169,9 @@ plt.show()
 # So it can at most double the time of your loop, and it does so if host and device are
 # equally busy. Was your guess higher?
 #
-# Now let's test it on a loop that looks like training. A detector answers light
-# :math:`x` with :math:`\tanh(2 x)`. The *gain*, 2, is to be found, by making an error
-# smaller in each step, and we keep a log of the gains. In place of loading data, our
-# host takes a nap in ``prepare``:
+# Let's test it on a loop that looks like training. A detector answers light :math:`x`
+# with :math:`\tanh(2 x)`, and the *gain*, 2, is to be found. In place of loading data,
+# our host takes a nap in ``prepare``:
 
 
 def fit(place, every, steps=20):
@@ -366,8 +365,7 @@ plt.show()
 #
 # And the wait itself? The authors of Torch-FL measured :spec:`PyTorch operation
 # seconds` for a launch on an A100, and :spec:`wait for a GPU seconds` more if you wait
-# for it. These two numbers are the model below, and beside it is what other people
-# found on cards of their own:
+# for it. That is the model, and beside it is what others found:
 #
 # .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
 #

@@ -320,7 +320,7 @@ if on_cuda:
 bench.show()
 
 # %%
-# How large is a context elsewhere? Others reported theirs:
+# Others reported their contexts:
 #
 # .. measured-by-others:: context-rtx3090 context-rtx3090-then context-gtx1080
 #
@@ -458,7 +458,7 @@ print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,}
 #
 # Memory that grows from step to step is a *leak*, and it has an owner, because Python
 # frees a tensor as soon as nothing refers to it. Here are two loops that collect the
-# loss, a single number of 4 bytes:
+# loss:
 #
 # .. code-block:: python
 #

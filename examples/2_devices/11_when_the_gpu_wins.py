@@ -2,11 +2,11 @@
 Will a GPU win at your problem?
 ===============================
 
-Your analysis has been running since last night, and in the next room stands a
-computer with a GPU. One colleague is sure that the job will be done there before your
-coffee is cold. Another one has tried it, and her program became *slower*. Both may be
-right, because it depends on the job. By the end of this page you'll be able to
-predict it from five numbers that you can count on a sheet of paper.
+Your analysis has been running since last night, and in the next room stands a computer
+with a GPU. One colleague is sure that the job will be done there before your coffee is
+cold. Another's program became *slower* there. Both may be right. By the end of this
+page you'll be able to predict it from five numbers that you can count on a sheet of
+paper.
 
 **Needs:** any computer, and scikit-learn for its flowers. With a GPU, the page measures
 both sides. Without one, the GPU's side is a model.
@@ -61,9 +61,8 @@ both sides. Without one, the GPU's side is a model.
 # probably two to each real core. A better CPU would win more often.
 #
 # The first job is over before the GPU has properly started. The second one is what
-# people mean when they praise GPUs. But look at the third: the same additions on the
-# same card, and now the CPU wins. And yet the fourth one sends its data as well, and
-# still gains. Why does sending ruin the addition, and not the product?
+# people mean when they praise GPUs. In the third, the same additions on the same card,
+# the CPU wins. And yet the fourth one sends its data as well, and still gains. Why?
 #
 # Three things take time
 # ----------------------
@@ -567,11 +566,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each point is a job at one size. If a call takes your CPU less time than a launch, the
-# GPU can't win. The dashed line shows that for the rule's launch. The H100's computer
-# launched a small addition a little faster, so those lie just above it. The circles are
-# the additions. The filled ones climb as the vectors grow. The hollow ones lag far
-# behind, because a larger vector also takes longer to send.
+# Each point is a job at one size. Left of the dashed line, a call takes the CPU less
+# time than the rule's launch, so the GPU can't win. The H100's computer launched a
+# small addition a little faster, so those lie just above it. The circles are the
+# additions. The filled ones climb as the vectors grow. The hollow ones lag far behind,
+# because a larger vector also takes longer to send.
 #
 # From which size on was the H100 faster? Here is what the rule says, and what we
 # measured. **One number in the H100's table can't be right. Which?**
@@ -626,10 +625,10 @@ show_table("The n from which a GPU is faster than this CPU (rule: an H100)", hea
 # :timing:`wins-matrix-vector median "CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3`, and one
 # of 10,000 rows only :timing:`wins-matrix-vector median "CPU/cpu/n=10000"
 # @nvidia-h100-80gb-hbm3`! Most likely another program kept one of the sixteen cores
-# busy, and fifteen waited for the last one. How easy it would be to publish that the
-# GPU was :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000"
-# @nvidia-h100-80gb-hbm3` as fast! Don't believe a gain that its neighbours don't have.
-# ``Bench`` now calls such a row ``non-monotonic``.
+# busy, and fifteen waited for the last one. So the GPU was :timing:`wins-matrix-vector
+# speedup "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3` as fast, by
+# mistake. Don't believe a gain that its neighbours don't have. ``Bench`` now calls such
+# a row ``non-monotonic``.
 #
 # .. holds::
 #
@@ -660,8 +659,8 @@ for name, line in lines.items():
     print(f"{name}: {quantity(timer.blocked_autorange().median, 's')}")
 
 # %%
-# Without ``num_threads``, this ``Timer`` gives the CPU only one core, and the GPU wins
-# too easily. The H100's FFT wins by far if the image stays, and loses if it is sent.
+# Without ``num_threads``, this ``Timer`` gives the CPU only one core. The H100's FFT
+# wins by far if the image stays, and loses if it is sent.
 #
 # The rule stands on the time of one launch. Others measured less:
 #

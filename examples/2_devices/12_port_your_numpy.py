@@ -574,10 +574,10 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # @nvidia-h100-80gb-hbm3` as fast. So you could tell your colleagues of a gain of sixty,
 # of fifteen or of four, and all three are true. The last one is what the GPU brought.
 #
-# A better way brought something, too, in NumPy and on one core. We took whole pictures,
-# and swapped two at a time until they were sorted. With that the whole was
-# :timing:`port-numpy speedup "whole, by swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3`
-# as fast. So ask for a better way *before* you move.
+# A better way brought something, too, on one core: NumPy swapped whole pictures until
+# they were sorted. With that the whole was :timing:`port-numpy speedup "whole, by
+# swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast. So ask for a better way
+# *before* you move.
 
 # folded: Each step and the whole, timed
 for step, (_, function, *inputs) in t_steps.items():
@@ -606,7 +606,7 @@ show_table("The move, predicted and measured", head, rows)
 
 # %%
 # Without a GPU, on two cores of an AMD EPYC, the port was slower than NumPy, because
-# PyTorch's median takes longer there. The better median helps there, too.
+# PyTorch's median takes longer there.
 
 
 # folded: A better median, in NumPy
@@ -681,8 +681,7 @@ plt.show()
 # When it gets slower
 # -------------------
 #
-# Should we have moved the photometry, too? It runs with tensors as it is. **Guess: how
-# long will it take on a GPU?**
+# Should we have moved the photometry, too? **Guess: how long will it take on a GPU?**
 
 loop = photometry, *t_stack(*to_device(cleaned)), stars, *to_device(box)
 assert np.allclose(photometry(*loop[1:])[0], exact[0], atol=0.01 * exact[1].min())

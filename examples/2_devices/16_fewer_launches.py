@@ -144,10 +144,9 @@ for place in dict.fromkeys(("cpu", device.type)):
 # one of the fastest GPUs in the world.
 #
 # A single addition, repeated, took the same computer only :timing:`wins-add median
-# "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`, so an operation of our chain costs more
-# than a bare launch. Others' computers took :doc:`about as long for a single one
-# </tutorials/2_devices/11_when_the_gpu_wins>`, or down to less than half. We measured
-# with PyTorch 2.11.
+# "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`, and others' :doc:`as long, or down to
+# less than half </tutorials/2_devices/11_when_the_gpu_wins>`. So an operation of our
+# chain costs more than a bare launch. We measured with PyTorch 2.11.
 #
 # .. holds::
 #
@@ -597,8 +596,8 @@ else:
 # :timing:`fewer-launches median "compiled and captured/cuda:0/n=1000"
 # @nvidia-h100-80gb-hbm3`, longer than compiled *or* captured. The compiled function had
 # only a launch or two left to save, and its inputs are now checked and copied at each
-# call. Take this mode for a function that stays many launches long after it was
-# compiled, such as a network.
+# call. Take this mode for what stays many launches long after it was compiled, such as
+# a network.
 #
 # .. holds::
 #
@@ -629,9 +628,8 @@ bench.plot()
 bench.show()
 
 # %%
-# Batching moves you to the right along a curve that is flat, so it's free until the
-# curve rises. Capturing lowers only the flat part. Compiling lowers the flat part and
-# puts off the rise.
+# Batching is free until the curve rises. Capturing lowers only the flat part. Compiling
+# lowers it and puts off the rise.
 #
 # .. holds::
 #
@@ -657,15 +655,15 @@ bench.show()
 #      - a call has many short operations, always the same
 #      - values or sizes decide what is done; the GPU is busy already
 #
-# Other people have met the same wall with whole programs. Here are two that ran as they
-# were written, and one of them captured:
+# Others have met the same wall with whole programs. Two ran as they were written, and
+# one of them captured:
 #
 # .. measured-by-others:: whisper-h200 code2wav-h200 code2wav-h200-graph node-a100
 #
-# The first one gains nothing from a graph, since its GPU is busy. The second one waited
-# for launches most of the time. The model counts :spec:`kernel of a program seconds`
-# for each, a round number of ours, or the GPU's work if that is longer, and for a
-# kernel of a graph :spec:`graph node seconds`, which RRZE-HPC measured on an H200.
+# The first one's GPU is busy, and the second one waited for launches. The model counts
+# :spec:`kernel of a program seconds` for each, a round number of ours, or the GPU's
+# work if that is longer, and for a kernel of a graph :spec:`graph node seconds`, which
+# RRZE-HPC measured on an H200.
 #
 # Your turn
 # ---------

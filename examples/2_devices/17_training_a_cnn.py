@@ -77,11 +77,11 @@ your loop to change first.
 #    median(small(8)) > median(small(256))
 #    len(row("training-a-cnn/large, CPU/cpu/n=256").values) == 3
 #
-# A factor says as much about the CPU as about the GPU. For the small network with one
-# picture, an AMD EPYC with two cores took only :timing:`training-a-cnn median "small,
-# CPU/cpu/n=1" @cpu-amd-epyc`, less than the sixteen cores, and less than the H100. For
-# the medium one with 256 it took :timing:`training-a-cnn median "lesson, CPU/cpu/n=256"
-# @cpu-amd-epyc`. So if somebody tells you a factor, ask which CPU.
+# For the small network with one picture, an AMD EPYC with two cores took only
+# :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`, less than the
+# sixteen cores, and less than the H100. For the medium one with 256 it took
+# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc`. So if somebody
+# tells you a factor, ask which CPU.
 #
 # Where does the time go?
 # -----------------------
@@ -120,13 +120,12 @@ your loop to change first.
 # - **computing** is the ride. It grows with the pictures and with the network, and it's
 #   the only part that a GPU makes faster.
 #
-# The small network is nearly all queue. The large one is in the queue, too, as long as
-# its batches are small. With 256 pictures the CPU took :timing:`training-a-cnn median
-# "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`, while the H100 took
-# :timing:`training-a-cnn median "large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, only
-# a quarter more than for eight. With 1,024 it took :timing:`training-a-cnn median
-# "large, GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. Four times the pictures took more
-# than twice the time, so the GPU is busy at last.
+# The small network is nearly all queue. With 256 pictures, for the large one, the CPU
+# took :timing:`training-a-cnn median "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`,
+# while the H100 took :timing:`training-a-cnn median "large, GPU/cuda:0/n=256"
+# @nvidia-h100-80gb-hbm3`, only a quarter more than for eight. With 1,024 it took
+# :timing:`training-a-cnn median "large, GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`.
+# Four times the pictures took more than twice the time, so the GPU is busy at last.
 #
 # .. holds::
 #
@@ -140,7 +139,6 @@ your loop to change first.
 # And the walk? We had loaded all batches before. To load 256 pictures one by one, the
 # H100's server needed :timing:`training-a-cnn median "load, item by item/cpu/n=256"
 # @nvidia-h100-80gb-hbm3`. That's longer than even the large network's step on the H100.
-# So with the loading, all gains of the table are smaller.
 #
 # .. holds::
 #
@@ -478,21 +476,21 @@ plt.show()
 #
 # .. dropdown:: Can a data sheet tell?
 #
-#    Can you predict the steps of larger networks as the number of operations divided by
-#    the card's rate? Don't rely on it:
+#    Are a larger network's operations, divided by the card's rate, the time of its
+#    step? Don't rely on it:
 #
 #    .. measured-by-others:: resnet-rtx4090 resnet-v100 vgg-v100
 #
-#    The RTX 4090 reached about a fifth of the predicted rate, because the layers
-#    between the convolutions wait for its memory. And with VGG-16, the V100 got by with
-#    fewer multiplications than we count. So rent a card for an hour, and measure.
+#    The layers between the convolutions wait for the RTX 4090's memory. And with
+#    VGG-16, the V100 got by with fewer multiplications than we count. So rent a card
+#    for an hour, and measure.
 #
 # Which trick helps?
 # ------------------
 #
 # Each trick shortens one part of the journey, so it brings nothing if another part
-# decides. Each factor in the table is for loading alone, or for the step alone. We
-# measured them on the H100's server, with this page's networks:
+# decides. Each factor is for loading alone, or for the step alone, on the H100's
+# server:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1
@@ -584,9 +582,9 @@ plt.show()
 # When faster is worse
 # --------------------
 #
-# A larger batch is the easiest trick of all. We train the small network for eight
-# epochs with 64 pictures in a batch, then with 256 and with 1,024, and look at digits
-# that it hasn't seen. **What will happen to the time, and what to the score?**
+# We train the small network for eight epochs with 64 pictures in a batch, then with 256
+# and with 1,024. **What will happen to the time, and what to the score on digits that
+# it hasn't seen?**
 
 # folded: Training with a score
 
@@ -636,12 +634,12 @@ for batch, (epochs, steps, time, p) in sweep.items():
     print(f"{batch:12} {epochs:6} {steps:6} {epochs * time:8.2f}  {right}")
 
 # %%
-# Both larger batches made the epochs faster, and the network worse. With 1,024 pictures
-# in a batch, eight epochs are only 16 steps, and a network learns in steps. The ± is
-# how far a share of 360 digits can be off by chance. In the last row we trained with
-# 256 for as many *steps* as with 64. The score is back, but it took longer. So compare
-# the time *to the same score*. A larger batch wants a larger learning rate, too: for
-# Adam, larger by `the square root`__ of the factor. We left it alone.
+# Both larger batches made the epochs faster, and the network worse, because a network
+# learns in steps. The ± is how far a share of 360 digits can be off by chance. In the
+# last row we trained with 256 for as many *steps* as with 64. The score is back, but it
+# took longer. So compare the time *to the same score*. A larger batch wants a larger
+# learning rate, too: for Adam, larger by `the square root`__ of the factor. We left it
+# alone.
 #
 # .. holds::
 #

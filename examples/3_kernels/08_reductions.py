@@ -251,10 +251,10 @@ print(f"at least {1e6 * least:.0f} µs")
 #      - :timing:`reductions median torch.sum @nvidia-h100-80gb-hbm3`
 #      - 100 %
 #
-# In the first three rows the tree matters. In ``strided``, some threads of each
-# :term:`warp` add and all the others wait for them, round after round. In the tree of
-# the figure whole warps are done early. It is :timing:`reductions speedup "sequential,
-# one each"/"strided, one each" @nvidia-h100-80gb-hbm3` as fast.
+# In ``strided``, some threads of each :term:`warp` add and all the others wait for
+# them, round after round. In the tree of the figure whole warps are done early. It is
+# :timing:`reductions speedup "sequential, one each"/"strided, one each"
+# @nvidia-h100-80gb-hbm3` as fast.
 #
 # But look at the fourth row. If each thread brings many numbers, the same tree is
 # :timing:`reductions speedup sequential/"sequential, one each" @nvidia-h100-80gb-hbm3`
@@ -264,9 +264,9 @@ print(f"at least {1e6 * least:.0f} µs")
 # ``cuda.reduce``, with its 64 blocks, took :timing:`cuda-reduce median "cuda.reduce"
 # @nvidia-h100-80gb-hbm3` for the same numbers.
 #
-# Others measured the fourth row on an A100, and on a GTX 1650 an atomic addition for
-# *every* number, to the same address. Our model is the A100's bandwidth by its data
-# sheet, and for the GTX 1650 one addition in each clock cycle:
+# Others measured the fourth row on an A100 (the model is its bandwidth), and on a GTX
+# 1650 an atomic addition for *every* number, to the same address (the model is one a
+# clock cycle):
 #
 # .. measured-by-others:: two-stages-a100 atomics-gtx1650
 

@@ -223,11 +223,9 @@ for card, part in PART.items():
 # least time, because the threads of a warp read from rows that lie far apart
 # (:doc:`coalescing </tutorials/3_kernels/05_coalescing>`).
 #
-# With the matrix stored by columns, the two took
-# :timing:`what-the-compiler-did median "double_sum, columns" @nvidia-h200` and
-# :timing:`what-the-compiler-did median "single_sum, columns" @nvidia-h200`. Now that
-# the numbers come faster, the ``float64`` begins to show, by a few percent on either
-# card.
+# By columns, the two took :timing:`what-the-compiler-did median "double_sum, columns"
+# @nvidia-h200` and :timing:`what-the-compiler-did median "single_sum, columns"
+# @nvidia-h200`. There the ``float64`` begins to show, by a few percent on either card.
 #
 # If a kernel uses each number many times, as a matrix product does, or finds its data
 # in the :term:`cache`, nothing hides the ``float64``. We haven't timed such a kernel,

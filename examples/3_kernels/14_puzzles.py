@@ -402,9 +402,9 @@ def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight): ...
 print(tally())
 
 # %%
-# It's one already, because we've solved ``stride`` together. If you want to know what
-# an answer costs, ``print(PUZZLES["dot"].score(dot))`` compares it with what would do,
-# and ``PUZZLES["dot"].plot(dot)`` draws it.
+# We've solved ``stride`` together. If you want to know what an answer costs,
+# ``print(PUZZLES["dot"].score(dot))`` compares it with what would do, and
+# ``PUZZLES["dot"].plot(dot)`` draws it.
 #
 # And how far can you trust the judge? It tries each kernel at three to five sizes, odd
 # ones among them. A few sizes are evidence, and not a proof. And what the compiler

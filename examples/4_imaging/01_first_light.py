@@ -95,7 +95,7 @@ print(f"narrowest stripes: {1 / (np.hypot(uu, vv).max() * ARCSEC):.3f} arcsec")
 # is the total brightness of the sky, its :term:`flux`?
 #
 # The real parts of these rows are near 0.24, in :term:`jansky <Jy>`. We made this sky,
-# so we know that it's 0.25 Jy. Keep this number: an image can be checked with it.
+# so we know that it's 0.25 Jy.
 
 # %%
 # Try it
@@ -223,7 +223,7 @@ loss.backward()
 print(f"the loss of a dark sky: {loss.item():.1f}")
 
 # %%
-# In ``image.grad`` there is one number for each pixel, so we can draw it as an image.
+# In ``image.grad`` there is one number for each pixel:
 
 # figure
 fig, ax = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
@@ -240,9 +240,8 @@ plt.show()
 
 # %%
 # It's the sky, blurred and with its sign reversed: minus the dirty image. Where the sky
-# shines and our image is dark, a brighter pixel would *lower* the loss, so the
-# gradient is negative there. **Which way should we go, then: add the gradient, or
-# subtract it?** Choose one before you look at the next output.
+# shines and our image is dark, a brighter pixel would *lower* the loss, so the gradient
+# is negative there. **Should we add the gradient, or subtract it?**
 
 with torch.no_grad():
     for factor in (+0.4, -0.4, -1.0):
@@ -474,11 +473,10 @@ plt.show()
 # speckled sky better than the true one.
 #
 # Second, the weak strength that our rule rejects, 0.0005, gives an image slightly
-# *nearer* to the truth than the one it chooses. That isn't a mistake. The residual
-# tells you whether an image goes with the data. It can't tell you what the antennas
-# didn't measure, the details finer than the telescope can see. The regularizer fills
-# these in by its own taste. So the rule protects you from noise, and nothing in the
-# data protects you from a wrong taste. Go on with
+# *nearer* to the truth than the one it chooses. The residual tells you whether an image
+# goes with the data. It can't tell you what the antennas didn't measure, the details
+# finer than the telescope can see. The regularizer fills these in by its own taste, and
+# nothing in the data protects you from a wrong taste. Go on with
 # :doc:`/tutorials/4_imaging/07_choosing_regularizers`, or, if you use ``tclean``, with
 # :doc:`/tutorials/4_imaging/13_rml_and_clean`.
 #

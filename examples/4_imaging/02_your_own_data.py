@@ -263,12 +263,11 @@ for who, one in reports.items():
 # And none of the four fits as it should, at a :math:`\chi^2` of 1. **Would you publish
 # a flux? Write down yes or no.**
 #
-# Not yet. There's no error bar, because noise isn't what limits these images. But the
-# last line of our report says what to do. The command has worked out whether other
-# phases of the antennas would make the image fit the data. They would: :math:`\chi^2`
-# would fall to 1.01. Correcting amplitudes as well isn't worth it: after allowing for
-# so many more parameters, it's 1.11. The report names the worst antennas, and says
-# "self-calibrate phases".
+# Not yet. Noise isn't what limits these images. But the last line of our report says
+# what to do. The command has worked out whether other phases of the antennas would make
+# the image fit the data. They would: :math:`\chi^2` would fall to 1.01. Correcting
+# amplitudes as well isn't worth it: after allowing for so many more parameters, it's
+# 1.11. The report names the worst antennas, and says "self-calibrate phases".
 #
 # Mend it, as far as it goes
 # --------------------------
@@ -339,8 +338,8 @@ else:
 # had no say in them: :math:`\chi^2` falls from 1.15 to 1.09. YY alone is noisier, so
 # the same fault weighs less than in 1.24. So at least a part of them is real.
 #
-# Is all well now? No. We've mended :math:`\chi^2`, but hardly the map: its dynamic
-# range went from 99 to 104, and a residual is still as high as 8 σ. How can that be, if
+# Is all well now? We've mended :math:`\chi^2`, but hardly the map: its dynamic range
+# went from 99 to 104, and a residual is still as high as 8 σ. How can that be, if
 # :math:`\chi^2` is almost 1? It looks at each visibility on its own, and there a small
 # fault hides in the noise. The map adds thousands of them up. Then the noise averages
 # out, but the fault stays. The report blames the amplitudes now. Here we don't follow

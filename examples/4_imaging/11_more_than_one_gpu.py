@@ -286,11 +286,10 @@ bench.show()
 #    many.verdict == "noisy" and max(many.values) < 1.34 * many.median
 #    near(many.median, median("more-than-one-gpu/GPU, channels: 1"), 0.1)
 #
-# This is plain PyTorch, and the GPU spends the time on being asked, not on computing.
-# As ``fit`` asks less often, it fills a GPU with :doc:`fewer channels
-# </tutorials/4_imaging/09_many_channels>`. So if you divide 64 such channels among four
-# GPUs, each of them takes just as long as one GPU would have taken for all. Fill one
-# GPU first.
+# The GPU spends the time on being asked, not on computing. ``fit`` asks less often, and
+# fills a GPU with :doc:`fewer channels </tutorials/4_imaging/09_many_channels>`. If you
+# divide 64 such channels among four GPUs, each of them takes just as long as one GPU
+# would have taken for all. Fill one GPU first.
 #
 # How many are too many?
 # ----------------------

@@ -495,9 +495,9 @@ print(f"χ² of the truth: {chi2_of_truth(light):.3f}", end=", then ")
 print(f"{chi2_of_truth(mended):.3f}; check_weights found {report.worst:.2f} for 4")
 
 # %%
-# The command ``firstlight image`` (:doc:`/tutorials/4_imaging/02_your_own_data`) avoids
-# 1 and 7, corrects 10, and reports 2, 3 and 4. It reports 6 if the file has several
-# channels and times. Check 5, 8 and 9 yourself.
+# The command :doc:`firstlight image </tutorials/4_imaging/02_your_own_data>` avoids 1
+# and 7, corrects 10, and reports 2, 3 and 4, and 6 if the file has several channels and
+# times. Check 5, 8 and 9 yourself.
 #
 # .. dropdown:: Mistakes that aren't among the ten
 #

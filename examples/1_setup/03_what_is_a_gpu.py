@@ -34,7 +34,7 @@ GPU, and to say which work belongs there and which doesn't.
 # "GPU, kernel/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. And the CPU? A single core took
 # :timing:`count-your-cpu median "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3`
 # for 256 cups, several at a time. If sixteen cores shared the 4,096 cups without any
-# loss, they'd need just as long: more than three times as long as the GPU.
+# loss, they'd need just as long, so the GPU's time is less than a third of theirs.
 #
 # In fact, with all sixteen cores of that computer, the GPU was :timing:`count-your-cpu
 # speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096"

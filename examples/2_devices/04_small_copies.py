@@ -155,8 +155,8 @@ for label, (move, target, source) in ways.items():
 # @nvidia-h100-80gb-hbm3`.
 #
 # **Stop for a minute here: how long would 4,096 copies of 64 bytes take?** They carry
-# only a quarter of a megabyte. But they walk 4,096 times, so together they take five
-# times as long as the 64 MiB did.
+# only a quarter of a megabyte. But they walk 4,096 times, which makes five times what
+# the 64 MiB took.
 #
 # .. holds::
 #

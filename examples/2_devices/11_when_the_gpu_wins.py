@@ -70,8 +70,8 @@ both sides. Without one, the GPU's side is a model.
 # Think of printing. Your own small printer stands on your desk. Across the street is a
 # copy shop with a machine as large as a car. For a single page you won't go there: by
 # the time that you have explained what you want, your own printer is done. For a
-# thousand posters you will. And if you have to carry the paper across the street for
-# each page, it doesn't matter how fast their machine is.
+# thousand posters you will, unless you have to carry the paper across the street for
+# each page.
 #
 # With a GPU it's the same:
 #
@@ -305,15 +305,14 @@ Calculator(
 #
 # The calculator counts ``float64`` without tensor cores, with which an H100 or an A100
 # takes half as long for a product of matrices. It believes the :term:`data sheets <data
-# sheet>`, and nobody reaches all of what they promise. So what do you do with its
-# answer?
+# sheet>`, and nobody reaches all of what they promise. So if its answer is
 #
-# - *Below two: stay with the CPU*, and make sure that your program uses all of its
-#   cores. The same holds if the GPU's part is less than half of your program: the other
-#   half stays as slow as it is (:term:`Amdahl's law`).
-# - *Otherwise, try it once on a GPU that somebody lends you*, before you believe any
-#   calculator, ours included. Google Colab does so for nothing. If you :doc:`pay by the
-#   hour </install>`, your gain has to be larger than the ratio of the prices.
+# - *below two, stay with the CPU*, and make sure that your program uses all of its
+#   cores. The same holds if the GPU's part is less than half of your program
+#   (:term:`Amdahl's law`).
+# - *larger, try it once on a GPU that somebody lends you*, such as Google Colab. If you
+#   :doc:`pay by the hour </install>`, your gain has to be larger than the ratio of the
+#   prices.
 #
 # Does the rule hold?
 # -------------------
@@ -569,8 +568,8 @@ plt.show()
 # Each point is a job at one size. Left of the dashed line, a call takes the CPU less
 # time than the rule's launch, so the GPU can't win. The H100's computer launched a
 # small addition a little faster, so those lie just above it. The circles are the
-# additions. The filled ones climb as the vectors grow. The hollow ones lag far behind,
-# because a larger vector also takes longer to send.
+# additions. The hollow ones lag far behind the filled ones, because a larger vector
+# also takes longer to send.
 #
 # From which size on was the H100 faster? Here is what the rule says, and what we
 # measured. **One number in the H100's table can't be right. Which?**
@@ -754,11 +753,11 @@ print("  their work would take    ", quantity(work, "s"))
 #
 # Stay on the CPU with the small image. A step has many calls and little work in each,
 # so on the GPU the fit is launch-bound. With eight times as many pixels, a step takes
-# the two cores much longer, and the GPUs hardly, so they win by three. That's no reason
-# yet to buy one. But the same step with :doc:`fewer launches
-# </tutorials/4_imaging/08_faster>` took the H100 only :timing:`faster-step median "GPU,
-# package" @nvidia-h100-80gb-hbm3`, and the two cores :timing:`faster-step median "CPU,
-# package" @cpu-amd-epyc`. So mend the program first, and then ask again.
+# the two cores much longer, and the GPUs hardly, so they win by three. But the same
+# step with :doc:`fewer launches </tutorials/4_imaging/08_faster>` took the H100 only
+# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`, and the two cores
+# :timing:`faster-step median "CPU, package" @cpu-amd-epyc`. So mend the program first,
+# and then ask again.
 #
 # .. holds::
 #

@@ -6,11 +6,11 @@ You have an analysis in NumPy that takes an hour, and a login for a computer wit
 GPU. "Just replace ``np`` by ``torch``", they say. You do, you mend a few errors, and
 it runs. Are you done?
 
-Not yet. The lines that raise an error are the harmless ones. A few others run, and
-mean something else. And the whole may gain far less than you hoped. **Guess: if 95 %
-of your program's time shrank to nothing, how much faster would the whole be?** By the
-end you'll know whether to move to CuPy or to PyTorch, you'll be able to predict the
-gain, and you'll move a program step by step, so that each step is still right.
+Not yet. The lines that raise an error are the harmless ones. A few others run, and mean
+something else. And the whole may gain far less than you hoped. **Guess: if 95 % of your
+program's time shrank to nothing, how much faster would the whole be?** By the end
+you'll know whether to move to CuPy or to PyTorch, and what you'll gain, and you'll move
+a program step by step, so that each step is still right.
 
 **Needs:** any computer, and some NumPy. Without a GPU, you move to PyTorch on the CPU,
 and we tell what an H100 did.
@@ -259,10 +259,10 @@ assert pull(*exact) < 1.5
 # What can you gain?
 # ------------------
 #
-# Which of the six steps should move? We timed each of them in NumPy, on one core, and
-# beside the H100 with a larger night. Four of them work on whole pictures, so they can
-# move. *Read* waits for files, and *photometry* walks through a list. **How much can
-# you gain at most, if the four take no time at all?**
+# We timed each of the six steps in NumPy, on one core, and beside the H100 with a
+# larger night. Four of them work on whole pictures, so they can move. *Read* waits for
+# files, and *photometry* walks through a list. **How much can you gain at most, if the
+# four take no time at all?**
 
 # folded code: Time each step in NumPy
 sky, biases, flats = read(night)
@@ -294,12 +294,12 @@ show_table("The profile", ("step", "time", "share"), rows)
 print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 
 # %%
-# On the H100's computer, the other two have a twentieth of the time. So you would gain
-# a factor of a little over twenty. If the plane were infinitely fast, you would still
-# spend the morning at the airport. And your data have to travel. There and back, they
-# took :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3` on the H100, which
-# limits the gain to about 18. In general, a share :math:`p` of the time can move and
-# gets :math:`s` times as fast, the rest stays as it is, and the journey comes on top:
+# On the H100's computer, the other two have a twentieth of the time. If the plane were
+# infinitely fast, you would still spend the morning at the airport: the gain is a
+# little over twenty at most. And your data have to travel. There and back, they took
+# :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3` on the H100, which limits
+# the gain to about 18. In general, a share :math:`p` of the time can move and gets
+# :math:`s` times as fast, the rest stays as it is, and the journey comes on top:
 #
 # .. math::
 #

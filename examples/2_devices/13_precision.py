@@ -19,7 +19,7 @@ ordinary CPU.
 # Copy this
 # ---------
 #
-# A training loop that computes in 16 bits where that is safe. This is called *mixed
+# This training loop computes in 16 bits where that is safe, which is called *mixed
 # precision*. The switch ``use_amp`` turns it off, so that you can compare.
 
 import torch
@@ -149,10 +149,9 @@ print(f"speed of light in float32: {light.float().item():,.0f}")
 print(f"speed of light in float16: {light.half().item()}")
 
 # %%
-# The two formats of 16 bits share them out differently. ``float16`` has more digits and
-# ends at 65,504, so the speed of light overflows. ``bfloat16`` has as large an exponent
-# as ``float32``, and pays with digits. If you use ``float16``, choose units that keep
-# your numbers near 1.
+# ``float16`` has more digits and ends at 65,504, so the speed of light overflows.
+# ``bfloat16`` has as large an exponent as ``float32``, and pays with digits. If you use
+# ``float16``, choose units that keep your numbers near 1.
 #
 # How wrong is a product?
 # -----------------------
@@ -243,8 +242,7 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # others at 1:2. So ``float64`` costs a factor of 32 only in arithmetic, and only on
 # some cards. Not simply on those for games: a T4, which Colab lends you, is slow at it
 # as well, and so is one of the newest and most expensive, the B300: :spec:`B300 fp64`
-# beside :spec:`B300 fp32` of ``float32``. So look at :doc:`the data sheet </cards>`
-# first.
+# beside :spec:`B300 fp32` of ``float32``.
 #
 # .. holds::
 #
@@ -491,8 +489,7 @@ for x in (pixels, pixels.astype(np.float64)):
 #     \text{eps} \times \frac{\text{large}}{\text{small}},
 #
 # for us :math:`1.2 \times 10^{-7} \times 10^8 / 4`, three times the answer. ``float64``
-# would do. But the last column shows what's better: *subtract first*. With a better
-# formula, ``float32`` is enough.
+# would do. But the last column shows what's better: *subtract first*.
 #
 # CPU and GPU give different results: two right answers
 # -----------------------------------------------------

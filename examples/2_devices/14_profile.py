@@ -506,7 +506,7 @@ def shots(count):  # float32 frames, a float64 dark frame, and a gain from NumPy
 
 
 # %%
-# Put your answer where the dots are, and run ``firstlight try 14_profile.py``.
+# Run ``firstlight try 14_profile.py``.
 
 
 def mended(frames, dark, gain): ...

@@ -19,10 +19,9 @@ a GPU. This page's capture needs an NVIDIA or AMD card.
 # Try it
 # ------
 #
-# Here is a program of that kind. An asteroid is at :math:`(x, y)` and has the speed
-# :math:`(u, w)`, and ``advance`` lets it fall around a star for two short steps. Four
-# arguments are arrays, with as many numbers as there are asteroids, and ``pull`` is an
-# array of one number.
+# An asteroid is at :math:`(x, y)` and has the speed :math:`(u, w)`, and ``advance``
+# lets it fall around a star for two short steps. Four arguments are arrays, with as
+# many numbers as there are asteroids, and ``pull`` is an array of one number.
 
 import numpy as np
 import torch
@@ -237,9 +236,9 @@ print("\n".join(times))
 # You can use this as a test of your own program: give it ten times as much to do in
 # every call. If that takes hardly longer on the GPU, it's most probably launch-bound.
 #
-# What can you do, then? You can order for many guests in one call (*batch*), you can
-# order dishes in place of ingredients (*compile*), or you can leave a written list in
-# the kitchen (*capture*).
+# What can you do, then? You can order for many guests in one call (*batch*), order
+# dishes in place of ingredients (*compile*), or leave a written list in the kitchen
+# (*capture*).
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -608,8 +607,7 @@ else:
 # Which one?
 # ----------
 #
-# Here are the ways on the H100, over the number of asteroids. **Find the size at which
-# the curves begin to rise**, and what each cure does there:
+# **Find the size at which the curves begin to rise**, and what each cure does there:
 #
 # .. timings:: fewer-launches
 #    :plot:
@@ -668,10 +666,9 @@ bench.show()
 # Your turn
 # ---------
 #
-# Choose a cure from numbers. A ``Job`` makes ``steps`` steps, one after the other, in
-# ``runs`` independent runs. A step has ``operations``. For each of them the CPU needs
-# ``launch`` seconds, and the GPU ``work`` seconds at the same time, so the longer one
-# counts.
+# A ``Job`` makes ``steps`` steps, one after the other, in ``runs`` independent runs. A
+# step has ``operations``. For each of them the CPU needs ``launch`` seconds, and the
+# GPU ``work`` seconds at the same time, so the longer one counts.
 #
 # - Stacked, the work of an operation grows with the runs.
 # - Compiled, after ``build`` seconds, a step has only ``merged`` operations, each as
@@ -813,10 +810,10 @@ print(f"Our solution: {check(cure_solution)}")
 # anew. Pad to a few sizes. And a function that you wrap *inside* a loop, or a
 # ``lambda``, is a new function every time, so wrap it once, outside.
 #
-# ``JAX_LOG_COMPILES=1`` in the environment prints each compilation, with its shapes. If
-# one takes minutes, a Python loop was unrolled: write ``jax.lax.fori_loop`` or
-# ``jax.lax.scan``. ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")`` keeps
-# the result for tomorrow's process. To time it, leave the first call out, and call
+# ``JAX_LOG_COMPILES=1`` in the environment prints each compilation. If one takes
+# minutes, a Python loop was unrolled: write ``jax.lax.fori_loop`` or ``jax.lax.scan``.
+# ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")`` keeps the result for
+# tomorrow's process. To time it, leave the first call out, and call
 # ``block_until_ready()`` before the clock stops. A small network, or a ``scan`` of
 # small steps, is slower on the GPU than on the CPU, by its launches:
 # ``jax.config.update("jax_platforms", "cpu")``.

@@ -3,8 +3,8 @@ What does a GPU do with more blocks than it has room for?
 =========================================================
 
 Your card has 132 :term:`multiprocessors <multiprocessor>`, and you launch your
-:term:`kernel` with 132 blocks, so that each has one to work on. Then your data grow a
-little, and it's 133 blocks.
+:term:`kernel` with 132 blocks, so that each has one to work on. Then your data grow,
+and it's 133 blocks.
 
 **Write down a guess: how much longer will it take?** At the end of this page you'll
 be able to answer such a question for any number of blocks, to choose their size, and
@@ -229,8 +229,8 @@ wrong = np.sum(line != np.arange(1024)[::-1])
 print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 
 # %%
-# Nobody passes the barrier before all 1,024 threads have come to it. So all of them are
-# *there* at the same time, with their numbers in the registers of the multiprocessor.
+# So all 1,024 threads are *there* at the same time, with their numbers in the registers
+# of the multiprocessor.
 #
 # How many of them *calculate* at the same time is another matter. The threads are in
 # warps of 32, and on most cards a multiprocessor has `four schedulers`__. In each clock

@@ -10,7 +10,7 @@ what the others have.
 **Write down two guesses.** If each thread adds its number to the same sum, one after
 the other, what does that cost? And is the sum right? By the end of this page you'll
 have a sum that is as fast as PyTorch's, and you'll know how many of its digits to
-believe, and why some sums come out differently each time.
+believe.
 
 **Needs:** :doc:`shared memory
 </tutorials/3_kernels/07_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
@@ -656,12 +656,11 @@ print(f"Our solution: {check(any_tree_solution)}")
 # few cells do they queue, as at the beginning of this page. Then, in this order:
 #
 # - *Sort by cell*, once or now and then. Neighbours in a warp then add up among
-#   themselves, as above, and one of them adds for all. It also mends the scattered
-#   access.
+#   themselves, and one of them adds for all. It also makes the access less scattered.
 # - *Private copies*, if the grid is small: one for each block in shared memory (a
 #   histogram of up to a few thousand bins), and one addition a bin at the end.
 # - *Turn it round.* A thread for each cell collects what belongs there, and needs no
-#   atomic at all. That's best if you can find those particles quickly.
+#   atomic at all.
 #
 # In PyTorch, ``grid.index_add_(0, cell, value)`` and ``torch.bincount`` do it, in CuPy
 # ``cupyx.scatter_add``. Atomic additions in ``float64`` exist since cards of 2016, and

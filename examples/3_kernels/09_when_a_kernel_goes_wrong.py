@@ -310,8 +310,8 @@ plt.show()
 #
 # The thread that we suspect is about to read ``x[127]``, of 127 samples. `Numba's
 # guide`__ wants version 13.1, and this was 13.0. `NVIDIA's manual`__ has all commands.
-# And a kernel may ``print``, best in one thread only. The text appears in the terminal
-# as soon as you wait for the GPU.
+# A kernel may ``print``, too, best in one thread only, and you see the text as soon as
+# you wait for the GPU.
 #
 # __ https://nvidia.github.io/numba-cuda/user/debugging.html
 # __ https://docs.nvidia.com/cuda/cuda-gdb/index.html

@@ -87,11 +87,10 @@ for line, answer in answers.items():
     print(line, "\n   ", answer or "fine")
 
 # %%
-# It takes four of the ten. Three of the others, the list, ``np.zeros`` and the array of
-# ``n``, fail for one reason: a thread can only hold what has a *type and a size that
-# are known before it runs*. It works in its :term:`registers <register>`, and they are
-# handed out when the kernel is compiled. The other three call something that nobody has
-# written for a GPU. So a kernel may contain
+# It takes four of the ten. The list, ``np.zeros`` and the array of ``n`` fail because a
+# thread can only hold what has a *type and a size that are known before it runs*: its
+# :term:`registers <register>` are handed out when the kernel is compiled. The other
+# three call something that nobody has written for a GPU. So a kernel may contain
 #
 # - numbers: ``int``, ``float``, ``complex``, ``bool``, and NumPy's types of them
 # - CUDA's vectors, such as ``cuda.float32x4``
@@ -197,10 +196,9 @@ print("TypingError:", own_words(reverse_n, "float32[::1], float32[::1], int64")[
 # ---------------------
 #
 # A block gets its shared memory when it starts, so the size has to stand in the
-# compiled kernel. A number outside of the function does: ``T = 64`` above it, and
-# ``cuda.shared.array(T, …)`` in it. But Numba reads ``T`` once, when it compiles. If
-# you change it later, nothing happens. So for two sizes, make two kernels, in a
-# function that returns them:
+# compiled kernel, or outside of the function: ``T = 64`` above it, and
+# ``cuda.shared.array(T, …)`` in it. Numba reads ``T`` only when it compiles. So for two
+# sizes, make two kernels, in a function that returns them:
 
 
 def reversing(threads):
@@ -242,8 +240,7 @@ for threads in (32, 48):
 
 # %%
 # All arrays of shape 0 begin at the *same* place. If you need two, take one and cut it:
-# ``a = near[:n]`` and ``b = near[n:]``. A ``cuda.local.array``, which each thread has
-# for itself, can't be dynamic at all.
+# ``a = near[:n]`` and ``b = near[n:]``. A ``cuda.local.array`` can't be dynamic at all.
 #
 # Out of shared memory, or out of registers
 # -----------------------------------------
@@ -252,7 +249,7 @@ for threads in (32, 48):
 # shared data`` when you compile, ``too many resources requested for launch``, or, in
 # Triton, ``out of resource: shared memory, Required: 131072, Hardware limit: 101376``.
 #
-# Now let's ask for too much. 48 KiB are 12,288 numbers of ``float32``. Here's one more.
+# 48 KiB are 12,288 numbers of ``float32``. Here's one more.
 
 
 @cuda.jit
@@ -311,7 +308,7 @@ for card, (kib, threads) in CARDS.items():
 # %%
 # So a thread that wants to share its multiprocessor with as many others as possible has
 # 32 registers on an A100, 40 on an RTX 40, 64 on a T4. If a kernel needs more, fewer
-# blocks find room. That's no error, and :doc:`not even always slower
+# blocks find room, which is :doc:`not always slower
 # </tutorials/3_kernels/11_bytes_in_flight>`. But a block that doesn't fit at all isn't
 # launched: *too many resources requested for launch*. With 1,024 threads it happens as
 # soon as a thread has more than 64 registers.
@@ -329,8 +326,7 @@ for threads in (1024, 512, 256):
 # each input there, to load the next ones while it multiplies. So lower ``num_stages``
 # first, by one or two, and then ``BLOCK_K`` or another block, by half. Each is an
 # argument of the launch, or of ``triton.Config`` in the kernel's ``autotune``. If the
-# kernel is in somebody's package, look there for a newer version, because such settings
-# are made for each card.
+# kernel is in somebody's package, look for a newer version.
 #
 # A grid is limited, too: 1,024 threads in a block, 2,147,483,647 blocks along ``x``,
 # and 65,535 along ``y`` and ``z``. An array can have more than 2³¹ elements, because
@@ -341,9 +337,9 @@ for threads in (1024, 512, 256):
 # Random numbers
 # --------------
 #
-# A generator has a *state*, which changes with each number, and a million threads that
-# share one would wait for each other. So each thread gets a state of its own. You make
-# the states first, with ``numba.cuda.random``, and pass them like an array.
+# A generator has a *state*, which changes with each number, so each thread needs one of
+# its own. You make the states first, with ``numba.cuda.random``, and pass them like an
+# array.
 
 import warnings
 
@@ -419,8 +415,7 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 #
 # Most of these stop with an error. ``cuda.grid(1)`` wraps, and says nothing. For such a
 # grid write ``cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x``, which has 64 bits
-# with both. The new compiler has no simulator of its own. Ours takes the kernels of
-# both.
+# with both. The new compiler has no simulator. Ours takes the kernels of both.
 #
 # Your turn
 # ---------

@@ -97,12 +97,12 @@ maps(finding, panels, "of the peak", [0, 0.1, 0.3, 1], label, vmin=-0.06, vmax=1
 plt.show()
 
 # %%
-# The disk is there, with both rings. But it's blurred, it sits in a dark bowl, and it's
-# covered with ripples that the sky doesn't have. The star in the middle panel has the
-# same blur and the same ripples, so they come from the telescope. They'd cancel if we
-# had measured all waves. The image of a point is called the :term:`dirty beam`, its
-# ripples are its :term:`sidelobes <sidelobe>`, and the width of its core is the
-# :term:`resolution`. The image of the data is the :term:`dirty image`.
+# The disk is blurred, it sits in a dark bowl, and it's covered with ripples that the
+# sky doesn't have. The star in the middle panel has the same blur and the same ripples,
+# so they come from the telescope. They'd cancel if we had measured all waves. The image
+# of a point is called the :term:`dirty beam`, its ripples are its :term:`sidelobes
+# <sidelobe>`, and the width of its core is the :term:`resolution`. The image of the
+# data is the :term:`dirty image`.
 #
 # A sky is many points side by side, and each leaves such a beam. In other words, *the
 # dirty image is the sky convolved with the dirty beam, plus noise.* That's not an
@@ -383,7 +383,6 @@ if on_cuda:
 bench.show()
 
 # %%
-# Time alone does not decide, so the figure has the error as well.
 
 # measured figure
 

@@ -37,8 +37,8 @@ borrow one from Google.
 # makes 500,500, so the H100 is right. A GPU works when it has computed something and
 # you have checked the result.
 #
-# Which of these did you see?
-# ---------------------------
+# is_available() says False, or an error: which did you see?
+# ----------------------------------------------------------
 #
 # Find your line, and do what the table says beside it. You can skip the others.
 #

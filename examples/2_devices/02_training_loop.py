@@ -13,8 +13,8 @@ pictures of digits.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: a training loop on the GPU
+# -------------------------------------
 #
 # Choose the device once. Then two lines are new:
 #
@@ -305,15 +305,15 @@ plt.show()
 # did that with another network </tutorials/2_devices/17_training_a_cnn>`, batches of
 # 256 did reach the score that batches of 64 had, but later.
 #
-# Only a little faster?
-# ---------------------
+# Only a little faster on the GPU?
+# --------------------------------
 #
 # There are three usual suspects: launches, loading, and an ``.item()`` in each step.
 # Time one whole epoch, but not the first. Then :doc:`this list
 # </tutorials/2_devices/18_slow_on_the_gpu>` has a test and a remedy for each.
 #
-# Stop, and go on
-# ---------------
+# Stop, and go on from a checkpoint
+# ---------------------------------
 #
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
 # *and* the two averages that Adam remembers for each weight. A file with all of it is

@@ -15,8 +15,8 @@ did.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: a loop that logs the loss and doesn't wait
+# -----------------------------------------------------
 #
 # Keep the loss itself, not its ``.item()``, and read a hundred of them at once:
 

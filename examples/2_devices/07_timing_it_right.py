@@ -15,8 +15,8 @@ versions is faster and by how much, give or take.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: time a call on the GPU, and wait for it
+# --------------------------------------------------
 #
 # The commonest mistake comes first. On a GPU you have to *wait* for the result before
 # you look at the clock, because a call only asks the GPU to work:

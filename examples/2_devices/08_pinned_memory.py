@@ -16,8 +16,8 @@ a half, or nothing.**
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: pin_memory and non_blocking
+# --------------------------------------
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset

@@ -17,8 +17,8 @@ doesn't let go.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: who holds the GPU's memory?
+# --------------------------------------
 
 import torch
 

@@ -16,8 +16,8 @@ ordinary CPU.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: mixed precision
+# --------------------------
 #
 # This training loop computes in 16 bits where that is safe, which is called *mixed
 # precision*. The switch ``use_amp`` turns it off, so that you can compare.

@@ -15,8 +15,8 @@ what an H100 did.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: profile your loop
+# ----------------------------
 #
 # Put your own program, or a few steps of its loop, in place of ``your_program``:
 #

@@ -15,8 +15,8 @@ can say which of four causes is yours, and which of them nobody can remove.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: seeds, deterministic algorithms, and four causes
+# -----------------------------------------------------------
 #
 # Everything that you can set, in the first lines of a program:
 #

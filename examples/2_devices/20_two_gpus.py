@@ -69,8 +69,8 @@ either, so what others measured has their name on it.
 # weights with ``map_location="cpu"``. ``DataParallel`` gathers all outputs on the
 # first, which can't be helped.
 #
-# Copy this
-# ---------
+# Copy this: DistributedDataParallel
+# ----------------------------------
 #
 # PyTorch's ``DistributedDataParallel``, or *DDP*, with one process for each GPU. Save
 # it as ``train.py``, and start it with ``torchrun --standalone --nproc-per-node 2

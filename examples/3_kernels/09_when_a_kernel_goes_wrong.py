@@ -110,8 +110,8 @@ print("the answer:", rises[0])
 # writes, and nothing decides who comes first. The cure is an :term:`atomic` addition,
 # which lets nobody in between: ``cuda.atomic.add(rises, 0, 1)``.
 #
-# It works on my card
-# -------------------
+# It works on my card: a barrier is missing
+# -----------------------------------------
 #
 # The third kernel computes differences again. This time the threads of a block first
 # put their samples into :term:`shared memory`, and each takes its neighbour's from
@@ -316,8 +316,8 @@ plt.show()
 # __ https://nvidia.github.io/numba-cuda/user/debugging.html
 # __ https://docs.nvidia.com/cuda/cuda-gdb/index.html
 #
-# The error comes late, and stays
-# -------------------------------
+# Illegal memory access: the error comes late, and stays
+# ------------------------------------------------------
 #
 # Some mistakes a GPU does notice, such as an address so far outside that there is no
 # memory at all. Imagine that ``wrong`` writes far outside, and ``right`` is without
@@ -361,8 +361,8 @@ plt.show()
 #
 # .. _symptoms:
 #
-# The table to come back to
-# -------------------------
+# The table of symptoms, to come back to
+# --------------------------------------
 #
 # .. table:: Symptoms, mistakes, and what finds them
 #

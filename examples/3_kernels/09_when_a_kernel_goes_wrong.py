@@ -82,8 +82,8 @@ print(problems_of(differences, x, out))
 # is a :term:`guard`: write ``if 0 < i < x.size``. With 128 samples ``trace`` would have
 # found nothing, so **trace with an odd size** that isn't a multiple of the block.
 #
-# The result changes from run to run: a race
-# ------------------------------------------
+# The result changes from run to run
+# ----------------------------------
 #
 # The second kernel has a guard. It counts how often the signal rises.
 
@@ -110,8 +110,8 @@ print("the answer:", rises[0])
 # writes, and nothing decides who comes first. The cure is an :term:`atomic` addition,
 # which lets nobody in between: ``cuda.atomic.add(rises, 0, 1)``.
 #
-# It works on my card: a barrier is missing
-# -----------------------------------------
+# It works on my card, and not on another
+# ---------------------------------------
 #
 # The third kernel computes differences again. This time the threads of a block first
 # put their samples into :term:`shared memory`, and each takes its neighbour's from

@@ -268,8 +268,8 @@ plt.show()
 #    near(took("torch.softmax", 1024), took("Triton", 1024), 0.05)
 #    took("torch.softmax", 4096) > 1.2 * took("Triton", 4096)
 #
-# A wrong mask: the row that wasn't there
-# ---------------------------------------
+# The row that wasn't there: which mask is right?
+# -----------------------------------------------
 #
 # A week later you need only every second channel of the matrix, and pass ``x[:, ::2]``.
 # **What will the kernel do with that?** Let's see, with 10 channels that are left of

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # What both sides take a text apart with: its words, and an ending that is no part of a stem.
 WORD = r"[\p{L}\p{N}_]+"
-ENDING = r"^(.{3,}?)(?:ibilit(?:y|ies)|ib(?:le|ly)|ations?|ments?|ness|ings?|ers?|ed|ly|ies|es|s|e|y)$"
+ENDING = r"^(.{3,}?)(?:ibilit(?:y|ies)|ib(?:le|ly)|ations?|ments?|[ae]nces?|ness|ings?|ers?|ed|ly|ies|es|s|e|y)$"
 # Words that say nothing of what is asked, and with which people ask it.
 STOP = """
     a am an and any are as at be been being but by can could did do does for from get had has have how i if in into is
@@ -42,7 +42,7 @@ LEVELS = [1, 2, 3, 5, 8, 13, 21, 34, 55]  # how often a word stands in a page, r
 WEIGHTS = {"title": 5, "line": 5, "keywords": 5, "heads": 2, "text": 1}
 CAUSE = 0.8  # a cause answers only who has that error
 # Pages that speak of all others answer few questions themselves.
-ABOUT_OTHERS, LOWER = {"doctor", "whats_new", "claims", "where_from", "machines", "how_we_measure"}, 0.7
+ABOUT_OTHERS, LOWER = {"doctor", "whats_new", "claims", "where_from", "machines", "how_we_measure", "classroom"}, 0.7
 SKIPPED = (nodes.raw, nodes.math_block, nodes.comment, nodes.image, addnodes.index, addnodes.toctree)
 
 Part = tuple[str, str, str]  # a section: its anchor, its heading, and its text, a block a line

@@ -104,6 +104,8 @@ either, so what others measured has their name on it.
 #            torch.save(model.module.state_dict(), "model.pt")
 #        dist.destroy_process_group()
 #
+# Lightning does the same with ``Trainer(devices=2, strategy="ddp")``, in a script.
+#
 # Try it: what do two GPUs exchange?
 # ----------------------------------
 #

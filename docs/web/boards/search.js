@@ -99,7 +99,9 @@ globalThis.search = (() => {
       [...new Set(stems(words))].filter((stem) => asked.has(stem)).reduce((sum, stem) => sum + rarity(stem), 0);
     const most = (all, score) =>
       all.map((one) => [score(one), one]).reduce((best, one) => (one[0] > best[0] ? one : best), [0])[1];
-    const parts = (texts.get(url) ?? []).map((part) => ({ part, found: stems(part[2]), heads: stems(part[1]) }));
+    const prose = (part) => part[2].split("\n").filter((block) => !block.startsWith("\t"));
+    const read = (part) => ({ part, found: stems(prose(part).join(" ")), heads: stems(part[1]) });
+    const parts = (texts.get(url) ?? []).map(read);
     const mean = parts.reduce((sum, { found }) => sum + found.length, 0) / parts.length;
     const about = ({ part, found, heads }) => {
       const opening = part === parts[0].part;
@@ -109,9 +111,10 @@ globalThis.search = (() => {
     };
     const { part } = most(parts, about) ?? {};
     if (!part) return {};
-    const prose = part[2].split("\n").filter((block) => !block.startsWith("\t"));
-    const sentences = prose.flatMap((block) => block.split(/(?<=[.!?:]) /)).filter((one) => one.length > SHORT);
-    return { anchor: part[0], head: part[1], sentence: most(sentences, shared) ?? prose[0] };
+    const sentences = prose(part)
+      .flatMap((block) => block.split(/(?<=[.!?:]) /))
+      .filter((one) => one.length > SHORT);
+    return { anchor: part[0], head: part[1], sentence: most(sentences, shared) ?? prose(part)[0] };
   }
 
   /** Whether words may come from an error: few people would write them themselves. */

@@ -713,9 +713,9 @@ show_table(
 # What comes next?
 # ----------------
 #
-# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000, where his step 5 had 69
-# % of the library. **Which of his next steps would you try first?** His rates are from
-# `his repository`__.
+# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000, where
+# his step 5 had 69 % of the library. **Which of his next steps would you try first?**
+# His rates are from `his repository`__.
 #
 # .. list-table:: Each step, beside the library on the same card
 #    :header-rows: 1

@@ -8,7 +8,7 @@ Instead there are lines like ``tl.sum(row)``, as if somebody had written NumPy. 
 is :term:`Triton`, the language for kernels in which ``torch.compile`` writes its own.
 
 A *softmax* takes five operations of PyTorch, and one Triton kernel does the same.
-**Write down a guess: how many times as fast is it on a GPU?** By the end you'll have
+**Write down a guess: how many times faster is the one kernel, on a GPU?** By the end you'll have
 written such a kernel that also works on a slice of an array, where many go wrong in
 silence.
 
@@ -158,16 +158,16 @@ def first_tries(device, _):
 print(apart(first_tries, add, run_add, try_add))
 
 # %%
-# Triton only takes blocks of a power of two. With a mask it doesn't matter that your
-# array isn't one.
+# Triton only takes blocks of a power of two. Your array may have any length, because
+# the mask takes care of the rest.
 #
 # A program takes a row
 # ---------------------
 #
-# *Softmax* turns each row of a matrix into positive numbers that add up to 1, for
-# example the scores of a neural network into probabilities. The first two of five steps
-# subtract the largest number, so that ``exp`` can't overflow, and don't change the
-# result.
+# *Softmax* turns each row of a matrix into positive numbers that add up to 1. A neural
+# network makes probabilities of its scores this way. In PyTorch you could write it in
+# five steps. The first two subtract the largest number, so that ``exp`` can't overflow,
+# and don't change the result.
 
 
 def five_steps(x):
@@ -200,7 +200,7 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
 # The number of the program is the number of the row, and ``BLOCK`` is the next power of
 # two that holds it. ``other`` says what stands in the places that the mask leaves out.
 # **Why is it minus infinity? Would 0 do?** With minus infinity, such a place is never
-# the largest, and its power is 0, so it adds nothing to the sum. Joining steps in one
+# the largest, and its exponential is 0, so it adds nothing to the sum. Joining steps in one
 # kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes through memory, so
 # we predict a quarter of the time.
 
@@ -241,11 +241,12 @@ plt.show()
 #    took = lambda way, n: median(f"triton-rows/{way}/cuda:0/n={n}")
 #    4 < took("five steps", 1024) / took("Triton", 1024) < 5.5
 #
-# Why is that more than we predicted? The five steps moved their 8 passes at
-# :timing:`triton-rows rate "five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`, and our
-# kernel its 2 passes at :timing:`triton-rows rate "Triton/cuda:0/n=1024"
-# @nvidia-h100-80gb-hbm3`. The memory of an H100 delivers :spec:`H100 SXM bandwidth` at
-# most, so there isn't much left to win.
+# Why is that more than we predicted? Divide the bytes by the time. The five steps moved
+# their 8 passes at :timing:`triton-rows rate "five steps/cuda:0/n=1024"
+# @nvidia-h100-80gb-hbm3`, and our kernel its 2 passes at :timing:`triton-rows rate
+# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So most of the gain is in the bytes
+# that don't move, and a little in how fast they move. The memory of an H100 delivers
+# :spec:`H100 SXM bandwidth` at most, so there isn't much left to win.
 #
 # .. holds::
 #
@@ -256,8 +257,10 @@ plt.show()
 # .. measured-by-others:: fused-gain-a100 softmax-a100
 #
 # But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``,
-# which somebody has fused for you already. In other words, fuse what PyTorch has no
-# single operation for. On the H100, it took :timing:`triton-rows median
+# *one* operation that somebody has fused for you already. Your kernel can't move fewer
+# bytes. So write kernels for what PyTorch has no single operation for.
+#
+# On the H100, ``torch.softmax`` took :timing:`triton-rows median
 # "torch.softmax/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the same rows, practically
 # as long as ours. But for rows of 4,096 it took :timing:`triton-rows median
 # "torch.softmax/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, and our kernel
@@ -416,8 +419,8 @@ plt.show()
 
 # %%
 # The figure counts only the one read and the one write that softmax can't do without,
-# so the five steps lie low. *Triton* is our kernel with the rule of thumb. It hides
-# most of *torch.compile*, which we'll come to.
+# so the five steps lie low. *Triton* is our kernel with the rule of thumb. Its line
+# covers most of that of *torch.compile*, which we'll come to.
 #
 # On the H100, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
 # four warps/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, and one warp :timing:`triton-rows
@@ -432,16 +435,16 @@ plt.show()
 #    all(1.01 < gain(n) < 1.1 for n in (256, 16384))
 #    all(near(gain(n), 1, 0.01) for n in (1024, 4096))
 #
-# So choose ``num_warps`` by measuring. In a file of your own,
-# ``triton.testing.do_bench(lambda: run_softmax(x, out, 8))`` gives a time in
-# milliseconds. Or let ``@triton.autotune`` do it: it times a list of choices at the
-# first launch, and keeps the fastest.
+# So choose ``num_warps`` by measuring. ``triton.testing.do_bench(lambda: run_softmax(x,
+# out, 8))`` gives a time in milliseconds. Or let ``@triton.autotune`` time a list of
+# choices at the first launch, and keep the fastest.
 #
 # Ask torch.compile first
 # -----------------------
 #
-# ``torch.compile(five_steps)`` fuses the five steps and writes a kernel, in Triton. For
-# rows of 781 numbers, PyTorch 2.13 makes this of it (we've left out its middle):
+# There's a way to get such a kernel without writing it. ``torch.compile(five_steps)``
+# fuses the five steps and writes a kernel, in Triton. For rows of 781 numbers, PyTorch
+# 2.13 writes this, without its middle:
 #
 # .. code-block:: python
 #
@@ -461,22 +464,23 @@ plt.show()
 #    compiled = {n: took("torch.compile", n) for n in (256, 1024, 4096, 16384)}
 #    all(near(compiled[n], took("Triton", n), 0.02) for n in compiled)
 #
-# So write Triton yourself if ``torch.compile`` doesn't find the fusion, and you've
-# counted that there is something to win. It can't know a better way to *do* the thing,
-# for example a loop that stops early, or an attention that never writes its matrix of
-# scores. If every number goes its own way, as in :term:`gridding`, stay with threads.
+# So when should you write Triton yourself? If ``torch.compile`` doesn't find the
+# fusion, and you've counted that there is something to win. It's good at chains of
+# operations with a sum at the end. It can't know a better way to *do* the thing, for
+# example a loop that stops early. If each thread needs indices of its own, or takes a
+# branch of its own, stay with threads.
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #
-#    ``tl.dot(a_tile, b_tile)`` multiplies two tiles. You needn't write the shared
-#    memory and the barriers of :doc:`our own product
-#    </tutorials/3_kernels/07_shared_memory>`. On NVIDIA's cards from the A100 and RTX
-#    30 on, it uses the *tensor cores*, which keep 10 of the 23 bits of a ``float32``'s
-#    fraction, called TF32, and Triton does that without asking. If you want all bits,
-#    write ``tl.dot(a, b, input_precision="ieee")``. A V100 or a T4 has no TF32: there,
-#    all bits are kept, and the product is slow. Triton's interpreter cuts no bits
-#    either, so a test that passes there may fail on a newer GPU (:doc:`precision
-#    </tutorials/2_devices/13_precision>`).
+#    ``tl.dot(a_tile, b_tile)`` multiplies two tiles, without the shared memory and the
+#    barriers of :doc:`our own product </tutorials/3_kernels/07_shared_memory>`. On
+#    NVIDIA's cards from the A100 and RTX 30 on, it uses the *tensor cores*. They keep
+#    10 of the 23 bits of the fraction of a ``float32``, which is called TF32, and
+#    Triton does that without asking. If you want all bits, write ``tl.dot(a, b,
+#    input_precision="ieee")``. A V100 or a T4 has no TF32: there, all bits are kept,
+#    and the product is slow. Triton's interpreter cuts no bits either, so a test that
+#    passes there may fail on a newer GPU. The page on :doc:`precision
+#    </tutorials/2_devices/13_precision>` shows what TF32 costs and brings.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #
@@ -509,10 +513,10 @@ plt.show()
 # Give it a gradient
 # ------------------
 #
-# PyTorch has to be told the gradient, as for :doc:`a kernel of Numba's
-# </tutorials/3_kernels/12_kernels_in_pytorch>`. For Triton use ``triton_op`` in place
-# of ``custom_op``. Then ``torch.compile`` sees the kernel itself, and compiles it
-# together with what stands around it:
+# PyTorch can't look into a kernel, so it has to be told the gradient, as for :doc:`a
+# kernel of Numba's </tutorials/3_kernels/12_kernels_in_pytorch>`. For Triton use
+# ``triton_op`` in place of ``custom_op``. Then ``torch.compile`` compiles the kernel
+# together with the operations around it:
 #
 # .. code-block:: python
 #
@@ -545,7 +549,7 @@ plt.show()
 #    seven = torch.randn(7, dtype=torch.float64, requires_grad=True)
 #    print(torch.autograd.gradcheck(cube, (seven,)))
 #
-# The backward here is PyTorch's own operations. If you give it a kernel of yours, make
+# The backward uses PyTorch's own operations. If you give it a kernel of yours, make
 # that a ``triton_op``, too. Without a GPU, ``gradcheck`` tests the backward and not the
 # kernel, so run it on one as well, with ``device="cuda"``.
 #
@@ -559,12 +563,12 @@ plt.show()
 #   =================== ========================= =====================================
 #   a library's kernel  a call                    it's a sum, a sort, a scan
 #   ``torch.compile``   PyTorch                   it's a chain of operations
-#   Triton              Python, for a block       arrays are dense, and in PyTorch; AMD,
-#                                                 too
+#   Triton              Python, for a block       your data are in PyTorch; also on AMD
 #   cuda.tile           Python, for a block       the same, on NVIDIA only
-#   Numba               Python, for a thread      each number goes its own way, or you
+#   Numba               Python, for a thread      each thread goes its own way, or you
 #                                                 want to test without a GPU
-#   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
+#   CuPy's              CUDA C++, for a thread    you have the C++ already
+#   ``RawKernel``
 #   a C++ extension     C++ and CUDA, compiled    others install it, or a launch from
 #                                                 Python takes too long
 #   =================== ========================= =====================================
@@ -603,17 +607,6 @@ plt.show()
 # Want the types done for you? ``cp.ElementwiseKernel`` does that, for one element at a
 # time. Tensors of PyTorch go into CuPy and back without a copy, with ``cp.from_dlpack``
 # and ``torch.from_dlpack``.
-#
-# .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
-#
-#    We don't teach these. *TMA* is a unit that copies tiles by itself, and *wgmma* are
-#    the tensor cores of an H100, fed from shared memory: Triton makes wgmma of
-#    ``tl.dot``, and uses TMA if you load with ``tl.make_tensor_descriptor`` in place of
-#    pointers. CUTLASS, with its Python, lets you write them yourself. *Clusters* are
-#    several blocks that read each other's shared memory: CUDA C++, or CUTLASS. *Warp*:
-#    NVIDIA's Python for simulations, with geometry, particles and gradients of whole
-#    kernels. *cuda.core*: devices, streams, compiling and launching, as objects in
-#    Python.
 
 # %%
 # Your turn

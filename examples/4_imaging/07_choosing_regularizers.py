@@ -2,10 +2,11 @@
 How strong should a regularizer be?
 ===================================
 
-You've :doc:`fitted an image </tutorials/4_imaging/01_first_light>` to your
-:term:`visibilities <visibility>`, and there was a knob: the strength of the
-:term:`regularizer`, which everybody calls λ. `An early tutorial of MPoL`__, another
-imaging package, takes :math:`10^{-4}`. Is that right for your data, too?
+You've fitted an image to your :term:`visibilities <visibility>`, as on the page
+:doc:`first light </tutorials/4_imaging/01_first_light>`, and there was a knob: the
+strength of the :term:`regularizer`, which everybody calls λ. `An early tutorial`__ of
+:term:`MPoL`, another imaging package, takes :math:`10^{-4}`. Is that right for your
+data, too?
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -13,8 +14,7 @@ It may be wrong by a factor of thirty. **Before you go on, write down how you wo
 choose λ, if you had nothing but the data.** By the end of this page you'll be able to
 choose it by :term:`cross-validation`, and you'll know which trap waits there.
 
-**Needs:** any computer, and
-:doc:`/tutorials/4_imaging/01_first_light`.
+**Needs:** any computer, and :doc:`first light </tutorials/4_imaging/01_first_light>`.
 """
 
 # folded: A faint disk, observed with much noise, and averaged in cells
@@ -136,12 +136,12 @@ plt.show()
 # Hide a part of the data
 # -----------------------
 #
-# A teacher who wants to know whether you've understood sets questions that you haven't
-# seen. We do the same with a fit. Hide a quarter of the data, fit the rest, and see how
-# well the image predicts the quarter that it hasn't seen. A fit that learnt the noise
-# by heart will fail, because the hidden data have noise of their own. Each quarter is
-# hidden once. That's *cross-validation*, the quarters are called :term:`folds <fold>`,
-# and the misfit to the hidden data is the *score*.
+# A teacher who wants to know whether you've understood, or only learnt by heart, sets
+# questions that you haven't seen. We do the same with a fit. Hide a quarter of the
+# data, fit the rest, and see how well the image predicts the hidden quarter. A fit that
+# learnt the noise by heart will fail, because the hidden data have noise of their own.
+# Each quarter is hidden once. That's *cross-validation*, the quarters are called
+# :term:`folds <fold>`, and the misfit to the hidden data is the *score*.
 #
 # There are two good ways to choose what is hidden: single cells of the uv plane, at
 # random, or whole patches of it, like the fields of a :term:`dartboard`. The second is
@@ -272,6 +272,7 @@ for i, strength in enumerate(lambdas):
 # which sounds like a confirmation. But the truth says that 0.003 or even 0.001 would
 # have been better. The dartboard, which is also MPoL's way (``DartboardSplitGridded``),
 # has found 0.003. But its scores go up to 12, where 1 is what noise alone would give.
+# Something is odd about these scores.
 #
 # Where does the score come from?
 # -------------------------------
@@ -371,10 +372,10 @@ for cut in (2, 3, 4, 6, 8, 12):
 # finds λ to a factor of three.* That's enough: over such a factor the image changes by
 # a tenth or two.
 #
-# The dotted line with diamonds in the figure is the misfit to data that were fitted,
-# lowest without any regularizer. Don't aim for :math:`\chi^2 = 1` either (the grey
-# line): the truth has it, but a fit always takes in some noise, so a good one should be
-# *below* 1.
+# The dotted line with diamonds in the figure is the misfit to data that were fitted. It
+# can't help, because it's lowest without any regularizer. Don't aim for :math:`\chi^2 =
+# 1` either, the grey line without marks: the truth has it, but a fit always takes in
+# some noise, so a good one should be *below* 1.
 
 # figure
 fig, axes = plt.subplots(2, 2, figsize=(7.2, 6.3), layout="constrained")
@@ -396,9 +397,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# Would you have chosen it? In the weak image you can see the gap between the rings, but
-# hardly in the chosen one, although as a whole it's nearer to the truth. If you want
-# the gap, choose at the lower end of the factor of three, and say so.
+# Here is the chosen image beside the truth and two others. Would you have chosen it? In
+# the weak image you can see the gap between the rings, but hardly in the chosen one,
+# although as a whole it's nearer to the truth. The true error counts all pixels, and
+# the eye only the pretty ones. If you want the gap, choose at the lower end of the
+# factor of three, and say so.
 #
 # Does it matter which regularizer?
 # ---------------------------------
@@ -406,10 +409,12 @@ plt.show()
 # What you expect of a sky is your :term:`prior`, and TV is only one way to write it
 # down. :term:`Sparsity <sparsity>` adds up all pixels, so it likes an image with few
 # bright ones. :term:`TSV` adds up the squares of all differences, so it likes a smooth
-# one. :term:`Entropy <entropy>` likes an even one. **Each has something that it takes
-# away if you use too much of it. What does sparsity take, and what does TSV take?**
+# one. :term:`Entropy <entropy>` likes an even one. To compare them, we give each the λ
+# at which the true sky would *cost* the same, which is λ times its prior. **Each has
+# something that it takes away if you use too much of it. What does sparsity take, and
+# what does TSV take?**
 
-# folded: Four priors at equal cost, which is λ times the prior of the true sky
+# folded: Four priors at equal cost
 
 PRIORS = {"sparsity": losses.sparsity, "tv": losses.TV_image, "tsv": losses.TSV}
 PRIORS["entropy"] = lambda sky: losses.entropy(sky, prior=0.01, tot_flux=100)
@@ -472,9 +477,10 @@ plt.show()
 #
 # And MPoL's :math:`10^{-4}`? For sparsity and TV together, as in its tutorial, it gives
 # an image that is off by 27%, and without any prior it's 28%. So here it does next to
-# nothing. A λ has units, and it depends on the noise, the pixels and the number of
-# visibilities, so you can't copy it from anybody. A λ to begin with, worked out from
-# the noise, is in :doc:`RML and CLEAN </tutorials/4_imaging/13_rml_and_clean>`.
+# nothing. That λ was chosen for other data. A λ has units, and it depends on the noise,
+# the pixels and the number of visibilities, so you can't copy it from anybody else. The
+# page on :doc:`RML and CLEAN </tutorials/4_imaging/13_rml_and_clean>` works one out
+# from the noise, as a beginning.
 
 # folded: The final fit, to all visibilities and not to averages
 arrays = (seen.uu, seen.vv, seen.data, seen.weight)
@@ -512,8 +518,7 @@ print(*(f"λ = {each:.0e}: {value:.3f}" for each, value in table.items()), sep="
 print(f"take {min(table, key=table.get):.3f}")
 
 # %%
-# It takes the same λ. Here ``fit`` goes on until its loss hardly falls any more, so
-# with a weak λ the scores are higher than above.
+# It takes the same λ.
 #
 # How much do 54 fits cost?
 # -------------------------
@@ -545,17 +550,20 @@ torch.set_num_threads(threads)  # as it was
 #    fits need 54 times the memory. L-BFGS makes one step for all channels together, so
 #    stacked fits wouldn't be independent: use Adam. If all weights are wrong by one
 #    factor, the best λ is still the best, but its score isn't near 1. And if the cells
-#    of the averages are too wide, all folds are wrong alike, and no score notices
-#    (:doc:`/tutorials/4_imaging/06_averaging`).
+#    of the averages are :doc:`too wide </tutorials/4_imaging/06_averaging>`, all folds
+#    are wrong alike, and no score notices.
 #
 # Your turn
 # ---------
 #
 # Because the minimum is flat, many people take the *one-standard-error rule*: the
-# strongest λ whose mean score is at most one standard error of the best mean above it.
-# ``scores`` has a row for each λ, and a column for each fold. If a fit has failed, its
-# score is NaN, and its λ doesn't count. Put your answer where the dots are, and run
-# ``firstlight try 07_choosing_regularizers.py``.
+# strongest λ whose mean score is at most one standard error above the best mean. The
+# standard error is that of the best mean. Write it. ``scores`` has a row for each λ,
+# and a column for each fold. If a fit has failed, its score is NaN, and its λ doesn't
+# count.
+#
+# Put your answer where the dots are, and run ``firstlight try
+# 07_choosing_regularizers.py``.
 
 
 def strongest(lambdas, scores): ...

@@ -116,12 +116,12 @@ for robust, true in at_beam.items():
 # ------
 #
 # The data come from 43 antennas, and the sky is a disk with two rings, and a companion.
-#
-# This is our RML fit. It minimizes :math:`\chi^2/2N` plus λ times total variation,
-# which adds up how much each pixel differs from its neighbours. λ wasn't tuned on the
-# truth. It's such that total variation pulls at a pixel as hard as the noise does.
-# There's no mask, and no scale, threshold or beam to choose.
+# Our RML fit minimizes :math:`\chi^2/2N` plus λ times total variation, which adds up
+# how much each pixel differs from its neighbours. λ wasn't tuned on the truth: it's
+# such that total variation pulls at a pixel as hard as the noise does. There's no mask,
+# and no scale, threshold or beam to choose.
 
+# folded code: The fit
 device = best_device()
 brightest = dirty(observed(seeds[0]), 0.5).max() / beams[0.5].area  # unit of pixels
 strength = coords.cell_size**2 * weight.sum() ** 0.5 / u.size
@@ -220,9 +220,11 @@ for letter, error in bare.items():
     print(f"{letter} is off by {error:.1%} of the truth")
 
 # %%
-# A is RML. Both are excellent, and RML is somewhat closer to the truth, with every seed
-# of the noise. The error is the root of the summed squares of image minus truth,
-# divided by that of the truth, all at one beam. So RML wins? Not so fast.
+# A is RML. The error is the root of the summed squares of image minus truth, divided by
+# that of the truth, all at one beam. Both images are excellent, and RML's is somewhat
+# closer to the truth, with every seed of the noise.
+#
+# So RML wins? Not so fast.
 #
 # What about the residuals?
 # -------------------------
@@ -467,25 +469,19 @@ for title, (of_clean, of_rml) in measures.items():
 # both inside the mask. So:
 #
 # - *Use CLEAN* for point sources, for the flux of a compact peak, for a map that will
-#   be compared with published ones, and for all that this package can't do: mosaics,
-#   wide fields, spectra as Taylor terms (:doc:`/scope`).
+#   be compared with published ones, and for all that is :doc:`out of this package's
+#   scope </scope>`: mosaics, wide fields, spectra as Taylor terms.
 # - *Use RML* for the shape of an extended source, at a resolution finer than the beam,
-#   or if you need a model of the sky itself.
-#
-# On one thread and the same data, the fit needs less than CLEAN to the same depth.
-# RML's seconds are those of the computer that ran this page, CLEAN's of the one that
-# made the record:
+#   or if you need a model of the sky itself. For a file of yours, the page on
+#   :doc:`your own data </tutorials/4_imaging/02_your_own_data>` has the command.
+
+# folded: What each needed on one thread, in seconds of different CPUs
 
 for name in methods:
     least = min(row["cpu_s"] for row in score[name, 0.5])  # the first compiles
     print(f"{name:12}{least:.1f} s")
 
 # %%
-# A GPU won't help with so small an image. A fit of about the same size took
-# :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on an H100, and
-# :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one core of an AMD
-# EPYC.
-#
 # .. dropdown:: What was compared, and how you can repeat it
 #
 #    CASA's simulator made a :term:`measurement set` of one field around transit, at 230
@@ -508,12 +504,12 @@ for name in methods:
 #
 #    This is one sky, bright and smooth between its edges, which suits total variation.
 #    For a field of stars, CLEAN's assumption is the better one. It's one careful mask:
-#    without it, CLEAN has to stop earlier, or it cleans noise. It's one λ
-#    (:doc:`/tutorials/4_imaging/07_choosing_regularizers`). No antenna was
-#    miscalibrated. In a wide field RML needs a mask as well
-#    (:doc:`/tutorials/4_imaging/12_ten_traps`). And a CLEAN image adds a model at the
-#    clean beam to residuals at the dirty beam, whose area differs (the *JvM effect*),
-#    which matters less the smaller the residuals are.
+#    without it, CLEAN has to stop earlier, or it cleans noise. It's one :doc:`choice of
+#    λ </tutorials/4_imaging/07_choosing_regularizers>`. No antenna was miscalibrated.
+#    In a wide field RML :doc:`needs a mask </tutorials/4_imaging/12_ten_traps>` as
+#    well. And a CLEAN image adds a model at the clean beam to residuals at the dirty
+#    beam, whose area differs (the *JvM effect*), which matters less the smaller the
+#    residuals are.
 
 # folded: MPoL on the same data, with averages in cells
 peers = [run["error_without_residuals"] for run in peer["runs"] if run["robust"] == 0.5]

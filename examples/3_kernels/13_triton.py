@@ -8,9 +8,9 @@ Instead there are lines like ``tl.sum(row)``, as if somebody had written NumPy. 
 is :term:`Triton`, the language for kernels in which ``torch.compile`` writes its own.
 
 A *softmax* takes five operations of PyTorch, and one Triton kernel does the same.
-**Write down a guess: how many times faster is the one kernel, on a GPU?** By the end you'll have
-written such a kernel that also works on a slice of an array, where many go wrong in
-silence.
+**Write down a guess: how many times faster is the one kernel, on a GPU?** By the end
+you'll have written such a kernel that also works on a slice of an array, where many go
+wrong in silence.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
 PyTorch. Triton comes with PyTorch on Linux. With a GPU the kernels run there, though
@@ -200,9 +200,9 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
 # The number of the program is the number of the row, and ``BLOCK`` is the next power of
 # two that holds it. ``other`` says what stands in the places that the mask leaves out.
 # **Why is it minus infinity? Would 0 do?** With minus infinity, such a place is never
-# the largest, and its exponential is 0, so it adds nothing to the sum. Joining steps in one
-# kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes through memory, so
-# we predict a quarter of the time.
+# the largest, and its exponential is 0, so it adds nothing to the sum. Joining steps in
+# one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes through memory,
+# so we predict a quarter of the time.
 
 # figure
 import matplotlib.pyplot as plt

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from docutils import nodes
 from sphinx import addnodes
 
@@ -194,14 +195,8 @@ def packed(places: Iterable[tuple[int, int, bool]]) -> Iterator[str]:
     before = 0
     for at, count, about in places:
         level = max(level for level, least in enumerate(LEVELS) if count >= least)
-        yield f"{to_36(at - before)}{chr(ord('A') + level) if level else ''}{'!' if about else ''}"
+        yield f"{np.base_repr(at - before, 36).lower()}{chr(ord('A') + level) if level else ''}{'!' if about else ''}"
         before = at
-
-
-def to_36(number: int) -> str:
-    """Return a number to base 36, as JavaScript writes it."""
-    rest, last = divmod(number, 36)
-    return (to_36(rest) if rest else "") + "0123456789abcdefghijklmnopqrstuvwxyz"[last]
 
 
 def replace_sphinxs(app: Sphinx) -> None:

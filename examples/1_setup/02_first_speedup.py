@@ -122,10 +122,10 @@ del A, B, C  # they fill more than a gigabyte
 # operating system has to find memory for a new result and clear it, each time anew. On
 # a GPU, PyTorch keeps that memory, so its time hardly changed, and its lead has shrunk.
 #
-# All of these times are correct. But only one of the ratios answers the question that
-# you had. It's called the :term:`speed-up`: both sides do the same work, each as well
-# as it can. For the H100 and its sixteen cores, that's :timing:`vector-add speedup
-# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`.
+# Only one of the ratios answers the question that you had. It's called the
+# :term:`speed-up`: both sides do the same work, each as well as it can. For the H100
+# and its sixteen cores, that's :timing:`vector-add speedup "GPU, same result"/"torch,
+# same result" @nvidia-h100-80gb-hbm3`.
 
 # folded: What we timed, and whether all of the sums are right
 
@@ -243,10 +243,9 @@ for card, bandwidth in bandwidths.items():
 #    least = 12 * 99e6 / spec("H100 SXM", "bandwidth")
 #    least < median("vector-add/GPU, same result") < 1.2 * least
 #
-# **Now your own card.** Take its bandwidth from the data sheet, work out its floor, and
-# compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, and an
-# RTX 4090 :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser
-# </your_gpu>`.
+# **Now your own card.** Work out its floor from the data sheet, and compare it with
+# your time above. For example, a T4 has :spec:`T4 bandwidth`, and an RTX 4090
+# :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser </your_gpu>`.
 #
 # When the GPU loses
 # ------------------

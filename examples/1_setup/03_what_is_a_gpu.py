@@ -175,13 +175,13 @@ plt.show()
 # matrices at once. It does nothing else, but it does that very fast, mostly with
 # numbers of 16 bits or fewer, on some cards with ``float64``, too.
 #
-# Our H100 multiplied two matrices of 4,096 × 4,096. With ``float32``, on its CUDA
-# cores, it took :timing:`precision median "GPU, matmul, float32/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`. With ``bfloat16``, on its tensor cores, it took
+# Our H100 multiplied two matrices of 4,096 × 4,096. In ``float32``, on its CUDA cores,
+# that took :timing:`precision median "GPU, matmul, float32/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3`. In ``bfloat16``, on its tensor cores, it took
 # :timing:`precision median "GPU, matmul, bfloat16/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`. That is :timing:`precision speedup
-# "GPU, matmul, bfloat16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast, on the
-# same card, but each number keeps only 2 or 3 of its 7 digits.
+# @nvidia-h100-80gb-hbm3`. That is :timing:`precision speedup "GPU, matmul,
+# bfloat16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast, but each number
+# keeps only 2 or 3 of its 7 digits.
 #
 # More digits usually cost more, so beware of ``float64``, NumPy's default. The H100 is
 # one of the few cards that are good at it: the same product took :timing:`precision
@@ -350,8 +350,8 @@ plt.show()
 #     \text{under way at once} = \text{rate} \times \text{time that each one takes}.
 #
 # For example, if 2 people a minute enter a café, and each stays for 5 minutes, there
-# are 2 × 5 = 10 inside. Here, one warp has to start every 40 cycles, and each round
-# takes 760, so 760/40 = 19 must be under way.
+# are 2 × 5 = 10 inside. Here, a warp has to start every 40 cycles and takes 760, so 19
+# must be under way.
 #
 # An SM of an H100 has four schedulers, so it would need 4 × 19 = 76 warps. It has room
 # for 64. With 16 warps each, its schedulers would be busy 84% of the time. So *that* is
@@ -360,14 +360,13 @@ plt.show()
 # the more you compute with a number, the fewer warps you need: with 100 cycles of work
 # instead of 40, 9 for each scheduler.
 #
-# Does a real GPU behave like that? We let our H100 copy a long vector, and allowed it
-# only some of its threads. With 1/16 of them it moved :timing:`bytes-in-flight rate "1
-# load, 6% full" @nvidia-h100-80gb-hbm3`, and with 1/8 :timing:`bytes-in-flight rate "1
-# load, 12% full" @nvidia-h100-80gb-hbm3`. Twice the threads, nearly twice the rate.
-# With all of them it moved :timing:`bytes-in-flight rate "1 load, 100% full"
-# @nvidia-h100-80gb-hbm3`, and when each thread asked for two numbers at once,
-# :timing:`bytes-in-flight rate "2 loads, 100% full" @nvidia-h100-80gb-hbm3`. There the
-# HBM itself begins to be the limit.
+# Does a real GPU behave like that? We let our H100 copy a long vector. With 1/16 of its
+# threads it moved :timing:`bytes-in-flight rate "1 load, 6% full"
+# @nvidia-h100-80gb-hbm3`, and with 1/8 :timing:`bytes-in-flight rate "1 load, 12% full"
+# @nvidia-h100-80gb-hbm3`: twice the threads, nearly twice the rate. With all of them it
+# moved :timing:`bytes-in-flight rate "1 load, 100% full" @nvidia-h100-80gb-hbm3`, and
+# with two numbers for each thread :timing:`bytes-in-flight rate "2 loads, 100% full"
+# @nvidia-h100-80gb-hbm3`, near the HBM's limit.
 #
 # When a GPU loses
 # ----------------

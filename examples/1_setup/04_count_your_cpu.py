@@ -431,20 +431,19 @@ for cups in (1, 65_536, 2**20):
 #    near(median("count-your-cpu/GPU, kernel/cuda:0/n=1"), 4 * steps / clock, 0.1)
 #    2 < median("count-your-cpu/GPU, kernel/cuda:0/n=1048576") / predicted < 2.5
 #
-# Most likely it's in where a step gets its numbers. Our line needs three, ``t``,
-# ``keep`` and ``gain``, and each comes from a :term:`register`, the place where a
-# thread keeps a number. The registers lie in `two banks`__, as researchers found out on
-# a card with 128 lanes, and a bank hands each lane one number in a cycle. So a step
-# with three new numbers should take two cycles. A product of matrices, which uses a
-# number several times once it's fetched, did :timing:`precision rate "GPU, matmul,
-# float32" @nvidia-h100-80gb-hbm3` on the same card. A T4, a V100 or an A100 has 64
-# lanes, which take two cycles for a warp anyway, so there three numbers come in time.
+# Most likely it's in where a step gets its numbers. Our line needs three, and each
+# comes from a :term:`register`, the place where a thread keeps a number. The registers
+# lie in `two banks`__, as researchers found out on a card with 128 lanes, and a bank
+# hands each lane one number in a cycle. So a step should take two. A product of
+# matrices, which uses a number several times once it's fetched, did :timing:`precision
+# rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on the same card. A T4, a V100 or
+# an A100 has 64 lanes, which take two cycles for a warp anyway, so there three numbers
+# come in time.
 #
 # __ https://arxiv.org/abs/2503.20481
 #
-# Others found full lanes with programs of their own, whose steps need two registers.
-# The first line is a single chain, and the last one is of a CPU, which its owner didn't
-# name:
+# Others found full lanes with programs whose steps need two registers. The first line
+# is a single chain, and the last one is of a CPU:
 #
 # .. measured-by-others:: chain-rtx3090 fma-v100 fma-rtx4090 notes-cpu
 #

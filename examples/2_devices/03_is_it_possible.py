@@ -259,12 +259,11 @@ if has_gpu:
 # Possible isn't true
 # -------------------
 #
-# The floor catches a time that's too short. It can't catch everything. For example,
-# let's sort half a million numbers in place, again and again, and take the middle of
-# all times. On one core of an AMD EPYC, that took :timing:`timing-wrong median "sort in
-# place" @cpu-amd-epyc`. If each call sorts a fresh copy of the same numbers, it took
-# :timing:`timing-wrong median "sort a copy" @cpu-amd-epyc`. **Why is the first so much
-# faster? Think before you read on.**
+# The floor can't catch everything. For example, let's sort half a million numbers in
+# place, again and again, and take the middle of all times. On one core of an AMD EPYC,
+# that took :timing:`timing-wrong median "sort in place" @cpu-amd-epyc`. If each call
+# sorts a fresh copy of the same numbers, it took :timing:`timing-wrong median "sort a
+# copy" @cpu-amd-epyc`. **Why is the first so much faster? Think before you read on.**
 
 # folded: The measurement, and its table
 
@@ -302,10 +301,10 @@ bench.show()
 #    17 < 10 * 2 * 10_000**3 / spec("B200", "tf32") / 0.001 < 18
 #
 # And a floor of bytes counts what comes from memory. Arrays that fit into the last
-# cache don't, if you use them again and again: an H100 took the mean of small images,
-# 33 MB in all, at :timing:`wins-stack rate "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`,
-# while its memory has :spec:`H100 SXM bandwidth`. That cache has :spec:`H100 SXM L2
-# size` there, :spec:`T4 L2 size` on a T4, and :spec:`RTX 4090 L2 size` on an RTX 4090.
+# cache may not: an H100 took the mean of small images, 33 MB in all, at
+# :timing:`wins-stack rate "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`, while its memory
+# has :spec:`H100 SXM bandwidth`. That cache has :spec:`H100 SXM L2 size` there,
+# :spec:`T4 L2 size` on a T4, and :spec:`RTX 4090 L2 size` on an RTX 4090.
 #
 # .. holds::
 #

@@ -315,10 +315,9 @@ print("after layer.forward(x):", calls)
 # Does the loader hold you up?
 # ----------------------------
 #
-# A ``DataLoader`` picks the samples *one by one*, in Python. If each is a picture that
-# has to be decoded, there's no way around it. But our stars are four numbers each. We
-# can move them all once, and pick rows on the GPU. **How many times as fast will that
-# be?**
+# A ``DataLoader`` picks the samples *one by one*, in Python. But our stars are four
+# numbers each. We can move them all once, and pick rows on the GPU. **How many times as
+# fast will that be?**
 
 inputs, targets = colours[:1000].to(device), kinds[:1000].to(device)
 
@@ -346,8 +345,7 @@ bench.show()
 # loader, and :timing:`feeding median "rows of tensors on the device"
 # @nvidia-h100-80gb-hbm3` with rows picked on the GPU. That's :timing:`feeding speedup
 # "rows of tensors on the device"/"DataLoader, then .to" @nvidia-h100-80gb-hbm3`, for
-# three lines. Your own step's share of loading, a :doc:`profile <14_profile>` will tell
-# you.
+# three lines.
 #
 # But don't give tensors on a GPU to a *loader*. It takes them apart one by one all the
 # same, and its workers stop with "Cannot re-initialize CUDA in forked subprocess".

@@ -212,9 +212,9 @@ plt.show()
 #    within = median("pinned-memory/copy in memory/cpu/n=67108864")
 #    near(pageable, within, 0.15) and near(within / pinned, 8, 0.05)
 #
-# Is it so on other cards? People who ran a program called `clpeak
-# <https://github.com/krrishnarraj/clpeak>`__ found it on three of these four. The bars
-# are what the links can do by their data sheets, and the marks are theirs:
+# People who ran a program called `clpeak <https://github.com/krrishnarraj/clpeak>`__
+# found the same on three of these four cards. The bars are what the links can do by
+# their data sheets, and the marks are theirs:
 
 # figure
 clpeak = {  # GB/s from ordinary and from pinned memory, and the slot

@@ -466,7 +466,7 @@ head = "step", "worst pixel", "masked by one only"
 show_table("PyTorch's steps against NumPy's", head, rows)
 
 # %%
-# So all four are right. What if we hadn't known about the median?
+# What if we hadn't known about the median?
 
 # folded code: The whole, with NumPy's median and with PyTorch's own
 
@@ -605,8 +605,7 @@ head = "step", "predicted", "measured"
 show_table("The move, predicted and measured", head, rows)
 
 # %%
-# Without a GPU, on two cores of an AMD EPYC, the port was slower than NumPy, because
-# PyTorch's median takes longer there.
+# Without a GPU, on two cores of an AMD EPYC, PyTorch's median is slower than NumPy's.
 
 
 # folded: A better median, in NumPy
@@ -727,9 +726,9 @@ plt.show()
 # Your turn
 # ---------
 #
-# Move this function to PyTorch. It is given some pictures and turns them upside down.
-# In each pixel it subtracts the median of all pictures, sets to zero what is far off,
-# and returns the brightest that is left:
+# Move this function to PyTorch. It turns pictures upside down, subtracts in each pixel
+# the median of all, sets to zero what is far off, and returns the brightest that is
+# left:
 
 
 def brightest(pictures):
@@ -740,9 +739,9 @@ def brightest(pictures):
 
 
 # %%
-# Yours is given a tensor, on any device, and returns a tensor there, of the same type.
-# It leaves the pictures as they are. There may be an even or an odd number of them. Put
-# it where the dots are, and run ``firstlight try 12_port_your_numpy.py``.
+# Yours is given a tensor, on any device, of an even or an odd number of pictures, and
+# returns a tensor there, of the same type. It leaves the pictures as they are. Put it
+# where the dots are, and run ``firstlight try 12_port_your_numpy.py``.
 
 
 def brightest_torch(pictures): ...

@@ -300,9 +300,9 @@ for depth, name in enumerate(above):
 # ``float64``. For each frame, this line makes a new ``float32`` matrix out of them.
 # With a GPU, it also sends it there, each time. It's always the same matrix.
 #
-# To see the timeline of your own program, open the ``trace.json`` from the top of the
-# page at https://ui.perfetto.dev, where it stays within your browser. Move with the
-# keys W, A, S and D. If you share the file: it has your computer's name in it.
+# To see your own timeline, open the ``trace.json`` from the top of the page at
+# https://ui.perfetto.dev, where it stays within your browser. Move with the keys W, A,
+# S and D. The file has your computer's name in it.
 #
 # Mend it, and time it
 # --------------------
@@ -474,11 +474,11 @@ plt.show()
 #
 # .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #
-# Three things a profile won't tell you: *which line* started a kernel that isn't
-# PyTorch's, such as :term:`Numba`'s (ask ``nsys profile python program.py``), *why* a
-# kernel takes so long (ask ``ncu``), and how fast it *could* be, which is the
-# :doc:`next page </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records
-# only what happens on the CPU.
+# A profile won't tell you *which line* started a kernel that isn't PyTorch's, such as
+# :term:`Numba`'s (ask ``nsys profile python program.py``), *why* a kernel takes so long
+# (ask ``ncu``), and how fast it *could* be (:doc:`next page
+# </tutorials/2_devices/15_roofline>`). On a Mac, this profiler records only what
+# happens on the CPU.
 #
 # Your turn
 # ---------

@@ -460,10 +460,10 @@ if compiled:
 # -----------------------------------------
 #
 # Cards from NVIDIA and AMD, and with the newest PyTorch also Intel's, can keep a list
-# of launches, a :term:`CUDA graph`. You run your function once to *capture* it.
-# Afterwards a single launch, the *replay*, does all of it. But there is a catch, and a
-# toy in Python shows it without a card. It captures the line ``factor * x + y``. **What
-# will the second and the third line print?**
+# of launches, a :term:`CUDA graph`. You run your function once to *capture* it, and
+# then a single launch, the *replay*, does all of it. A toy in Python shows the catch
+# without a card. It captures the line ``factor * x + y``. **What will the second and
+# the third line print?**
 
 # folded: The toy: a list of functions, and of the arrays they read and write
 
@@ -513,8 +513,8 @@ except RuntimeError as problem:
 # another array. So copy new numbers into the *old* array, with ``copy_``, as we did
 # with ``y``. Read the result before the next replay overwrites it. The last line shows
 # the other limit. During a replay there is no Python, so ``.item()`` is refused, and an
-# ``if`` or a ``print`` runs once, at the capture. Because a wrong replay is silent,
-# always test it on new input.
+# ``if`` or a ``print`` runs once, at the capture. A wrong replay is silent, so test it
+# on new input.
 #
 # And this is the real thing. Before the capture the function runs a few times on a
 # :term:`stream` of its own, as the `notes on CUDA graphs`__ ask for:
@@ -660,8 +660,8 @@ bench.show()
 #
 # The first one's GPU is busy, and the second one waited for launches. The model counts
 # :spec:`kernel of a program seconds` for each, a round number of ours, or the GPU's
-# work if that is longer, and for a kernel of a graph :spec:`graph node seconds`, which
-# RRZE-HPC measured on an H200.
+# work, and for a kernel of a graph :spec:`graph node seconds`, which RRZE-HPC measured
+# on an H200.
 #
 # Your turn
 # ---------

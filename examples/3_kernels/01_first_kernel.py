@@ -320,12 +320,11 @@ bench.show()
 #
 # PyTorch's own addition took :timing:`first-kernel median torch.add
 # @nvidia-h100-80gb-hbm3`, so four lines of Python came close to a library that many
-# people have tuned for years. That's no wonder, because adding is no work at all for a
-# GPU. Each thread reads 8 bytes and writes 4, so all that counts is how fast the memory
-# is. The kernel moved :timing:`first-kernel rate "Numba kernel"
-# @nvidia-h100-80gb-hbm3`, and the memory of such a card can deliver :spec:`H100 SXM
-# bandwidth`, says its data sheet. A kernel pays when your data are on the GPU already,
-# and stay there.
+# people have tuned for years. Each thread reads 8 bytes and writes 4, so all that
+# counts is how fast the memory is. The kernel moved :timing:`first-kernel rate "Numba
+# kernel" @nvidia-h100-80gb-hbm3`, and the memory of such a card can deliver :spec:`H100
+# SXM bandwidth`, says its data sheet. A kernel pays when your data are on the GPU
+# already, and stay there.
 #
 # Your turn
 # ---------

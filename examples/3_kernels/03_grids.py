@@ -352,8 +352,8 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # @nvidia-h100-80gb-hbm3`. To start a thread costs a GPU next to nothing, and the loop
 # isn't free. For a ``range`` whose step is known only when the kernel runs, :doc:`the
 # compiler </tutorials/3_kernels/10_what_the_compiler_did>` first works out the number
-# of rounds, with a *division* of integers, which takes dozens of instructions. On an
-# H100 it also needs half as many registers again, so fewer threads find room.
+# of rounds, with a *division* of integers. It also needs half as many registers again,
+# so fewer threads find room.
 #
 # .. holds::
 #

@@ -182,18 +182,14 @@ plt.show()
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. The arrays of 8 and 16 MiB are
 # missing, because our timer still refused rates above the memory's peak.
 #
-# RRZE's squares are twice as high. Our threads ask for four bytes at a time and wait.
-# If 2,048 threads of a multiprocessor do that, 8 KiB are :doc:`in flight
-# </tutorials/3_kernels/11_bytes_in_flight>`, and by Little's law our rate follows if a
-# number takes some 700 cycles to come. So two or four loads at once in each thread
-# should bring more. We haven't tried it.
+# RRZE's squares are twice as high: our threads ask for only four bytes at a time, so
+# too little is :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`.
 #
 # .. holds::
 #
 #    rate = lambda n: row(f"caches/kernel/cuda:0/n={n}").byte_rate
 #    rate(2**25) > rate(2**26) > rate(2**27) > 0.95 * rate(2**30)
 #    rate(2**25) > 1.3 * rate(2**30)
-#    near(8192 * 132 * 1.98e9 / rate(2**25), 700, 0.05)
 #
 # So a cache can fool you when you time something. Somebody added two vectors again and
 # again, and reached nearly everything that the memory of an A100 can deliver. But all

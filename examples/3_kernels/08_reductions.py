@@ -92,12 +92,12 @@ total[:] = 0
 print(trace(atomic_each, 8, 128, thousand, total).races or "no race", total)
 
 # %%
-# Now no number is lost, and a thousand ones make a thousand. On an H100, we let this
-# kernel add eight million random numbers between 0 and 1. It took :timing:`reductions
-# median "atomic, each" @nvidia-h100-80gb-hbm3`. You'll see a kernel that adds a
-# thousand numbers while this one adds one. And then we let it add 134 million numbers.
-# It found a quarter of the sum! No addition was lost, there was no race, and yet three
-# quarters were missing. We'll come back to them. Let's see to the time first.
+# Now no number is lost, and a thousand ones make a thousand. On an H100, for eight
+# million random numbers between 0 and 1, this kernel took :timing:`reductions median
+# "atomic, each" @nvidia-h100-80gb-hbm3`. Another one will add a thousand numbers while
+# this one adds one. And of 134 million numbers, it found a quarter of the sum! No
+# addition was lost, there was no race, and yet three quarters were missing. We'll come
+# back to them. Let's see to the time first.
 #
 # Count as in an election
 # -----------------------
@@ -507,15 +507,15 @@ plt.show()
 #
 # .. dropdown:: Where the dashed lines come from
 #
-#    Each addition rounds the sum so far, and is off by a fifth of an eps on average
+#    Each addition is off by a fifth of an eps on average
 #    (:doc:`/tutorials/2_devices/13_precision`). Independent errors add in quadrature,
 #    and :math:`k` random numbers around zero have a sum of size :math:`\sqrt k`. One by
-#    one, all sums so far are rounded, so relative to the result the errors make
-#    :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`. In
-#    each of the :math:`\log_2 n` rounds of a tree, the squares of what is rounded add
-#    up to :math:`n`, which makes :math:`\sqrt{\log_2 n}`. Two stages with :math:`P`
-#    threads do both: :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel
-#    (:term:`cancellation`), what is left keeps their error, so add in ``float64``.
+#    one, relative to the result the errors make :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt
+#    n`, which is about :math:`\sqrt{n/2}`. In each of the :math:`\log_2 n` rounds of a
+#    tree, the squares of what is rounded add up to :math:`n`, which makes
+#    :math:`\sqrt{\log_2 n}`. Two stages with :math:`P` threads do both:
+#    :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel (:term:`cancellation`),
+#    what is left keeps their error, so add in ``float64``.
 #
 # Is the sum the same each time?
 # ------------------------------

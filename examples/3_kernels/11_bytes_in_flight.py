@@ -137,10 +137,10 @@ plt.show()
 # :timing:`bytes-in-flight median "1 thread walks" @nvidia-h100-80gb-hbm3` for 10,000
 # steps. At 1.98 GHz, that makes some 730 clock cycles for each load.
 #
-# If you don't know your card, 600 cycles are a usable guess. So here is the law for
-# three cards. A copy reads half of its bytes and writes the other half, and a thread
-# waits only for those that it reads. **How many threads does each**
-# :term:`multiprocessor` **need, if each of them has one number of 4 bytes in flight?**
+# If you don't know your card, 600 cycles are a usable guess. A copy reads half of its
+# bytes and writes the other half, and a thread waits only for those that it reads.
+# **How many threads does each** :term:`multiprocessor` **need, if each of them has one
+# number of 4 bytes in flight?**
 
 from firstlight.timing.specs import spec
 
@@ -285,8 +285,8 @@ except ptx.NoCompilerError:
 # @nvidia-h100-80gb-hbm3`), or a quarter with eight, as above. The three are within five
 # percent of each other.
 #
-# But we have to admit something. By the law, two loads at 25% should have been enough,
-# or three with the latency that we measured. They weren't:
+# By the law, two loads at 25% should have been enough, or three with the latency that
+# we measured. They weren't:
 
 QUARTER = 2048 // 4
 for loads in LOADS:
@@ -430,14 +430,13 @@ plt.show()
 #
 #    One of four things runs out first on a multiprocessor: threads, blocks, registers
 #    or shared memory. An H100 has room for 2,048 threads in 32 blocks at most, for
-#    65,536 registers and for 228 KiB of shared memory. For example, blocks of 32
-#    threads can't come to more than 32 × 32 threads, which is 50%. And if each thread
-#    takes 40 registers, as ``loads_first(8)`` does, 1,536 threads have room, which is
-#    75%. So loads cost registers, and at some point more of them cost more threads than
-#    they are worth. In the profiler, ``launch__occupancy_limit_registers`` and its
-#    sisters ``_shared_mem``, ``_blocks`` and ``_warps`` say how many blocks fit by each
-#    of the limits, and ``sm__warps_active.avg.pct_of_peak_sustained_active`` is the
-#    achieved occupancy. *Stall Long Scoreboard* says that warps wait for loads.
+#    65,536 registers and for 228 KiB of shared memory. If each thread takes 40
+#    registers, as ``loads_first(8)`` does, 1,536 threads have room, which is 75%. So
+#    loads cost registers, and at some point more threads than they are worth. In the
+#    profiler, ``launch__occupancy_limit_registers`` and its sisters ``_shared_mem``,
+#    ``_blocks`` and ``_warps`` say how many blocks fit by each of the limits, and
+#    ``sm__warps_active.avg.pct_of_peak_sustained_active`` is the achieved occupancy.
+#    *Stall Long Scoreboard* says that warps wait for loads.
 #
 # Your turn
 # ---------

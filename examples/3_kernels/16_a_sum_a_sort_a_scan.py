@@ -159,8 +159,8 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 # names may change. If you call such a function a thousand times, make it once, with
 # ``make_reduce_into`` and the like.
 #
-# CuPy, too, takes an operator of yours, but only to make one number of an array, and in
-# a line of CUDA C++:
+# CuPy takes an operator of yours, too, in a line of CUDA C++, but only to make one
+# number of an array:
 #
 # .. code-block:: python
 #

@@ -201,8 +201,8 @@ print(f"flux: {after_600.sum() * coords.cell_size**2:.3f} Jy")
 # One step, in slow motion
 # ------------------------
 #
-# We begin with a dark sky, all pixels zero. We compute the :term:`loss`, one number
-# that says how badly an image fits the data:
+# We begin with a dark sky, all pixels zero. The :term:`loss` is one number that says
+# how badly an image fits the data:
 #
 # .. math::
 #
@@ -343,13 +343,13 @@ found = first_light(data, strength=1.2e-3)
 print(f"{found.iterations} iterations: {found.status}")
 
 # %%
-# What is ``strength``? Most of the Fourier plane is empty, so many images fit the data
-# equally well, and the loss has to say which of them we prefer. *Total variation* (TV)
-# adds up the differences between neighbouring pixels. Adding it to the loss, times a
-# strength, favours images that change little from pixel to pixel. Such a term is called
-# a :term:`regularizer`, and the whole method *regularized maximum likelihood*, or
-# :term:`RML`. The strength says how much a jump of 1 Jy/arcsec² between neighbours
-# costs, in units of :math:`\chi^2`. So it depends on your data: begin with one that
+# Most of the Fourier plane is empty, so many images fit the data equally well, and the
+# loss has to say which of them we prefer. *Total variation* (TV) adds up the
+# differences between neighbouring pixels. Adding it to the loss, times a strength,
+# favours images that change little from pixel to pixel. Such a term is called a
+# :term:`regularizer`, and the whole method *regularized maximum likelihood*, or
+# :term:`RML`. The ``strength`` says how much a jump of 1 Jy/arcsec² between neighbours
+# costs, in units of :math:`\chi^2`. It depends on your data, so begin with one that
 # blurs the image. **What will happen with a strength of zero, and what if it's eight
 # times as large?**
 #

@@ -270,10 +270,10 @@ def nearest():
 
 
 # %%
-# In the middle of the image it costs nothing. But towards the edges a wave of the wrong
-# frequency drifts out of step, so the edges should come out too faint, by a factor that
-# one can work out (it's a *sinc*). Let's divide by it, and compare both with the exact
-# sum. And let's try a third way, which spreads each visibility over 2 × 2 finer cells.
+# Towards the edges of the image a wave of the wrong frequency drifts out of step, so
+# they should come out too faint, by a *sinc*. Let's divide by it, and compare both with
+# the exact sum, and with a third way, which spreads each visibility over 2 × 2 finer
+# cells.
 
 fade = np.sinc((np.arange(npix) - npix // 2) / npix)
 off = {"nearest cell": nearest()}

@@ -15,8 +15,8 @@ __ https://github.com/MPoL-dev/MPoL/blob/0d7a516afe6783c85eddf50a331b947f9ab9026
 **Is that so? Here is a guess to write down: we take the true sky, and compare it with
 the averages. If all is well, its reduced** :math:`\\chi^2` **is 1. What will it be?**
 By the end you'll know how to see whether averages are safe, how much time they save,
-and how to make better ones. (``tclean`` grids with a convolution kernel, and in each
-major cycle it predicts the model at the rows' own *u* and *v*.)
+and how to make better ones. ``tclean`` does something else: in each major cycle it
+predicts the model at the rows' own *u* and *v*.
 
 **Needs:** any computer, and *First light*.
 """

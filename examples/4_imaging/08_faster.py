@@ -289,8 +289,7 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 # Six changes
 # -----------
 #
-# None of the parts gives much by itself, so let's change six things, one after the
-# other:
+# None of the parts gives much by itself, so let's change six things:
 #
 # 1. *Index.* The mask never changes, so find its cells once, and pick them by number.
 # 2. *Sky order.* A shift of the image is a phase after the FFT. Multiply the data by
@@ -506,12 +505,10 @@ for what, label in (
 # have to do something before the GPU can begin, and then the GPU has finished before
 # the next order comes. We call such a step :term:`launch-bound`.
 #
-# Does the count explain everything? Nearly. The authors of Torch-FL measured
-# :spec:`PyTorch operation seconds` for a bare operation on an A100, and a hundred of
-# those make a quarter of what our H100 took. Ours pass through Python, and through
-# autograd. With :spec:`kernel of a program seconds` for each, a number that we chose
-# because whole programs of others took about as much, the count makes four fifths of
-# it.
+# A hundred bare operations, of :spec:`PyTorch operation seconds` each, which the
+# authors of Torch-FL measured on an A100, make a quarter of what our H100 took. Ours
+# pass through Python and autograd. With :spec:`kernel of a program seconds` for each,
+# about what whole programs of others took, the count makes four fifths of it.
 #
 # .. holds::
 #

@@ -443,20 +443,17 @@ plt.show()
 # channels of 96 × 96 pixels in the time of one, but only 13 of 1024 × 1024.
 #
 # And ``fit``? Its step is a dozen kernels in a CUDA graph
-# (:doc:`/tutorials/4_imaging/08_faster`). By our model it takes an eightieth of the
-# time to launch all of them together, so its bus is full much sooner: with 19 channels
-# of 96 × 96, or a single one of 1024 × 1024.
+# (:doc:`/tutorials/4_imaging/08_faster`). By our model its bus is full much sooner:
+# with 19 channels of 96 × 96, or a single one of 1024 × 1024.
 #
-# On the H100, a step of ``fit`` took
-# :timing:`many-channels median "fit, 96 pixels, 1" @nvidia-h100-80gb-hbm3` with one
-# channel of 96 × 96 pixels,
-# :timing:`many-channels median "fit, 96 pixels, 16" @nvidia-h100-80gb-hbm3` with 16,
-# and :timing:`many-channels median "fit, 96 pixels, 256" @nvidia-h100-80gb-hbm3`
-# with 256. So the bus is full about where the model says, at some sixteen channels.
-# From there on each channel costs more than the 150 images of our count, and we don't
-# know why. With 256 it was still
-# :timing:`many-channels speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256"
-# @nvidia-h100-80gb-hbm3` as fast as the loop.
+# On the H100, a step of ``fit`` took :timing:`many-channels median "fit, 96 pixels, 1"
+# @nvidia-h100-80gb-hbm3` with one channel of 96 × 96 pixels, :timing:`many-channels
+# median "fit, 96 pixels, 16" @nvidia-h100-80gb-hbm3` with 16, and
+# :timing:`many-channels median "fit, 96 pixels, 256" @nvidia-h100-80gb-hbm3` with 256.
+# So the bus is full about where the model says. From there on each channel costs more
+# than our count, and we don't know why. With 256 it was still :timing:`many-channels
+# speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256" @nvidia-h100-80gb-hbm3` as fast as
+# the loop.
 #
 # So you gain most where a loop is slow, and next to nothing with large images.
 #

@@ -259,13 +259,13 @@ plt.show()
 # thousand a step took :timing:`off-the-grid median "exact, 10,000" @cpu-amd-epyc`: it
 # doesn't look at the data, so it does the same work for any number of them.
 #
-# And our count? It was wrong at both ends. With a hundred thousand visibilities, ten
-# times as many as at first, the NUFFT took :timing:`off-the-grid median "NUFFT,
-# 100,000" @cpu-amd-epyc`, which is only a little more. So with few data most of its
-# time is a fixed cost. With a million it's the reading-off, because to jump to cells
-# all over a grid costs the CPU far more than the multiplications that we counted. The
-# authors of torchkbnufft measured more than we count on a GPU, too, with complex FFTs
-# (the hollow mark). Those of FINUFFT publish how long a NUFFT takes on another:
+# Our count was wrong at both ends. With a hundred thousand visibilities the NUFFT took
+# :timing:`off-the-grid median "NUFFT, 100,000" @cpu-amd-epyc`, only a little more than
+# with ten thousand. So with few data most of its time is a fixed cost. With a million
+# it's the reading-off, because to jump all over a grid costs the CPU far more than the
+# multiplications that we counted. The authors of torchkbnufft measured more than we
+# count on a GPU, too (the hollow mark). Those of FINUFFT publish how long a NUFFT takes
+# on another:
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
 #

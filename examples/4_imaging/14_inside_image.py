@@ -235,11 +235,11 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 # bad calibration, a wrong flux scale, or what no baseline has measured, see :doc:`your
 # own data </tutorials/4_imaging/02_your_own_data>`.
 #
-# So here is a sentence for your paper. "We fitted a non-negative image to the
-# visibilities with total variation, at 8 times the noise of the gradient, and with
-# Bregman iterations until the residuals of the source were noise (discrepancy
-# principle). Emission was allowed in a mask that contains all above 2.5 σ that is
-# connected to a peak above 5 σ. Errors are from a parametric bootstrap with 16 draws."
+# For your paper: "We fitted a non-negative image to the visibilities with total
+# variation, at 8 times the noise of the gradient, and with Bregman iterations until the
+# residuals of the source were noise (discrepancy principle). Emission was allowed in a
+# mask that contains all above 2.5 σ that is connected to a peak above 5 σ. Errors are
+# from a parametric bootstrap with 16 draws."
 #
 # When it fails
 # -------------

@@ -19,8 +19,8 @@ not needed.
 # Look first
 # ----------
 #
-# Here are both ways. The upper one does everything in one load. In the lower one, the
-# same data are cut into four *chunks*.
+# The upper way does everything in one load. In the lower one, the same data are cut
+# into four *chunks*.
 
 # figure
 

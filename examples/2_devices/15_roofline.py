@@ -366,8 +366,7 @@ plt.show()
 # Find *match*. How far is it below the solid line? That is all that a better program
 # could gain. Each arrow leads from the way that people often write a step to ours. The
 # dotted roof is for the other steps, whose frames may fit into a :term:`cache`. On the
-# H100 the launches hid the cache's rate, so we draw the memory's. If a CPU was busy
-# when its roof was measured, a step may seem to exceed it.
+# H100 the launches hid the cache's rate, so we draw the memory's.
 #
 # .. holds::
 #

@@ -70,9 +70,9 @@ it's slow without a GPU, too.
 #      - now faster kernels help: :doc:`16 bits or TF32
 #        </tutorials/2_devices/13_precision>`, ``torch.compile``, a larger card
 #
-# Is the *utilization* in ``nvidia-smi`` a test? Only from below. It's the part of the
-# time in which at least one kernel was running, however small. So 20 % says that the
-# GPU waits, and 100 % doesn't say that it's full.
+# The *utilization* in ``nvidia-smi`` is the part of the time in which at least one
+# kernel was running, however small. So 20 % says that the GPU waits, and 100 % doesn't
+# say that it's full.
 #
 # Three numbers, in twenty lines
 # ------------------------------

@@ -114,10 +114,9 @@ print(f"{len(set(sums))} different sums of 5, off by {max(off):.1f} eps at most"
 assert max(off) < 10
 
 # %%
-# That's nothing to worry about. But training makes small differences large: two runs
-# that differ in the seventh digit today have different weights tomorrow. Both are
-# right, as two runs with other seeds would be. So for a paper, run several seeds and
-# give the scatter. Equal bits are for finding mistakes.
+# But training makes small differences large: two runs that differ in the seventh digit
+# today have different weights tomorrow. Both are right, as two runs with other seeds
+# would be. So for a paper, run several seeds and give the scatter.
 #
 # In ``index_add_``, ``scatter_add_`` and the gradient of an embedding, thousands of
 # threads of a GPU add to the same number by :term:`atomics <atomic>`, each when it

@@ -203,9 +203,8 @@ for name, weights in WEIGHTS.items():
     print(f"{name:20}" + "".join(f"{time:>12}" for time in times))
 
 # %%
-# Each exchange consists of messages, too, which take some microseconds each. DDP begins
-# while ``backward`` still computes, so a part of the exchange is hidden. If the cards
-# can't reach each other and the bytes go through the CPU's memory, it takes longer.
+# DDP begins while ``backward`` still computes, so a part of the exchange is hidden. If
+# the bytes go through the CPU's memory, it takes longer.
 #
 # So before you rent a second GPU, time a step with your batch, and with half of it
 # (:doc:`/tutorials/2_devices/07_timing_it_right`). What you save is at most the

@@ -64,14 +64,10 @@ for seen in read(posted):
     print(f"{seen.name}\n  {seen.rows()[0]}\n  {seen.rows()[1]}")
 
 # %%
-# The V100's memory ran as fast as it can, so whatever waits for the memory took as long
-# as ever. But it leaves the factory with a clock of 1,290 MHz for programs, and its
-# sheet counts with 1,530: whatever waits for *arithmetic* took nearly a fifth longer.
-# The GTX 1080 Ti was slower at both. It may run at 1,911 MHz, but the rates on its
-# sheet are those at 1,582 MHz, so that is the clock on paper.
-#
-# As in a kitchen: if the cooks work more slowly, dishes with much chopping come late,
-# and if the waiters walk more slowly, all that has to be fetched does.
+# The V100's memory ran as fast as it can. But it leaves the factory with a clock of
+# 1,290 MHz for programs, and its sheet counts with 1,530: whatever waits for
+# *arithmetic* took nearly a fifth longer. The GTX 1080 Ti was slower at both. The rates
+# on its sheet are those at 1,582 MHz, so that is the clock on paper.
 #
 # .. math::
 #
@@ -242,8 +238,7 @@ seen.table().show()
 # %%
 # An eighth of the memory makes each of its floors eight times as high, and 14 of 108
 # multiprocessors make those of arithmetic nearly eight times as high. It has an eighth
-# of the L2, too, so what stayed in the cache on a whole card may not fit any more. A
-# ``1g.20gb`` has a quarter of the memory and still an eighth of the L2.
+# of the L2, too, and so has a ``1g.20gb``, with a quarter of the memory.
 #
 # Not all settings cost something. With *ECC*, a card finds and mends flipped bits. HBM,
 # the memory of large cards, has room of its own for the check bits, and on a V100 ECC

@@ -69,9 +69,8 @@ def compiled(kernel):
 
 
 # %%
-# ``ptx.compile`` takes the kernel, the types of its arguments and the number of a kind
-# of GPU, here an H100, and ``compiled`` returns the text. Of its 200 lines or so, these
-# are the last in which a floating-point number appears:
+# ``compiled`` returns the text for an H100. Of its 200 lines or so, these are the last
+# in which a floating-point number appears:
 
 TYPES = "float32[:, ::1], float32[::1], float32[::1]"  # ::1 says: next to each other
 
@@ -294,12 +293,11 @@ for name, result in results.items():
 # %%
 # With the plain zero the kernel is the most accurate of the three, more so than NumPy.
 # The GPU and the CPU both follow IEEE 754, the standard for floating-point numbers.
-# They only round at different places. So a result that differs from NumPy's needn't be
-# wrong: compare both with something more exact. If five digits are enough, write
-# ``np.float32(0)``. If you want all that a ``float32`` can hold, and wait for memory
-# anyway, write ``np.float64(0)``, so that readers see that you mean it. On a card that
-# is slow in ``float64``, *Kahan's sum* gets the digits with four ``float32`` additions
-# (:doc:`/tutorials/3_kernels/08_reductions`).
+# They only round at different places. So compare both with something more exact. If
+# five digits are enough, write ``np.float32(0)``. If you want all that a ``float32``
+# can hold, and wait for memory anyway, write ``np.float64(0)``, so that readers see
+# that you mean it. On a card that is slow in ``float64``, *Kahan's sum* gets the digits
+# with four ``float32`` additions (:doc:`/tutorials/3_kernels/08_reductions`).
 #
 # What really runs
 # ----------------

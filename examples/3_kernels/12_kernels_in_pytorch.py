@@ -468,14 +468,13 @@ plt.show()
 # So try ``torch.compile`` first. A kernel of your own is worth the trouble if it does
 # what no chain of operations can, such as a loop that stops early.
 #
-# Others have measured what fusing brings, too, for softmax on an A100. Our model counts
-# 8 passes through memory in five steps, and 2 in one:
+# Others have measured what fusing brings for softmax, 8 passes through memory in five
+# steps, and 2 in one:
 #
 # .. measured-by-others:: fused-gain-a100 softmax-steps-a100
 #
-# One thing more: PyTorch can't see what your kernel writes into memory that they share,
-# so let it write into a *new* tensor, as ``launch`` does. Some calls share memory, and
-# others copy it. We've tried nine of them:
+# PyTorch can't see what your kernel writes into memory that they share, so let it write
+# into a *new* tensor, as ``launch`` does. Some calls share memory, and others copy it:
 
 # folded code: Which calls share memory between PyTorch, NumPy, Numba and CuPy?
 

@@ -2,9 +2,8 @@
 Can you write the kernel yourself?
 ==================================
 
-You could explain to a colleague what a block is, and why neighbouring threads should
-read neighbouring numbers. But could you sit down in front of an empty function and
-write a :term:`kernel`?
+You know what a block is, and why neighbouring threads should read neighbouring numbers.
+But could you write a :term:`kernel` into an empty function?
 
 Here are sixteen of them, in a row that you can do in an evening. The first squares
 some numbers. The last does what the computer of a radio telescope does. A judge
@@ -685,9 +684,9 @@ print(f"Our solutions: {tally(ours)}")
 # The picture of all sixteen
 # --------------------------
 #
-# This is what they look like. In each panel, a row is a thread and a column an element.
-# Where a kernel has shared memory, you see only that, for one block. A diagonal means
-# that each thread works alone. **Can you tell the sum in halves from the scan?**
+# In each panel, a row is a thread and a column an element. Where a kernel has shared
+# memory, you see only that, for one block. A diagonal means that each thread works
+# alone. **Can you tell the sum in halves from the scan?**
 
 # folded: How a panel is drawn
 

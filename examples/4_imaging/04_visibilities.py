@@ -131,9 +131,9 @@ plt.show()
 # A night of rows
 # ---------------
 #
-# An array like ALMA has, say, 43 antennas, and so 43 · 42 / 2 = 903 pairs. At any
-# moment that is 903 points. But the Earth turns. As seen from the source, each pair
-# turns with it, and over a night its point draws an arc, its :term:`track`.
+# An array like ALMA has, say, 43 antennas, and so 43 · 42 / 2 = 903 pairs. But the
+# Earth turns. As seen from the source, each pair turns with it, and over a night its
+# point draws an arc, its :term:`track`.
 #
 # **How much of the uv plane will the tracks cover in six hours?** An image of 180 × 180
 # pixels of 0.03 arcsec has a Fourier transform of as many cells. Guess how many of them
@@ -276,9 +276,9 @@ print(f"the widest fringe: {fringe:.1f} arcsec; 0.6 of it: {0.6 * fringe:.1f} ar
 # *maximum recoverable scale*. To see more, you need a more compact array, or a single
 # dish.
 #
-# The second one hides in the empty cells farther out. Take 11 antennas for an hour, and
-# find the largest hole between their tracks, at :math:`(u_0, v_0)`. Now take a smooth
-# cloud, and multiply it by stripes of just that fringe. **Will the telescope notice?**
+# The second one hides in the empty cells. Take the largest hole between the tracks of
+# 11 antennas in an hour, at :math:`(u_0, v_0)`, and multiply a smooth cloud by stripes
+# of just that fringe. **Will the telescope notice?**
 
 # folded: A cloud, a short observation, and the largest hole between its tracks
 from firstlight_imaging.simulate import alma_antennas
@@ -358,7 +358,7 @@ for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20))
     print(f"{count} antennas, {hours} h: {apart[count, hours]:.2g} apart in chi²")
 
 # %%
-# A GPU can't help here either: it can't find what wasn't measured.
+# A GPU can't find what wasn't measured.
 #
 # .. dropdown:: Where the formula stops being true
 #

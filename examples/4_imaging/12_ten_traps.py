@@ -164,8 +164,8 @@ print(f"longest baseline {length.max() * 299_792_458 / frequency:,.0f} m")
 # Try it: which one is right?
 # ---------------------------
 #
-# Here are five fits to the same data, on one colour scale. One of them is right.
-# **Which one, and what is wrong with the others?** Take a minute.
+# One of these five fits to the same data is right. **Which one, and what is wrong with
+# the others?**
 
 # figure
 
@@ -192,7 +192,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# C is right, and if you chose E, nobody can blame you. Here's the whole table:
+# C is right, and if you chose E, nobody can blame you:
 
 what = {"A": "fitted noise", "B": "not converged", "C": "right", "D": "field too wide"}
 what["E"] = "wrong sign of the phase"

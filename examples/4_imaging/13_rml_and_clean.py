@@ -115,11 +115,11 @@ for robust, true in at_beam.items():
 # Try it
 # ------
 #
-# The data come from 43 antennas, and the sky is a disk with two rings, and a companion.
-# Our RML fit minimizes :math:`\chi^2/2N` plus λ times total variation, which adds up
-# how much each pixel differs from its neighbours. λ wasn't tuned on the truth: it's
-# such that total variation pulls at a pixel as hard as the noise does. There's no mask,
-# and no scale, threshold or beam to choose.
+# The sky is a disk with two rings, and a companion, seen by 43 antennas. Our RML fit
+# minimizes :math:`\chi^2/2N` plus λ times total variation, which adds up how much each
+# pixel differs from its neighbours. λ wasn't tuned on the truth: it's such that total
+# variation pulls at a pixel as hard as the noise does. There's no mask, and no scale,
+# threshold or beam to choose.
 
 # folded code: The fit
 device = best_device()

@@ -135,8 +135,7 @@ plt.show()
 # %%
 # The rule gives two thirds of the excess, and that's good enough to be warned. You see
 # the blobs only because the colours of this figure end at five times the noise. A
-# :math:`\chi^2` of 0.82 looks harmless, too, if you don't know that it should be within
-# 0.02 of 1.
+# :math:`\chi^2` of 0.82 looks harmless, too, but should be within 0.02 of 1.
 #
 # So we need a mask, and the data can draw it themselves. ``image`` looks at the
 # :term:`dirty image` and marks what is brighter than 5 σ. Noise almost never is. From

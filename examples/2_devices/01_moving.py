@@ -26,9 +26,10 @@ and ``.cpu`` promise, and you'll write programs that are right on both computers
 # The rule
 # --------
 #
-# A :term:`device` is a place where PyTorch can compute, with memory of its own. The CPU
-# is one, and each GPU is another. If ``x`` is a :term:`tensor`, which is PyTorch's
-# array, then ``x.to(device)`` promises to *return* a tensor that is in that place:
+# A :term:`device` is a place where PyTorch can compute, with memory of its own. The
+# CPU, with all its cores, is one, and each GPU is another. If ``x`` is a
+# :term:`tensor`, which is PyTorch's array, then ``x.to(device)`` promises to *return* a
+# tensor that is in that place:
 #
 # - If ``x`` is somewhere else, you get a copy, and ``x`` stays where it was.
 # - If ``x`` is there already, you get ``x`` *itself*.

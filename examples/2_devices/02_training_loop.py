@@ -133,6 +133,7 @@ def new_model():
 
 def train(model, loader, optimizer, epochs=5):
     criterion, losses = nn.CrossEntropyLoss(), []
+    # for layers such as dropout; model.eval() before a test
     model.train()
     for _ in range(epochs):
         for x, y in loader:

@@ -57,7 +57,8 @@ def add(a, b, out):
 
 
 # %%
-# Such a function is called a *kernel*. Read it as if you were the thread:
+# Such a function is called a *kernel*. In C++ it would be the same, with a few
+# keywords. Read it as if you were the thread:
 #
 # - *Which element is mine?* All the blocks before mine have ``blockIdx.x * blockDim.x``
 #   threads, and within my own block I am number ``threadIdx.x``. The ``.x`` is there

@@ -8,8 +8,8 @@ can start a million :term:`threads <thread>`, one for each pixel. But how does e
 thread know what to do?
 
 Take 37 numbers. Somebody started 48 threads for them. **Why, do you think, 11 threads
-too many?** By the end of this page you'll know, and you'll have written such a
-program, launched it, broken it in three ways, and mended it.
+too many?** By the end of this page you'll know, and you'll have written such a program,
+launched it, broken it in three ways, and fixed it.
 
 **Needs:** some NumPy. With an NVIDIA GPU the kernels run on it, and without one they
 run all the same, slowly.
@@ -188,10 +188,11 @@ except ValueError as error:
     print(f"ValueError: {error}")
 
 # %%
-# No block has more than 1,024 threads, on any NVIDIA card. (To ask yours, print
-# ``cuda.get_current_device().MAX_THREADS_PER_BLOCK``.) Mend it: 128 or 256 are a good
-# choice, as a :doc:`later page </tutorials/3_kernels/04_waves_and_blocks>` shows. **How
-# many blocks of 256 do the 5,466 numbers need?** Or let Numba choose the blocks:
+# No block has more than 1,024 threads, on any NVIDIA card, as
+# ``cuda.get_current_device().MAX_THREADS_PER_BLOCK`` says on yours. Fix it: 128 or 256
+# are a good choice, as a :doc:`later page </tutorials/3_kernels/04_waves_and_blocks>`
+# shows. **How many blocks of 256 do the 5,466 numbers need?** Or let Numba choose the
+# blocks:
 
 add.forall(N)(d_x, d_y, d_sum)
 

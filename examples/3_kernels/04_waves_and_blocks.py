@@ -34,12 +34,11 @@ one, you read what we measured.
 #
 # That's how a GPU hands out blocks. A block goes to a multiprocessor that has room for
 # the whole of it, and stays there until its last thread is done. Blocks that find no
-# room wait. On the H100 there was room for two such blocks on each multiprocessor, so
-# the 133rd could begin at once. But one block of our kernel already keeps a
-# multiprocessor busy all the time. Most of its instructions only turn the loop, with
-# whole numbers, and for those an H100 has half as many lanes as for ``float32``. By our
-# count these lanes are full nearly all the time, and the card does about a ninth of the
-# arithmetic on its data sheet.
+# room wait. Here the 133rd did find room, because an H100's multiprocessor holds two
+# such blocks. But one block of our kernel already keeps it busy all the time. Most of
+# its instructions only turn the loop, with whole numbers, and for those an H100 has
+# half as many lanes as for ``float32``. By our count these lanes are full nearly all
+# the time, and the card does about a ninth of the arithmetic on its data sheet.
 #
 # .. holds::
 #
@@ -367,8 +366,8 @@ for access in (race.first, race.second):
 # - *End the kernel.* A second launch in the same stream begins when all blocks of the
 #   first one are done.
 # - *Use an atomic operation*, if the order doesn't matter. It changes a number so that
-#   nobody comes between reading and writing
-#   (:doc:`reductions </tutorials/3_kernels/08_reductions>`).
+#   nobody comes between reading and writing, as in :doc:`reductions
+#   </tutorials/3_kernels/08_reductions>`.
 # - *Need nobody*: let each block compute what it needs by itself, even if others
 #   compute the same.
 # - *Launch cooperatively*, if there is room for all blocks at once. Then
@@ -381,10 +380,10 @@ for access in (race.first, race.second):
 # Your turn
 # ---------
 #
-# Mend ``running_total``, so that it's right in any order, with one launch and one
-# thread for each row. Take the third of these ways, or the atomic one if you know
-# it. ``totals`` holds zeros before the launch. Put your kernel where the dots are, and
-# run ``firstlight try 04_waves_and_blocks.py``.
+# Change ``running_total`` so that it's right in any order, with one launch and one
+# thread for each row. Take the third of these ways, or the atomic one if you know it.
+# ``totals`` holds zeros before the launch. Put your kernel where the dots are, and run
+# ``firstlight try 04_waves_and_blocks.py``.
 
 
 @cuda.jit

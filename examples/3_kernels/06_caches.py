@@ -213,10 +213,9 @@ plt.show()
 # - a transpose that reads along the rows, and writes down the columns.
 #
 # *The table: mostly.* It's the matrix by rows once more: the same thread wants the next
-# number in the very next step. But it isn't free, perhaps because a load that touches
-# 32 different places keeps an L1 busy for longer. A small, old card may not forgive it
-# at all: a GTX 1050 Ti of others took as long as if every number were fetched with a
-# sector of its own (:doc:`/tutorials/3_kernels/02_matrix_vector`). And it isn't only
+# number in the very next step. But it isn't free, and a small, old card may not forgive
+# it at all: a GTX 1050 Ti :doc:`of others </tutorials/3_kernels/02_matrix_vector>` took
+# as long as if every number were fetched with a sector of its own. And it isn't only
 # memory. With a ``while`` loop, which takes :doc:`far fewer instructions
 # </tutorials/3_kernels/10_what_the_compiler_did>`, the H100 took only
 # :timing:`coalescing speedup "kernel, by columns"/"kernel, by rows"
@@ -293,7 +292,7 @@ def mean_of_nine_rows(image, out):
 
 
 # %%
-# Mend the launch. Which block, of at most 1,024 threads, asks the L2 for the *fewest*
+# Fix the launch. Which block, of at most 1,024 threads, asks the L2 for the *fewest*
 # bytes, with the loads still coalesced? With 256 × 1 it's 40 bytes a pixel, and with 32
 # × 32 it's 9, but there are better ones. Put the threads along x and along y where the
 # dots are, and run ``firstlight try 06_caches.py``.

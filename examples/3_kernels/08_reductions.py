@@ -194,10 +194,10 @@ def block_sums(tree, n=128, atomic=False):
 
 
 # %%
-# Each block now reports one number. Blocks of a plain launch can't wait for each other
-# (there are :doc:`others </tutorials/3_kernels/04_waves_and_blocks>`), but a second
-# launch begins only when the first is done. So launch the same kernel again, on what
-# the blocks have written, with one block:
+# Each block now reports one number. Blocks of a plain launch can't :doc:`wait for each
+# other </tutorials/3_kernels/04_waves_and_blocks>`, but a second launch begins only
+# when the first is done. So launch the same kernel again, on what the blocks have
+# written, with one block:
 
 f32, rng = np.float32, np.random.default_rng(seed=1)
 x, add = rng.random(1001, dtype=f32), block_sums(sequential)
@@ -264,9 +264,9 @@ print(f"at least {1e6 * least:.0f} µs")
 # ``cuda.reduce``, with its 64 blocks, took :timing:`cuda-reduce median "cuda.reduce"
 # @nvidia-h100-80gb-hbm3` for the same numbers.
 #
-# Others measured the fourth row on an A100 (the model is its bandwidth), and on a GTX
-# 1650 an atomic addition for *every* number, to the same address (the model is one a
-# clock cycle):
+# Others measured the fourth row on an A100, and on a GTX 1650 an atomic addition for
+# *every* number, to the same address. The models are the A100's bandwidth, and one
+# addition in each clock cycle:
 #
 # .. measured-by-others:: two-stages-a100 atomics-gtx1650
 
@@ -420,9 +420,9 @@ print(f"{one_by_one(ones):,.0f}")
 # after the other, so it got stuck near :math:`2^{24}` as well.
 #
 # And the tree? It adds numbers of about the same size, ones to ones, sums to sums, so
-# hardly anything is rounded away. In other words, counting as in an election isn't only
-# faster, it's also more exact. Let's see how much, for random numbers around zero,
-# added up on the CPU in the same orders:
+# hardly anything is rounded away. So counting as in an election isn't only faster, it's
+# also more exact. Let's see how much, for random numbers around zero, added up on the
+# CPU in the same orders:
 
 
 def tree_sum(x):
@@ -540,9 +540,9 @@ for attempt in (1, 2, 3):
 # is no mistake. But if your test compares bits, or you want to repeat a result next
 # year, it matters.
 #
-# In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for a fixed order
-# (:doc:`/tutorials/2_devices/19_same_seed`). Integer sums and maxima are never rounded,
-# so they are the same in any order.
+# In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for :doc:`a fixed order
+# </tutorials/2_devices/19_same_seed>`. Integer sums and maxima are never rounded, so
+# they are the same in any order.
 #
 # .. dropdown:: Shuffles, and GPUs of other makers
 #

@@ -288,8 +288,8 @@ plt.show()
 #
 # A kernel that fails only on a GPU has to be watched there. Take out the two lines of
 # the breakpoint, write ``@cuda.jit(debug=True, opt=False)``, and start Python in
-# ``cuda-gdb``, a debugger that comes with the CUDA Toolkit, on Linux. This is what we
-# typed on an H100, with the lines that matter of what it answered:
+# ``cuda-gdb``, a debugger that comes with the CUDA Toolkit, on Linux. Here is a session
+# on an H100, with the lines that matter:
 #
 # .. code-block:: text
 #
@@ -354,10 +354,10 @@ plt.show()
 #    =========     Access to 0x2a9a0001fc is out of bounds
 #    =========     and is 1 bytes after the nearest allocation ... of size 508 bytes
 #
-# The tool comes with the CUDA Toolkit, or from pip as ``cuda-toolkit[sanitizer]``. Two
-# gaps are good to know. No tool of it finds the race in ``count_rises``, because that
-# one isn't in shared memory. And PyTorch keeps spare memory, in which *memcheck* sees
-# nothing wrong, unless you set ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
+# The tool comes with the CUDA Toolkit, or from pip as ``cuda-toolkit[sanitizer]``. It
+# has two gaps. It doesn't find the race in ``count_rises``, because that one isn't in
+# shared memory. And PyTorch keeps spare memory, in which *memcheck* sees nothing wrong,
+# unless you set ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
 #
 # .. _symptoms:
 #
@@ -391,7 +391,7 @@ plt.show()
 # ---------
 #
 # This kernel adds up the power of each block of 64 samples. It squares them, and then
-# folds the block in half, again and again. It has three mistakes, of three kinds. Mend
+# folds the block in half, again and again. It has three mistakes, of three kinds. Fix
 # it where it stands, and run ``firstlight try 09_when_a_kernel_goes_wrong.py``, which
 # names one at a time.
 

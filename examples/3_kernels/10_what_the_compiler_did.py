@@ -2,9 +2,9 @@
 What did the compiler make of your kernel?
 ==========================================
 
-You have written a :term:`kernel` for arrays of ``float32``, and you want it to stay
-in ``float32``, because a graphics card for games does ``float64`` at a small part of
-its usual rate. But did you check what the compiler made of the code?
+You have written a :term:`kernel` for arrays of ``float32``, and you want it to stay in
+``float32``, because a gaming card does ``float64`` at a small part of its usual rate.
+But did you check what the compiler made of the code?
 
 You can. It's a text, in a language called PTX, and you can print it and search it,
 even on a laptop that has no GPU. **Look at the kernel below, and write down a guess:
@@ -88,7 +88,7 @@ print(*lines_with_floats(double_sum)[-7:], sep="\n")
 # *convert* to ``f64``, from ``f32``. And ``add.f64`` adds in ``float64``. Only after
 # the loop, the sum is converted back and stored. So of the five instructions that
 # handle such numbers in each step, two are in ``float64``, in a kernel all of whose
-# arrays are ``float32``. The culprit is the innocent ``total = 0.0``. Let's mend that
+# arrays are ``float32``. The culprit is the innocent ``total = 0.0``. Let's change that
 # one word.
 
 
@@ -219,17 +219,16 @@ for card, part in PART.items():
 # "double_sum, rows" @nvidia-h200`. Without, it took :timing:`what-the-compiler-did
 # median "single_sum, rows" @nvidia-h200`. So the kernel with the ``float64`` was, if
 # anything, the faster of the two, and on an H100, too! Both kernels are far from the
-# least time, because the threads of a warp read from rows that lie far apart
-# (:doc:`coalescing </tutorials/3_kernels/05_coalescing>`).
+# least time, because the threads of a warp read from rows that :doc:`lie far apart
+# </tutorials/3_kernels/05_coalescing>`.
 #
 # By columns, the two took :timing:`what-the-compiler-did median "double_sum, columns"
 # @nvidia-h200` and :timing:`what-the-compiler-did median "single_sum, columns"
 # @nvidia-h200`. There the ``float64`` begins to show, by a few percent on either card.
 #
 # If a kernel uses each number many times, as a matrix product does, or finds its data
-# in the :term:`cache`, nothing hides the ``float64``. We haven't timed such a kernel,
-# but on a card for games the price would be high, because its ``float64`` really is as
-# slow as the data sheet says:
+# in the :term:`cache`, nothing hides the ``float64``. Then the price is high on a
+# gaming card, because its ``float64`` really is as slow as the data sheet says:
 #
 # .. measured-by-others:: f64-rtx5060
 
@@ -438,11 +437,11 @@ plt.show()
 # Don't rewrite all your loops now. Instructions aren't time, just as the ``float64``
 # wasn't. By columns, where memory sets the time, most of them cost little: an H100
 # moved :timing:`what-the-compiler-did rate "single_sum, columns"
-# @nvidia-h100-80gb-hbm3` with the ``for``, and with a ``while``, of twice the rows,
-# :timing:`coalescing rate "kernel, by columns" @nvidia-h100-80gb-hbm3`. But you know
-# where to look when memory doesn't set the time. By rows, the ``while`` turned
-# :timing:`what-the-compiler-did rate "single_sum, rows" @nvidia-h100-80gb-hbm3` into
-# :timing:`coalescing rate "kernel, by rows" @nvidia-h100-80gb-hbm3`.
+# @nvidia-h100-80gb-hbm3` with the ``for``, and :timing:`coalescing rate "kernel, by
+# columns" @nvidia-h100-80gb-hbm3` with a ``while``, on twice as many rows. By rows, the
+# ``while`` turned :timing:`what-the-compiler-did rate "single_sum, rows"
+# @nvidia-h100-80gb-hbm3` into :timing:`coalescing rate "kernel, by rows"
+# @nvidia-h100-80gb-hbm3`.
 #
 # And in a product of two matrices every number comes from a cache. There, a ``while``
 # alone made :doc:`the first kernel </tutorials/3_kernels/07_shared_memory>`
@@ -491,9 +490,9 @@ plt.show()
 #
 # The next kernel computes the root mean square of each row. The sum starts as a
 # ``float32``, and the counter ``j`` is unsigned, a common trick to save instructions.
-# Yet two doubles hide in it, and neither of them is a constant. Mend the kernel where
-# it stands, and run ``firstlight try 10_what_the_compiler_did.py``, which tells you
-# about one double at a time.
+# Yet two doubles hide in it, and neither of them is a constant. Fix the kernel where it
+# stands, and run ``firstlight try 10_what_the_compiler_did.py``, which tells you about
+# one double at a time.
 
 import math
 

@@ -158,10 +158,10 @@ for name, (multiprocessors, room, clock) in CARDS.items():
     print(f"{name:>9}: {in_flight / 1e3:.0f} kB, {needs[name]:,.0f} threads, {share}")
 
 # %%
-# That share of the threads which are there, of those that there could be, is the
-# :term:`occupancy`. With one load a thread, an H100 needs about half. So yes, 25% is
-# bad for this kernel. But the law says *bytes*, and nothing of threads. Who says that a
-# thread may only have one load in flight?
+# That share of the threads that could be there is the :term:`occupancy`. With one load
+# a thread, an H100 needs about half. So yes, 25% is bad for this kernel. But the law
+# says *bytes*, and nothing of threads. Who says that a thread may only have one load in
+# flight?
 #
 # Four pizzas on one order
 # ------------------------
@@ -396,11 +396,11 @@ plt.show()
 # %%
 # The law is an upper limit. It counts a thread as if it had its loads in flight all the
 # time. But between two rounds a thread also stores its numbers and works out new
-# addresses. And near the limit the loads get in each other's way, and take longer
-# (`Volkov's thesis`__ measures this in detail). On the H100, twice the law's number
-# gave about three quarters of the full rate, and four times the number nearly nine
-# tenths. The filled marks in the figure are the H100's, and the hollow ones are what
-# others found on a V100 and an A100:
+# addresses. And near the limit the loads get in each other's way, and take longer, as
+# `Volkov's thesis`__ measures in detail. On the H100, twice the law's number gave about
+# three quarters of the full rate, and four times the number nearly nine tenths. The
+# filled marks in the figure are the H100's, and the hollow ones are what others found
+# on a V100 and an A100:
 #
 # .. measured-by-others:: latency-rtx4090 latency-v100-clocks places-v100 sum-a100
 #

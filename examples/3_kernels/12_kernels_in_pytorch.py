@@ -23,7 +23,7 @@ loops on the CPU take their place.
 #
 # The loss compares a model :math:`m` with data :math:`d` of weights :math:`w`, number
 # by number. It grows like a square at first, but however wrong a number is, it never
-# counts more than 1 (Geman and McClure proposed it):
+# counts more than 1, as Geman and McClure proposed:
 #
 # .. math::
 #
@@ -399,10 +399,9 @@ bench.show()
 #
 # But before the kernel can begin, Python has to make four arrays of tensors, ask for
 # the stream, and let Numba launch it. With 1,001 numbers, which are no work at all, you
-# see that this takes longer than the kernel for 33 million. It varies, too: with 33
-# million, the whole operation took only half as long. Meanwhile the GPU waits. Where
-# Python is faster than the kernel, it prepares the next launch meanwhile, and you get
-# all that we promised. If you always use the same tensors, make their arrays once.
+# see that this takes longer than the kernel for 33 million. Meanwhile the GPU waits.
+# Where Python is faster than the kernel, it prepares the next launch meanwhile, and you
+# get all that we promised. If you always use the same tensors, make their arrays once.
 #
 # .. holds::
 #

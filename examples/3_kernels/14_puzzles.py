@@ -376,8 +376,8 @@ def matmul(a, b, out): ...
 # For a radio telescope
 # ---------------------
 #
-# This is how the data of an interferometer become an image
-# (:doc:`/tutorials/4_imaging/05_dirty_image`).
+# This is how the data of an interferometer become :doc:`an image
+# </tutorials/4_imaging/05_dirty_image>`.
 #
 # 16. ``gridding``
 # ~~~~~~~~~~~~~~~~
@@ -406,8 +406,8 @@ print(tally())
 # ``PUZZLES["dot"].plot(dot)`` draws it.
 #
 # And how far can you trust the judge? It tries each kernel at three to five sizes, odd
-# ones among them. A few sizes are evidence, and not a proof. And what the compiler
-# makes of your kernel, the judge doesn't see.
+# ones among them. A few sizes are evidence, and not a proof. And the judge doesn't see
+# what the compiler makes of your kernel.
 #
 # Three lines to remember
 # -----------------------

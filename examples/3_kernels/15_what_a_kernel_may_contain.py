@@ -103,11 +103,11 @@ for line, answer in answers.items():
 #   ``assert`` needs ``@cuda.jit(debug=True, opt=False)``, or a thread that fails just
 #   leaves
 #
-# And it may not contain what makes something new (lists that grow, ``np.zeros``, ``x +
-# x`` of whole arrays), what Python does while it runs (``import``, a dictionary,
-# ``try``), or ``return`` with a value. Of NumPy's functions, ``np.sin`` and ``np.log``
-# work on single numbers, and ``np.exp`` and ``np.floor`` don't. So take ``math``'s, and
-# ``abs``, ``min`` and ``max`` for the rest.
+# It may not make anything new, such as lists that grow, ``np.zeros``, or ``x + x`` of
+# whole arrays. Nor may it contain ``import``, a dictionary or ``try``, which Python
+# works out while it runs, or ``return`` with a value. Of NumPy's functions, ``np.sin``
+# and ``np.log`` work on single numbers, and ``np.exp`` and ``np.floor`` don't. So take
+# ``math``'s, and ``abs``, ``min`` and ``max`` for the rest.
 #
 # .. _typing-error:
 #
@@ -270,8 +270,8 @@ except ptx.NoCompilerError:
 # %%
 # ``0xc000`` is 48 KiB, the limit for a fixed array on every card. Most cards have more,
 # but a program has to ask for it and take it as dynamic memory. Triton and PyTorch do
-# that for you. ``numba-cuda`` 0.30.4 has no option for that (`issue 94`__ has a
-# detour). Its successor ``numba-cuda-mlir`` asks by itself. In CuPy it's
+# that for you. ``numba-cuda`` 0.30.4 has no option for that, only `a detour`__. Its
+# successor ``numba-cuda-mlir`` asks by itself. In CuPy it's
 # ``kernel.max_dynamic_shared_size_bytes``.
 #
 # __ https://github.com/NVIDIA/numba-cuda/issues/94
@@ -370,14 +370,13 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 # A Numba kernel compiles, and is slow: slower than CuPy's
 # --------------------------------------------------------
 #
-# These lines cost you most, and each has its page:
+# These lines cost you most:
 #
 # - a plain ``0.1`` or ``2.0`` makes the line ``float64``, in ``@vectorize``, too, which
-#   :doc:`cards for games </cards>` do slowly. CuPy's ``fuse`` keeps ``float32``, so
-#   write ``np.float32(0.1)`` (:doc:`the compiler's work
-#   </tutorials/3_kernels/10_what_the_compiler_did>`)
-# - ``x.sum()`` or ``for v in x`` lets *every* thread go through the whole array
-#   (:doc:`reductions </tutorials/3_kernels/08_reductions>`)
+#   :doc:`gaming cards </cards>` do slowly. CuPy's ``fuse`` keeps ``float32``, so
+#   :doc:`write </tutorials/3_kernels/10_what_the_compiler_did>` ``np.float32(0.1)``
+# - ``x.sum()`` or ``for v in x`` lets *every* thread go through the whole array,
+#   instead of :doc:`adding together </tutorials/3_kernels/08_reductions>`
 # - a ``cuda.local.array`` with a variable index lies in the GPU's memory, not in
 #   registers. So do spilled registers
 # - ``print`` and ``assert`` take registers and code: take them out again
@@ -387,7 +386,7 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 # The new compiler
 # ----------------
 #
-# ``numba-cuda`` has had only its worst bugs mended since June 2026. NVIDIA's new
+# ``numba-cuda`` has had only its worst bugs fixed since June 2026. NVIDIA's new
 # compiler is called `numba-cuda-mlir`__. You import it as ``from numba_cuda_mlir import
 # cuda``, and most kernels need no other change. We compiled the next lines with both,
 # ``numba-cuda`` 0.30.4 and the new one's 0.6.0:
@@ -423,7 +422,7 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 # Somebody wrote this smoothing filter in plain Python, put ``@cuda.jit`` above it, and
 # got the first of three errors. It calculates the weighted mean of each element and its
 # two neighbours, with the weights ¼, ½, ¼. At the ends, the element stands in for the
-# missing neighbour. Mend it where it stands, and run ``firstlight try
+# missing neighbour. Fix it where it stands, and run ``firstlight try
 # 15_what_a_kernel_may_contain.py``, which names one error at a time.
 
 

@@ -109,10 +109,10 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 #
 # They do it in *one* pass. A block that has its total writes it down, together with a
 # flag. Then it looks back: it adds up the totals of the blocks before it, until it
-# comes to one that already knows its whole sum. It's called *decoupled look-back*, and
-# moves little more than the 8 bytes (`Merrill and Garland, 2016`__). To write it you
-# have to know in which order blocks start, and which writes another block can see, for
-# each generation of cards.
+# comes to one that already knows its whole sum. `Merrill and Garland`__ called it
+# *decoupled look-back*. It moves little more than the 8 bytes. To write it you have to
+# know in which order blocks start, and which writes another block can see, for each
+# generation of cards.
 #
 # __ https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back
 #
@@ -196,8 +196,8 @@ for library, number in last.items():
 # %%
 # NumPy stops at 2²⁴. The next ``float32`` after 16,777,216 is 16,777,218, so one more
 # is rounded away, three million times. PyTorch adds in ``float64`` here. On a GPU the
-# numbers are added in a tree, which is nearly as good (:doc:`reductions
-# </tutorials/3_kernels/08_reductions>` has the errors).
+# numbers are added in a tree, which is :doc:`nearly as good
+# </tutorials/3_kernels/08_reductions>`.
 #
 # Three more things are good to know:
 #

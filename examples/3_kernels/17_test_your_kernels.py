@@ -65,7 +65,7 @@ def test_count(check_kernels):
 #
 # ``./kernels`` is the folder of that name in this site's repository. If your kernels
 # say ``from numba_cuda_mlir import cuda``, write ``numba-cuda-mlir`` in place of
-# ``numba``. There's none for a Mac.
+# ``numba``. There's no ``numba-cuda-mlir`` for a Mac.
 
 # folded: How this page runs pytest, in a folder of its own
 
@@ -223,7 +223,7 @@ def smooth(x, out):
 
 
 # %%
-# Don't mend it. Find a launch for the test that makes it fail: return how many numbers
+# Don't fix it. Find a launch for the test that makes it fail: return how many numbers
 # there are, and how many threads a block has, 64 at most. Put it where the dots are,
 # and run ``firstlight try 17_test_your_kernels.py``.
 

@@ -191,12 +191,13 @@ print(f"loss: {curve[0]:.0f} at first, {curve[-1]:.2f} at the end")
 print(f"flux: {after_600.sum() * coords.cell_size**2:.3f} Jy")
 
 # %%
-# A disk with two rings and a bright core has come out of the numbers. In the middle is
-# the *dirty image*: the Fourier transform of the data and nothing else, with a zero
-# wherever no pair of antennas has measured. Its blur and its ripples come from those
-# zeros. The loop has done better, because it never assumes that what nobody measured is
-# zero. But the image has specks, and its flux isn't 0.25 Jy. Should the loop have gone
-# on? Has it got the wrong thing to minimize? Let's go through one step by hand.
+# It works! A disk with two rings and a bright core has come out of the numbers. In the
+# middle is the *dirty image*: the Fourier transform of the data and nothing else, with
+# a zero wherever no pair of antennas has measured. Its blur and its ripples come from
+# those zeros. The loop has done better, because it never assumes that what nobody
+# measured is zero. But the image has specks, and its flux isn't 0.25 Jy. Should the
+# loop have gone on? Has it got the wrong thing to minimize? Let's go through one step
+# by hand.
 #
 # One step, in slow motion
 # ------------------------
@@ -476,9 +477,9 @@ plt.show()
 # *nearer* to the truth than the one it chooses. The residual tells you whether an image
 # goes with the data. It can't tell you what the antennas didn't measure, the details
 # finer than the telescope can see. The regularizer fills these in by its own taste, and
-# nothing in the data protects you from a wrong taste. Go on with
-# :doc:`/tutorials/4_imaging/07_choosing_regularizers`, or, if you use ``tclean``, with
-# :doc:`/tutorials/4_imaging/13_rml_and_clean`.
+# nothing in the data protects you from a wrong taste. Go on with :doc:`choosing a
+# regularizer </tutorials/4_imaging/07_choosing_regularizers>`, or, if you use
+# ``tclean``, with :doc:`RML and CLEAN </tutorials/4_imaging/13_rml_and_clean>`.
 #
 # .. dropdown:: If you know tclean: what is different here?
 #
@@ -512,8 +513,8 @@ plt.show()
 #    step(512, "GPU") < 1.25 * step(180, "GPU")
 #    step(512, "GPU") < step(512, "CPU") / 4
 #
-# Think of ordering a hundred dishes from a very quick kitchen, with a phone call for
-# each dish. You'll be on the phone all evening. A step of this loop makes about 100
+# Why? Think of ordering a hundred dishes from a very quick kitchen, with a phone call
+# for each dish. You'll be on the phone all evening. A step of this loop makes about 100
 # calls of PyTorch, and for each of them the CPU has to start a piece of work on the
 # GPU, a :term:`kernel`. The GPU has finished most of these before the next call comes.
 # We call such a loop :term:`launch-bound`.
@@ -528,8 +529,8 @@ plt.show()
 # But for *one image of 180 × 180 pixels, stay on the CPU*. A whole fit, like those
 # above, took :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on
 # the H100, and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one
-# core of an AMD EPYC. L-BFGS isn't started as a whole: by our count, each of its
-# iterations makes 250 small calls, and 46 times it waits for a number from the GPU.
+# core of an AMD EPYC. By our count, each iteration of L-BFGS makes 250 small calls, and
+# waits 46 times for a number from the GPU.
 
 # %%
 # Your turn

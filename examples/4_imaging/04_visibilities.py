@@ -56,9 +56,9 @@ for east in (0.0, 0.45, 0.9, 1.34, 1.79):
 # :term:`amplitude` and its angle the :term:`phase`. The distance between the two
 # antennas is their :term:`baseline`. The fence is a :term:`fringe`, and the distance
 # from one picket to the next is the wavelength divided by the baseline: here 1.3 mm
-# over 150 m, which is 1.79 arcsec. In the file, ``uu`` says how far the two stand
-# apart to the east, as seen from the source, and ``vv`` how far to the north, both in
-# wavelengths (or in thousands of them). ``data_re`` and ``data_im`` are the number.
+# over 150 m, which is 1.79 arcsec. In the file, ``uu`` says how far the two stand apart
+# to the east, as seen from the source, and ``vv`` how far to the north, both in
+# wavelengths, or in thousands of them. ``data_re`` and ``data_im`` are the number.
 #
 # The upper panels of the figure show the fringes of two pairs. The blue dots are a star
 # that moves east. In the lower panels you see the visibility, as a point in the complex
@@ -118,7 +118,7 @@ plt.show()
 #
 # .. dropdown:: From a measurement set to the five columns
 #
-#    ``read_ms`` does this for you (:doc:`/tutorials/4_imaging/02_your_own_data`).
+#    ``read_ms`` does this :doc:`for you </tutorials/4_imaging/02_your_own_data>`.
 #
 #    - ``UVW``, in metres, becomes ``uu`` and ``vv``. Divide by the wavelength of the
 #      channel.
@@ -180,16 +180,15 @@ plt.show()
 # imaginary part as well. A row with twice the noise should count a quarter as much.
 # That is all that a :term:`weight` is.
 #
-# Our sky is a ring of 0.25 jansky (the :term:`jansky <Jy>`, Jy, is the unit of
-# :term:`flux`, which is how much light arrives in all). Around the ring is a broad,
-# faint glow of another 0.5 Jy. Every fourth antenna is noisier than the rest. We
-# average rows with baselines of about the same length. There are two ways to do it:
-# average the complex numbers, or take the amplitudes first and average those. **Which
-# one would you plot?**
+# Our sky is a ring of 0.25 :term:`jansky <Jy>`, or Jy, the unit of :term:`flux`, which
+# is how much light arrives in all. Around the ring is a broad, faint glow of another
+# 0.5 Jy. Every fourth antenna is noisier than the rest. We average rows with baselines
+# of about the same length. There are two ways to do it: average the complex numbers, or
+# take the amplitudes first and average those. **Which one would you plot?**
 #
 # The position of the ring turns the phases, and numbers of different phases cancel. So
-# we first put the :term:`phase centre` on the source, with ``shift_phase_centre``.
-# It must be round, too: if yours is a tilted disk, straighten it first.
+# we first put the :term:`phase centre` on the source, with ``shift_phase_centre``. The
+# source must be round, too, so straighten a tilted disk first.
 
 # folded: The observation: a ring in a glow, and 54,180 rows
 from dataclasses import replace
@@ -363,9 +362,9 @@ for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20))
 # .. dropdown:: Where the formula stops being true
 #
 #    The integral takes the sky to be flat, the antennas to see all of it equally well,
-#    and each row to be measured at one frequency in one moment. For wide fields that
-#    isn't so (:doc:`/scope`). And the atmosphere turns phases as well, so real data
-#    have to be calibrated first.
+#    and each row to be measured at one frequency in one moment. For :doc:`wide fields
+#    </scope>` that isn't so. And the atmosphere turns phases as well, so real data have
+#    to be calibrated first.
 #
 # Your turn
 # ---------
@@ -457,7 +456,7 @@ print(f"Our solution: {check(visibility_solution)}")
 #
 # - *Shift the phase centre.* What lies at east :math:`x`, north :math:`y` comes to the
 #   middle if you multiply each visibility by ``np.exp(2j * np.pi * (u * x + v * y))``.
-#   (From a measurement set with CASA's signs, it's the other sign.)
+#   With CASA's signs, as in a measurement set, it's the other sign.
 # - *Deproject a disk* of inclination :math:`i`, whose long axis has the position angle
 #   ``pa``, from north through east: ``along = u * sin(pa) + v * cos(pa)``, ``across =
 #   (u * cos(pa) - v * sin(pa)) * cos(i)``, and ``q = np.hypot(along, across)`` is the

@@ -11,8 +11,8 @@ where the sky isn't?** By the end of this page you'll be able to make such an im
 four lines of NumPy and to say which of its features are real. And you'll know which
 of three ways to compute it you can trust, by time *and* by error.
 
-**Needs:** any computer, and :doc:`/tutorials/4_imaging/04_visibilities`. With a GPU,
-the page runs on it as well.
+**Needs:** any computer, and :doc:`visibilities </tutorials/4_imaging/04_visibilities>`.
+With a GPU, the page runs on it as well.
 """
 
 # folded: The observation: a disk with two rings, 43 antennas, noise
@@ -215,8 +215,8 @@ print(f"the shortest pair sees {abs(shortest):.3f} Jy, without noise")
 # with it, whose ripples reach as far as the image does, and we divided by the area of
 # the core. The dark bowl comes from the ripples as well: there the brightness is
 # *negative*, which no sky can be. *The sum over a dirty image isn't a flux, with any
-# weights.* Both :term:`CLEAN` and a fit take the ripples out, and then the flux comes
-# right (:doc:`/tutorials/4_imaging/13_rml_and_clean`).
+# weights.* Both :term:`CLEAN` and a fit take the ripples out, and then :doc:`the flux
+# comes right </tutorials/4_imaging/13_rml_and_clean>`.
 #
 # Three ways to add up the waves
 # ------------------------------
@@ -315,8 +315,8 @@ plt.show()
 # Time it
 # -------
 #
-# Each row of the table goes from weighted visibilities to one image
-# (:doc:`/how_we_measure` explains the columns).
+# Each row of :doc:`the table </how_we_measure>` goes from weighted visibilities to one
+# image.
 
 # folded: How each way is timed, and compared; first, a gridding kernel for a GPU
 
@@ -469,7 +469,7 @@ plt.show()
 #
 # .. dropdown:: Where this stops being true
 #
-#    In a wide field the sky isn't flat any more (:doc:`/scope`). In a wide image the
+#    In a :doc:`wide field </scope>` the sky isn't flat any more. In a wide image the
 #    cells of the uv plane are narrower, so fewer rows share one, and uniform weights
 #    come close to natural ones. A bright source outside the field is aliased into a
 #    gridded image, where it looks like a source that isn't there; a NUFFT shows only

@@ -18,7 +18,7 @@ By the end you'll know how to see whether averages are safe, how much time they 
 and how to make better ones. ``tclean`` does something else: in each major cycle it
 predicts the model at the rows' own *u* and *v*.
 
-**Needs:** any computer, and *First light*.
+**Needs:** any computer, and :doc:`first light </tutorials/4_imaging/01_first_light>`.
 """
 
 # folded: The same night as in First light
@@ -262,8 +262,8 @@ plt.show()
 #
 # And you lose the image. For the averages the truth has a :math:`\chi^2` of 17, and the
 # image of the fit has less than half of that. *The fit has bent the sky until it agrees
-# better with wrong data.* More steps don't mend it: the optimizer had stopped by
-# itself, at the minimum.
+# better with wrong data.* More steps don't help: the optimizer had stopped by itself,
+# at the minimum.
 #
 # When do they do little harm?
 # ----------------------------

@@ -517,12 +517,12 @@ for what, label in (
 # So on a GPU another order is right:
 #
 # 1. *Remove what waits.* ``masked_select`` can't know how long its result is before the
-#    GPU has counted, so Python stands still until it has. So do ``.item()`` and ``if``
-#    (:doc:`/tutorials/2_devices/06_queues`).
+#    GPU has counted, so Python stands still until it has. So do :doc:`.item() and if
+#    </tutorials/2_devices/06_queues>`.
 # 2. *Capture.* A step that never waits can be recorded as a CUDA graph, and launched as
 #    a whole. The function below does it, by PyTorch's recipe.
-# 3. *Merge*, by hand as here, or with ``torch.compile``
-#    (:doc:`/tutorials/2_devices/16_fewer_launches`).
+# 3. *Merge*, by hand as here, or with :doc:`torch.compile
+#    </tutorials/2_devices/16_fewer_launches>`.
 # 4. Save bytes last.
 
 
@@ -578,8 +578,8 @@ bench.show()
 # The joke is on the card: with the same passes, *one core* of the CPU beside it took
 # :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`, no longer than the
 # whole H100 with the step as usual. With larger images, or many of them at once, the
-# GPU computes for longer than the launches take. Then bytes count there, too
-# (:doc:`/tutorials/4_imaging/09_many_channels`).
+# GPU computes for longer than the launches take. Then :doc:`bytes count there, too
+# </tutorials/4_imaging/09_many_channels>`.
 #
 # .. dropdown:: Others have captured, too
 #
@@ -590,7 +590,7 @@ bench.show()
 # Your turn
 # ---------
 #
-# Mend this loop. It goes downhill, and remembers the lowest loss that it has seen. In
+# Fix this loop. It goes downhill, and remembers the lowest loss that it has seen. In
 # each round it makes the CPU wait for the GPU, up to three times.
 
 

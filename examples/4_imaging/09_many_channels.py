@@ -568,8 +568,8 @@ torch.set_num_threads(threads)
 # than, say, 5 % of the peak. But a clip also takes away the faint edge, and a tenth of
 # the flux with it. So measure fluxes without one. All this fails if your line
 # *absorbs*, since our images can't be negative. And if the observatory's frequencies
-# drift with the Earth's motion, bring them to one frame first (``mstransform`` in
-# CASA).
+# drift with the Earth's motion, bring them to one frame first, with CASA's
+# ``mstransform``.
 #
 # Your turn
 # ---------

@@ -103,9 +103,8 @@ for nvis in counts:
 # the image, on a grid twice as wide, which costs the same for any number of
 # visibilities. Then it only has to read off each visibility from the nearest cells, 7 ×
 # 7 of them for six digits. This is called a *non-uniform* FFT, or :term:`NUFFT`. But if
-# you add nights, the reading-off takes over. (On a GPU, ``visibilities`` needs the
-# package ``cufinufft``. If you don't have it, this page runs on the CPU from top to
-# bottom.)
+# you add nights, the reading-off takes over. On a GPU, ``visibilities`` needs the
+# package ``cufinufft``. Without it, this page runs on the CPU.
 #
 # Three numbers instead of a million
 # ----------------------------------
@@ -283,9 +282,9 @@ plt.show()
 #
 # Don't call these speed-ups. Neither side did as well as it can. The NUFFT plans each
 # transform anew, and the exact form mostly waits for Python: the GPU itself works for
-# less than a tenth of its step. The rest is launches, and that differed by a third from
-# row to row, although the work was the same. If launches cost nothing, the GPU would do
-# a million in the exact form more than eighty times as fast as in the other.
+# less than a tenth of its step. The rest is launches, whose time differed by a third
+# from row to row, although the work was the same. If launches cost nothing, the GPU
+# would do a million in the exact form more than eighty times as fast as in the other.
 #
 # .. holds::
 #
@@ -299,12 +298,12 @@ plt.show()
 #    times = [step.median for step in steps]
 #    near(max(times) / min(times), 4 / 3, 0.02)
 #
-# In the figure at the top these are the round marks. From a million on they lie *below*
-# the line. Up to a million, most of the NUFFT's time is a fixed cost, probably because
-# our package lets cuFINUFFT plan each transform anew. The exact step has a fixed cost,
-# too, its launches, which ``fit`` captures (:doc:`/tutorials/4_imaging/08_faster`). And
-# it takes longer until the set-up has paid for itself: at a million, more than a
-# hundred steps. So how many visibilities can you afford? All of them.
+# In the figure at the top, the round marks are the H100's. From a million on they lie
+# *below* the line. Up to a million, most of the NUFFT's time is a fixed cost. The exact
+# step has one, too, its launches, which ``fit`` :doc:`captures
+# </tutorials/4_imaging/08_faster>`. And it takes longer until the set-up has paid for
+# itself: at a million, more than a hundred steps. So how many visibilities can you
+# afford? All of them.
 #
 # When it goes wrong
 # ------------------

@@ -117,14 +117,14 @@ else:
 # - *Channels are boxes.* So are the :term:`folds <fold>` of a :term:`cross-validation`,
 #   and the strengths of a :term:`regularizer` that you want to compare. Five folds with
 #   five strengths are 25 fits that don't know of each other.
-# - *Visibilities are no load at all.* The fit reads them only once
-#   (:doc:`/tutorials/4_imaging/10_off_the_grid`).
+# - *Visibilities are no load at all.* The fit reads them :doc:`only once
+#   </tutorials/4_imaging/10_off_the_grid>`.
 # - *One image is a piano.* You can cut it into four strips, but a Fourier transform
 #   needs all of them. So in every step, each GPU has to send a part of its strip to
 #   every other one, twice, and each time they all wait for the slowest.
 # - *One network to train* is a piano on wheels. Each GPU takes a part of the batch, and
-#   after each step they add up their gradients, in an :term:`all-reduce`. :doc:`Why are
-#   two GPUs slower than one? </tutorials/2_devices/20_two_gpus>` has the script.
+#   after each step they add up their gradients, in an :term:`all-reduce`. The page on
+#   :doc:`two GPUs </tutorials/2_devices/20_two_gpus>` has the script.
 
 # folded: A fit of some channels, for later
 import matplotlib.pyplot as plt

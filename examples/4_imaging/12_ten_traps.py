@@ -278,7 +278,7 @@ tell("too small", small)
 # **4. A fit that has not converged (B).** The loss had stopped falling, by the usual
 # rule. But in the image of the :term:`residuals <residual>` a source of 12 σ was left.
 # Each pixel is a softplus of its parameter, and we had started it where that's so flat
-# that there is hardly a gradient. Another start mends it:
+# that there is hardly a gradient. Another start helps:
 
 tell("not converged", stuck)
 tell("another start", Fitted(seen, bend=300))
@@ -401,8 +401,8 @@ say(limit_of("time", integration=seconds))
 #
 # **7. Averages in cells.** Many programs, MPoL's ``DataAverager`` among them, average
 # all visibilities in a cell of the uv plane. If the sky is as wide as the field, they
-# change within a cell, so the averages are wrong, and even the *true* sky doesn't fit
-# them (:doc:`/tutorials/4_imaging/06_averaging`):
+# change within a cell, so the averages are wrong, and even the *true* sky :doc:`doesn't
+# fit them </tutorials/4_imaging/06_averaging>`:
 
 from firstlight_imaging import FourierCube
 
@@ -426,7 +426,7 @@ say(str(caught[0].message))
 # If yours is read in the wrong one, the sky is rotated by half a turn about the phase
 # centre. Its :math:`\chi^2` is that of C, and so is its flux, but for the last digit.
 # So no check of this page can find it. Compare with a catalogue, or with an image by
-# ``tclean`` with ``niter=0``. To mend it, take ``np.conj(data)``.
+# ``tclean`` with ``niter=0``. The remedy is ``np.conj(data)``.
 #
 # **9. Wrong units of u and v.** We wrote four files, each with a mistake. Three of them
 # are so absurd that ``read_npz`` refuses them:
@@ -485,8 +485,8 @@ print(said_of(Fitted(misread, 5.4 * shrunk)))
 # divides them by the number of channels, if a set has no ``WEIGHT_SPECTRUM``. You won't
 # see it in an image, but :math:`\chi^2` and all errors are off. The data themselves
 # know better, because apart from its noise, a visibility changes little from one moment
-# to the next. If you have read another column, no factor helps (:doc:`/tclean` says
-# which of SIGMA, WEIGHT and WEIGHT_SPECTRUM is which).
+# to the next. If you have read another column, no factor helps. The page on
+# :doc:`tclean </tclean>` says which of SIGMA, WEIGHT and WEIGHT_SPECTRUM is which.
 
 light = replace(seen, weight=seen.weight / 4)
 report = check_weights(light)

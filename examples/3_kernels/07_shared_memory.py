@@ -176,7 +176,7 @@ def column_along_x(a, b, c):
 #    88 < profile["l1_hit_rate"]["2"] < 90 and 74 <= profile["l2_hit_rate"]["2"] < 76
 #
 # What was it? Let's ask NVIDIA's compiler how many instructions the loop has for each
-# multiply-add. It needs no GPU:
+# multiply-add. That needs no GPU:
 
 # folded code: How to count the instructions of a loop
 
@@ -237,8 +237,7 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 # Then they take them down, and fetch the next ones.
 #
 # In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
-# which is small and fast. It lies inside the multiprocessor, and no other block sees
-# it.
+# which is small, fast, and inside the multiprocessor. No other block sees it.
 #
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
@@ -329,8 +328,7 @@ def tiled(T):
 #   my own place in :math:`C` is out there, I don't leave, because the others need what
 #   I pin up.
 #
-# In a round, a thread fetches two numbers, and uses ``2 * T``. Let's count again, with
-# tiles of 8 × 8:
+# In a round, a thread fetches two numbers, and uses ``2 * T``. With tiles of 8 × 8:
 
 shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
@@ -344,9 +342,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # as step 2. But it asks memory for only a 32nd of the numbers!
 #
 # **What does it wait for now?** Shared memory hands out 128 bytes in a cycle, as the
-# cache does. For each multiply-add, reading ``b_tile`` takes a cycle. In ``a_tile``,
-# all threads want the same number, and the compiler reads four of them with *one*
-# instruction, in `two cycles`__. That makes 1.5 cycles. And the loop has 129
+# cache does, so reading ``b_tile`` takes a cycle for each multiply-add. Reading
+# ``a_tile`` takes half a cycle, because all threads want the same number there, and the
+# compiler fetches four of them at once in `two cycles`__. And the loop has 129
 # instructions for 32 multiply-adds:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
@@ -499,9 +497,8 @@ print(f"all {len(ladder)} are right")
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and is :timing:`shared-memory speedup "4 x 4 each"/"tile"
 # @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** The loop has
-# two instructions for each multiply-add. And in four turns of ``k``, which are 64
-# multiply-adds, a warp loads 16 numbers of B in a cycle each, and 16 of A with four
-# wide loads of two cycles each, 24 cycles in all:
+# two instructions for each multiply-add. And for 64 multiply-adds, a warp loads 16
+# numbers of B, a cycle each, and 16 of A, four at once in two cycles. That's 24 cycles:
 
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
@@ -685,11 +682,10 @@ show_table(
 #    near(waits["stalled_math_pipe_throttle"]["1"], ready, 0.02)
 #    longest("5, 146 registers") == "stalled_wait"
 #
-# In step 5, a scheduler had two warps at first. Each started an instruction every 3.4
-# cycles, so 2 / 3.4 of the slots were used. The library has no more than two, with 254
-# registers for each thread. But each of them starts one every 2.2 cycles, and it needs
-# 1.13 instructions for a multiply-add where step 5 needs 1.72. That's nearly all of the
-# difference:
+# Why is the library faster still? Like step 5 at first, it has only two warps for each
+# slot, with 254 registers a thread. But its warps start an instruction every 2.2
+# cycles, where ours took 3.4. And it needs 1.13 instructions for a multiply-add, where
+# step 5 needs 1.72. That's nearly all of the difference:
 #
 # .. holds::
 #
@@ -930,10 +926,10 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 # ---------
 #
 # You fit a model to your data by least squares, and for that you need :math:`A^T B`.
-# Both matrices have a row for each of many measurements. Make ``at_b(a, b, c)`` write
-# ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. As it stands, it's a copy of
-# ``product``, and gives :math:`AB`. But now the sum runs down the rows of both
-# matrices, so the tiles of :math:`A` go down the matrix, as those of :math:`B` do.
+# Make ``at_b(a, b, c)`` write ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. As it
+# stands, it's a copy of ``product``, and gives :math:`AB`. But now the sum runs down
+# the rows of both matrices, so the tiles of :math:`A` go down the matrix, as those of
+# :math:`B` do.
 #
 # Here is the catch. If each thread fetches a number for its own row of :math:`C`,
 # neighbours read a whole row of :math:`A` apart. So let threads with neighbouring

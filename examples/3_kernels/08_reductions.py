@@ -507,15 +507,15 @@ plt.show()
 #
 # .. dropdown:: Where the dashed lines come from
 #
-#    Each addition is off by a fifth of an eps on average
-#    (:doc:`/tutorials/2_devices/13_precision`). Independent errors add in quadrature,
-#    and :math:`k` random numbers around zero have a sum of size :math:`\sqrt k`. One by
-#    one, relative to the result the errors make :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt
-#    n`, which is about :math:`\sqrt{n/2}`. In each of the :math:`\log_2 n` rounds of a
-#    tree, the squares of what is rounded add up to :math:`n`, which makes
-#    :math:`\sqrt{\log_2 n}`. Two stages with :math:`P` threads do both:
-#    :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel (:term:`cancellation`),
-#    what is left keeps their error, so add in ``float64``.
+#    Each addition is off by :doc:`a fifth of an eps
+#    </tutorials/2_devices/13_precision>` on average. Independent errors add in
+#    quadrature, and :math:`k` random numbers around zero have a sum of size
+#    :math:`\sqrt k`. One by one, relative to the result the errors make :math:`\sqrt{1
+#    + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`. In each of the
+#    :math:`\log_2 n` rounds of a tree, the squares of what is rounded add up to
+#    :math:`n`, which makes :math:`\sqrt{\log_2 n}`. Two stages with :math:`P` threads
+#    do both: :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel
+#    (:term:`cancellation`), what is left keeps their error, so add in ``float64``.
 #
 # Is the sum the same each time?
 # ------------------------------

@@ -296,7 +296,8 @@ for name, result in results.items():
 # five digits are enough, write ``np.float32(0)``. If you want all that a ``float32``
 # can hold, and wait for memory anyway, write ``np.float64(0)``, so that readers see
 # that you mean it. On a card that is slow in ``float64``, *Kahan's sum* gets the digits
-# with four ``float32`` additions (:doc:`/tutorials/3_kernels/08_reductions`).
+# with four ``float32`` additions, as shown in :doc:`reductions
+# </tutorials/3_kernels/08_reductions>`.
 #
 # What really runs
 # ----------------

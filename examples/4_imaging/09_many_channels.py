@@ -442,9 +442,9 @@ plt.show()
 # call, a round number of ours. By this model, an H100 carries more than a thousand
 # channels of 96 × 96 pixels in the time of one, but only 13 of 1024 × 1024.
 #
-# And ``fit``? Its step is a dozen kernels in a CUDA graph
-# (:doc:`/tutorials/4_imaging/08_faster`). By our model its bus is full much sooner:
-# with 19 channels of 96 × 96, or a single one of 1024 × 1024.
+# And ``fit``? Its step is :doc:`a dozen kernels in a CUDA graph
+# </tutorials/4_imaging/08_faster>`. By our model its bus is full much sooner: with 19
+# channels of 96 × 96, or a single one of 1024 × 1024.
 #
 # On the H100, a step of ``fit`` took :timing:`many-channels median "fit, 96 pixels, 1"
 # @nvidia-h100-80gb-hbm3` with one channel of 96 × 96 pixels, :timing:`many-channels

@@ -66,12 +66,12 @@ def float64_in_products(of: Spec, _: tuple[int, int]) -> str:
 def double_zero(of: Spec, _: tuple[int, int]) -> str:
     """A float64 zero in a sum over rows."""
     read, add = 4 * ELEMENTS / (of.bandwidth or 1), 4 * ELEMENTS / (of.fp64 or 1)
-    return "costs nothing" if add < read else f"costs: adding takes {add / read:.2g} times as long as reading"
+    return "reading takes longer" if add < read else f"costs: adding takes {add / read:.2g} times as long as reading"
 
 
 def tf32_dot(_: Spec, capability: tuple[int, int]) -> str:
     """Whether a product of float32 tiles in Triton uses matrix units."""
-    return "10 bits are kept, on tensor cores" if capability >= (8, 0) else "all bits are kept, and it is slow"
+    return "10 bits are kept, on tensor cores" if capability >= (8, 0) else "all bits, slowly, if it runs"
 
 
 def autocast(_: Spec, capability: tuple[int, int]) -> str:

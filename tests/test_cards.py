@@ -28,7 +28,7 @@ def test_each_conclusion_turns_on_one_of_the_cards_and_has_a_page() -> None:
 
 def test_the_clauses_are_those_of_the_pages() -> None:
     costs = {name: judged(cards.double_zero, name) for name in cards.READERS}
-    assert [name for name, says in costs.items() if says != "costs nothing"] == ["T4", "B300"]
+    assert [name for name, says in costs.items() if says.startswith("costs")] == ["T4", "B300"]
     assert "nothing has to be sent" in judged(cards.sum_once, "GB10")
     assert judged(cards.float64_in_products, "H100 SXM") == "as long"
     assert judged(cards.float64_in_products, "B300") == "60 times as long"

@@ -46,7 +46,7 @@ QUOTED = {
         "The 6.007 seconds are for one product, and the 0.001 seconds for ten": NOTES,
     },
     "examples/3_kernels/02_matrix_vector.py": {
-        "NumPy took 1.25 ms": COURSE,
+        "NumPy took 1.25 ms and the kernel 264 µs": COURSE,
         "its kernel, matrix × vector: 264 µs": COURSE,
         "on the GPU, the same: 10.4 µs": COURSE,
         "adds two vectors of 100,000 numbers: 304 µs": COURSE,

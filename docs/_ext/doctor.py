@@ -93,7 +93,7 @@ class Rules(SphinxDirective):
         faults = (each.code for each in RULES if each.kind == "problem")  # not what only a program's words tell
         often = sorted(faults, key=lambda code: -TABLE[code].get("often", 0))[:5]
         told: list[nodes.Node] = [
-            nodes.paragraph(text=f"Its report on {sample.title[0].lower()}{sample.title[1:]}, in part:"),
+            nodes.paragraph(text=f"Its report, in part, on {sample.title[0].lower()}{sample.title[1:]} (made up):"),
             block(CUT.sub(r"\1…\n\2\3", examine(sample.facts).text(width=88)), "none"),
             nodes.paragraph(text="The most common causes:"),
             listed((link(code) for code in often), classes=["fl-often"]),
@@ -151,9 +151,10 @@ def sheet(app: Sphinx, cause: Cause) -> nodes.section:
     if links := cause.known.get("links"):
         reported = (nodes.reference("", url.removeprefix("https://"), refuri=url) for url in links[:4])
         page += section("Where it was reported", "where-it-was-reported", listed(reported))
-    if title := app.env.titles.get(tutorial := f"tutorials/{cause.known.get('page')}"):
-        read = nodes.reference("", title.astext(), refuri=f"../{tutorial}.html")
-        page += section("What to read", "what-to-read", listed([read]))
+    titles = {name: app.env.titles.get(f"tutorials/{name}") for name in cause.known.get("pages", ())}
+    read = ((f"../tutorials/{name}.html", title.astext()) for name, title in titles.items() if title)
+    if links := [nodes.reference("", title, refuri=address) for address, title in read]:
+        page += section("What to read", "what-to-read", listed(links))
     ask = nodes.reference("", "Paste your error, or let the doctor look", refuri=f"../{PAGE}.html")
     page += nodes.paragraph("", "Is it something else? ", ask, nodes.Text("."))
     return page

@@ -83,7 +83,7 @@ NEEDS = {
     "torch": (TORCH,),
 }
 
-PAGE, DOCKERFILE = ROOT / "docs/_templates/run_it_yourself.rst", ROOT / "docs/_templates/Dockerfile"
+TEMPLATES = ROOT / "docs/_templates"
 FIRST_CELL = """\
 # Installs what this notebook needs where it is missing; elsewhere it does nothing.
 from importlib.util import find_spec
@@ -96,24 +96,6 @@ LOOK = f"""\
     folder = ".." if Path("../{WHEELS["firstlight"]}").is_file() else "."  # here, as in Google Colab
 """
 
-README = """\
-The pages of First Light, a folder a chapter: each as a script and as a notebook. With uv, one line runs a script:
-
-    uv run 1_setup/02_first_speedup.py
-
-In an environment of your own, this installs what all pages import, and PyTorch for most systems. The page "Install" of
-the site names the one for yours:
-
-    python -m pip install -r requirements.txt
-
-Our solutions are in the folder "solutions". When you have tried, this line shows one in a notebook:
-
-    %run -i ../solutions/1_setup/02_first_speedup.py
-
-If you hand the pages out to a class, take that folder away first.
-
-The Dockerfile makes a container of it all, with JupyterLab: docker build --tag first-light .
-"""
 #: Stands where a page has its solution.
 APART = """\
 # %%
@@ -210,7 +192,8 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
         "try": command(tried, there) if exercise else "",
         "record": command(modules, there) if "Bench(" in code else "",
     }
-    source[0] += Template(PAGE.read_text(encoding="utf-8"), trim_blocks=True, lstrip_blocks=True).render(facts)
+    text = (TEMPLATES / "run_it_yourself.rst").read_text(encoding="utf-8")
+    source[0] += Template(text, trim_blocks=True, lstrip_blocks=True).render(facts)
 
 
 def write_downloads(app: Sphinx, _builder: object) -> None:
@@ -254,9 +237,8 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
     with zipfile.ZipFile(folder.with_suffix(".zip"), "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(filter(Path.is_file, folder.rglob("*"))):
             archive.write(file, file.relative_to(folder))
-        archive.write(ROOT / "LICENSE", "LICENSE")
-        archive.writestr("README.txt", README)
-        archive.write(DOCKERFILE, "Dockerfile")
+        for file in (ROOT / "LICENSE", TEMPLATES / "README.txt", TEMPLATES / "Dockerfile"):
+            archive.write(file, file.name)
         archive.writestr("requirements.txt", "".join(f"./{wheel}\n" for wheel in WHEELS.values()) + "scikit-learn\n")
     folder.with_suffix(".zip").rename(folder / ZIP)
     run_path(str(ROOT / "doctor/make_pyz.py"))["build"](folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,6 +60,21 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
         out.append(shown)
     plt.close("all")
     return "\n".join(out)
+
+
+def in_page(draw: Callable[[], Figure]) -> str:
+    """Return a figure that a directive draws, as part of its page."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    from firstlight.timing.figure import STYLE, as_svg
+
+    mpl.use("Agg")
+    with mpl.rc_context(STYLE):
+        figure = draw()
+    plt.close(figure)
+    # Salted with all it shows: a page may draw an experiment twice, and its ids have to differ.
+    return f'<figure class="fl-figure" tabindex="0">{as_svg(figure, str(figure.get_label()))}</figure>\n'
 
 
 def save(fig: Figure, path: Path) -> None:

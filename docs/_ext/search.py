@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from docutils import nodes
 from sphinx import addnodes
 
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
 
 # What both sides take a text apart with: its words, and an ending that is no part of a stem.
 WORD = r"[\p{L}\p{N}_]+"
-ENDING = r"^(.{3,}?)(?:ibilit(?:y|ies)|ib(?:le|ly)|ations?|ments?|ness|ings?|ers?|ed|ly|ies|es|s|e|y)$"
-# Words that say nothing of what is asked.
+ENDING = r"^(.{3,}?)(?:ibilit(?:y|ies)|ib(?:le|ly)|ations?|ments?|[ae]nces?|ness|ings?|ers?|ed|ly|ies|es|s|e|y)$"
+# Words that say nothing of what is asked, and with which people ask it.
 STOP = """
     a am an and any are as at be been being but by can could did do does for from get had has have how i if in into is
     it its just me my not of on or so some than that the their then there these this to was we what when where which
     while who why will with would you your
+    anyone anything ask fix get gets getting give given gives got happen happens help idea kind
+    know mean means please possible problem question reason said say says see seem seems something sometimes still
+    strange sure thanks think tried try trying understand use used uses using want whether wonder
 """
 STOP_WORDS = set(STOP.split())
 NAME = r"^(?:\D.+|\d{3,5}|\dd)$"  # what people ask for: of numbers, those like 5090 and 2D
@@ -39,7 +43,7 @@ LEVELS = [1, 2, 3, 5, 8, 13, 21, 34, 55]  # how often a word stands in a page, r
 WEIGHTS = {"title": 5, "line": 5, "keywords": 5, "heads": 2, "text": 1}
 CAUSE = 0.8  # a cause answers only who has that error
 # Pages that speak of all others answer few questions themselves.
-ABOUT_OTHERS, LOWER = {"doctor", "whats_new", "claims", "where_from", "machines", "how_we_measure"}, 0.7
+ABOUT_OTHERS, LOWER = {"doctor", "whats_new", "claims", "where_from", "machines", "how_we_measure", "classroom"}, 0.7
 SKIPPED = (nodes.raw, nodes.math_block, nodes.comment, nodes.image, addnodes.index, addnodes.toctree)
 
 Part = tuple[str, str, str]  # a section: its anchor, its heading, and its text, a block a line
@@ -191,14 +195,8 @@ def packed(places: Iterable[tuple[int, int, bool]]) -> Iterator[str]:
     before = 0
     for at, count, about in places:
         level = max(level for level, least in enumerate(LEVELS) if count >= least)
-        yield f"{to_36(at - before)}{chr(ord('A') + level) if level else ''}{'!' if about else ''}"
+        yield f"{np.base_repr(at - before, 36).lower()}{chr(ord('A') + level) if level else ''}{'!' if about else ''}"
         before = at
-
-
-def to_36(number: int) -> str:
-    """Return a number to base 36, as JavaScript writes it."""
-    rest, last = divmod(number, 36)
-    return (to_36(rest) if rest else "") + "0123456789abcdefghijklmnopqrstuvwxyz"[last]
 
 
 def replace_sphinxs(app: Sphinx) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from _ext.figures import in_page
 from _ext.prose import row_of
 from _ext.records import records_of
 from firstlight.display import GREY, quantity
@@ -50,24 +52,14 @@ class Stacks(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Draw the runs of a fresh record; nothing if there is none."""
-        import matplotlib as mpl
-        import matplotlib.pyplot as plt
-
-        from firstlight.timing.figure import STYLE, as_svg
-
         bench, machine = self.arguments[0], self.options["machine"]
         found = records_of(self.env, self.env.docname.removeprefix("tutorials/"), bench)
         record = next((one.record for one in found if one.record.machine == machine and one.state != "stale"), None)
         if not record:
             return []
         runs = [self.stack(text, record, bench) for text in "\n".join(self.content).split("\n\n")]
-        mpl.use("Agg")
-        with mpl.rc_context(STYLE):
-            figure = draw(runs, self.options["stays"].split("; "), self.options["title"])
-        plt.close(figure)
-        return [
-            nodes.raw("", f'<figure class="fl-figure" tabindex="0">{as_svg(figure, bench)}</figure>', format="html")
-        ]
+        html = in_page(partial(draw, runs, self.options["stays"].split("; "), self.options["title"]))
+        return [nodes.raw("", html, format="html")]
 
     def stack(self, text: str, record: Record, bench: str) -> Stack:
         """Return the run that a paragraph describes."""

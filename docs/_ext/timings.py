@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from html import escape
 from math import inf
 from pathlib import Path
@@ -18,6 +19,7 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from _ext.figures import in_page
 from _ext.folds import folded
 from _ext.records import project_root, records_of, relative_root
 from _ext.your_gpu import ON_YOUR_GPU, your_gpu
@@ -111,7 +113,7 @@ class Timings(SphinxDirective):
         recorded = [column(judged, bench) for judged in records_of(self.env, example, bench)]
         recorded = [col for col in recorded if col.timings]
         fresh = [col for col in recorded if col.state != "stale"]
-        here = [flagged(col, fresh) for col in (this_build(measured),) if col and col.timings]
+        here = [col for col in (this_build(measured),) if col and col.timings]
         columns = recorded if fresh else here + recorded
         if "rows" in self.options:
             columns = [self.chosen(col) for col in fresh if col.anchor == self.options.get("machine")]
@@ -134,18 +136,6 @@ class Timings(SphinxDirective):
         if unknown := set(labels) - {timing.label for timing in col.timings}:
             raise self.error(f"{col.title} has no row {min(unknown)!r}: name some of its rows, with '; ' between them")
         return replace(col, timings=tuple(timing for timing in col.timings if timing.label in labels))
-
-
-def flagged(here: Column, fresh: list[Column]) -> Column:
-    """Flag each call of this build's CPU that had fewer cores than on record for the same machine."""
-    before = [row for col in fresh if col.title == here.note for row in col.timings if row.device == "cpu"]
-
-    def verdicts(row: Timing) -> tuple[str, ...]:
-        same = [one.cores or 0 for one in before if (one.label, one.n, one.device) == (row.label, row.n, row.device)]
-        fewer = any(0.8 * cores > (row.cores or 0) for cores in same)
-        return tuple(dict.fromkeys([*["cpu-contended"] * fewer, *row.verdicts]))
-
-    return replace(here, timings=tuple(replace(row, verdicts=verdicts(row)) for row in here.timings))
 
 
 def names_of(columns: list[Column]) -> dict[str, list[Timing | None]]:
@@ -235,15 +225,8 @@ def details(timing: Timing, sized: bool) -> Iterator[str]:
 
 def svg(columns: list[Column], bench: str) -> str:
     """Return the figure of an experiment as part of the page."""
-    import matplotlib as mpl
-    import matplotlib.pyplot as plt
+    from firstlight.timing.figure import draw
 
-    from firstlight.timing.figure import STYLE, as_svg, draw
-
-    mpl.use("Agg")
-    series = {f"{col.title}, {col.note}": col.timings for col in columns if col.state != "stale"}
-    with mpl.rc_context(STYLE):
-        figure = draw(series, bench)
-    plt.close(figure)
-    # Salted with all it shows: a page may draw an experiment twice, and its ids have to differ.
-    return f'<figure class="fl-figure" tabindex="0">{as_svg(figure, str(figure.get_label()))}</figure>\n'
+    return in_page(
+        partial(draw, {f"{col.title}, {col.note}": col.timings for col in columns if col.state != "stale"}, bench)
+    )

@@ -37,8 +37,8 @@ borrow one from Google.
 # makes 500,500, so the H100 is right. A GPU works when it has computed something and
 # you have checked the result.
 #
-# Which of these did you see?
-# ---------------------------
+# is_available() says False, or an error: which did you see?
+# ----------------------------------------------------------
 #
 # Find your line, and do what the table says beside it. You can skip the others.
 #
@@ -86,11 +86,11 @@ borrow one from Google.
 #
 #     python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu130
 #
-# **Borrow one.** All other pages run on your CPU, and show what a GPU did. So you don't
-# need one today. When you want one, Google lends it. Open
+# **Borrow one.** You don't need a GPU today, because all other pages run on your CPU,
+# and show what a GPU did. When you want one, Google lends it. Open
 # https://colab.research.google.com, make a new notebook, choose *Runtime*, *Change
 # runtime type*, *T4 GPU*, and paste the three lines. It costs nothing, but after some
-# hours that computer is gone with all your files, so save them elsewhere.
+# hours that computer is gone with all your files.
 #
 # Is your program using it?
 # -------------------------
@@ -111,10 +111,10 @@ borrow one from Google.
 #
 # If they say ``cuda:0``, you can also watch it. While it runs, type ``nvidia-smi -l 1``
 # in a second terminal on that computer. Every second, it shows which programs are on
-# the GPU, and for what part of the time it had anything to do at all (``GPU-Util``).
+# the GPU, and for what part of the time it had anything to do at all (``GPU-Util``). In
+# a container and in WSL the list of programs stays empty, so look at the memory in use.
 # That isn't how busy it was: a program that uses a thousandth of the card shows 100 %,
-# too. Look at the watts beside it. A GPU that multiplies large matrices comes near the
-# limit that is printed there.
+# too. Look at the watts beside it, and how near they come to the limit.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #
@@ -168,13 +168,11 @@ except (AssertionError, RuntimeError) as error:
 #     Driver Version: 580.159.04     CUDA Version: 13.0
 #
 # This CUDA version is the one that your *driver* was made for. The other one,
-# ``torch.version.cuda``, is the CUDA that came along inside *PyTorch*. In other words,
-# the driver says how much it can understand, and PyTorch says which language it speaks.
-# For example, if ``nvidia-smi`` says 13.0 and PyTorch says 12.6, nothing is wrong,
-# because a driver understands older versions, too. For PyTorch, a 12.4 from
-# ``nvidia-smi`` goes with 12.6, too, because `only the number before the point
-# counts`__. But with 12.4 and 13.0, PyTorch warns you that the driver is too old, and
-# says ``False``.
+# ``torch.version.cuda``, is the CUDA that came along inside *PyTorch*. If
+# ``nvidia-smi`` says 13.0 and PyTorch says 12.6, nothing is wrong, because a driver
+# understands older versions, too. A 12.4 from ``nvidia-smi`` goes with 12.6 as well,
+# because for PyTorch `only the number before the point counts`__. But with 12.4 and
+# 13.0, PyTorch warns you that the driver is too old, and says ``False``.
 #
 # __ https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
 #
@@ -195,8 +193,8 @@ except (AssertionError, RuntimeError) as error:
 #
 # You don't have to find the fault yourself. Our doctor is a single file that asks all
 # these questions. It changes nothing on your computer, and sends nothing anywhere. Get
-# it from :doc:`its page </doctor>`, and run it where your program runs. The first line
-# is only for a computer far away:
+# it from :doc:`its page </doctor>`, and run it where your program runs, for example on
+# a cluster:
 #
 # .. code-block:: bash
 #
@@ -205,8 +203,7 @@ except (AssertionError, RuntimeError) as error:
 #
 # It prints a check mark for yes, a cross for no, and a dot if a question doesn't apply
 # or wasn't reached. Then come the cause and the commands that mend it. On our H100 all
-# fifteen lines begin with a check mark, and the last one says: "healthy. Your GPU
-# computes, and its results are right."
+# fifteen lines begin with a check mark.
 
 # folded: What it prints about your colleague's laptop
 # The doctor can also judge a computer that isn't there, from a file of facts about it.
@@ -220,9 +217,8 @@ print(report.partition("\n  See ")[0])
 # %%
 # Your program reaches the GPU through a chain of six links: 1 the card, 2 its driver, 3
 # the place where you run, and 4 your PyTorch, which has to fit 5 the driver and 6 the
-# card. Here are six broken computers, from reports of real faults, and the number
-# before each question is its link. Read each column from the top, down to its cross.
-# **What would you tell the owner of each to do?**
+# card. Here are six broken computers, from reports of real faults. Read each column
+# from the top, down to its cross. **What would you tell the owner of each to do?**
 
 # folded: What the doctor says of six broken computers
 
@@ -289,8 +285,7 @@ plt.show()
 #    CUDA. F, link 6: a newer PyTorch. There ``is_available()`` is ``True``, and only
 #    the sum fails. That's why we ask for one.
 #
-# After the first cross, most of what follows is only a consequence. So repair the
-# first, and ask again.
+# After the first cross, most of what follows is only a consequence.
 #
 # .. dropdown:: Your GPU is from AMD, Intel or Apple
 #
@@ -318,14 +313,13 @@ def sum_on(device):
 
 # %%
 # On a broken device it may raise an error, of whatever kind, or return something wrong.
-# Our checker passes another ``sum_on``, which fails in the ways that you have seen, so
-# you need no GPU.
+# Our checker passes a ``sum_on`` that fails in the ways that you have seen, so you need
+# no GPU.
 #
 # Download this page as a script, from *Run it yourself*, below. Put your answer where
 # the dots are, and run ``firstlight try 01_find_your_gpu.py`` in its folder. That
 # checks your answer, and runs nothing else of the page. If ``firstlight`` isn't
-# installed, type the longer line that you find there. Then paste both functions into a
-# program of yours, and call ``best_device(sum_on)``.
+# installed, type the longer line that you find there.
 
 
 def best_device(sum_on): ...

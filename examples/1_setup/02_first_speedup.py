@@ -45,7 +45,7 @@ print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 # %%
 # Then the GPU. PyTorch adds there only what lies in the GPU's memory, so we send both
 # vectors before the clock starts. And it works on its own, so we *wait* for it before
-# we look at the clock. The GPU has one, too: it notes the time at ``begin`` and at
+# we look at the clock. The GPU has a clock, too: it notes the time at ``begin`` and at
 # ``end``.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
@@ -66,14 +66,13 @@ del A, B, C  # they fill more than a gigabyte
 
 # %%
 # If you don't have such a GPU, nothing is printed, but the tab shows what an NVIDIA
-# H100 did. One try can be far off. This one even had to ask the driver for memory,
-# because ``C`` still held the first result. So we repeated both additions and took the
-# time in the middle. On the H100's computer, ``A + B`` took :timing:`vector-add median
-# "torch, new result" @nvidia-h100-80gb-hbm3` on sixteen CPU cores and
-# :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU:
-# :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` as fast. That computer was rented, and its sixteen cores are
-# :term:`virtual CPUs <virtual CPU>`, probably two to each real core.
+# H100 did. One try can be far off, so we repeated both additions and took the time in
+# the middle. On the H100's computer, ``A + B`` took :timing:`vector-add median "torch,
+# new result" @nvidia-h100-80gb-hbm3` on sixteen CPU cores and :timing:`vector-add
+# median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU: :timing:`vector-add
+# speedup "GPU, new result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast. That
+# computer was rented, and its sixteen cores are :term:`virtual CPUs <virtual CPU>`,
+# probably two to each real core.
 #
 # .. holds::
 #
@@ -88,8 +87,7 @@ del A, B, C  # they fill more than a gigabyte
 # -----------------
 #
 # Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
-# vector for the result. If we have one already, PyTorch can write the sum there. It's
-# the same addition of the same numbers:
+# vector for the result. If we have one already, PyTorch can write the sum there:
 #
 # .. code-block:: python
 #
@@ -119,20 +117,15 @@ del A, B, C  # they fill more than a gigabyte
 #      - :timing:`vector-add speedup "GPU, same result"/"torch, same result"
 #        @nvidia-h100-80gb-hbm3` as fast
 #
-# Look at the column of the cores. For the same sixteen, the second line was
-# :timing:`vector-add speedup "torch, same result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` as fast. The GPU's time hardly changed, so its lead has shrunk
-# from :timing:`vector-add speedup "GPU, new result"/"torch, new result"
-# @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup "GPU, same result"/"torch, same
-# result" @nvidia-h100-80gb-hbm3`.
+# For the same sixteen cores, the second line was :timing:`vector-add speedup "torch,
+# same result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast, because the
+# operating system has to find memory for a new result and clear it, each time anew. On
+# a GPU, PyTorch keeps that memory, so its time hardly changed, and its lead has shrunk.
 #
-# Why is a new result so slow? The operating system has to find memory for it and clear
-# it, each time anew. On a GPU, PyTorch keeps the memory for the next result.
-#
-# All of these times are correct. But only one of the ratios answers the question that
-# you had. It's called the :term:`speed-up`: both sides do the same work, each as well
-# as it can. For the H100 and its sixteen cores, that's :timing:`vector-add speedup
-# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`.
+# Only one of the ratios answers the question that you had. It's called the
+# :term:`speed-up`: both sides do the same work, each as well as it can. For the H100
+# and its sixteen cores, that's :timing:`vector-add speedup "GPU, same result"/"torch,
+# same result" @nvidia-h100-80gb-hbm3`.
 
 # folded: What we timed, and whether all of the sums are right
 
@@ -208,15 +201,12 @@ bench.show()
 # How fast can it be?
 # -------------------
 #
-# Now the GPU's side. Could a better program halve the H100's :timing:`vector-add median
-# "GPU, same result" @nvidia-h100-80gb-hbm3`?
-#
 # Count bytes. For each element, the computer reads 4 bytes of ``A`` and 4 bytes of
 # ``B``, and writes 4 bytes of the result. That makes 12 bytes for one addition. Any
-# processor can add numbers much faster than its memory delivers them, so most of the
-# time it just waits. How many bytes a memory delivers in a second is called
-# its :term:`bandwidth`, and makers print it on the :term:`data sheet` of a card. So if
-# the vectors are too large for its caches, nothing can add them in less than
+# processor can add numbers much faster than its memory delivers them. How many bytes a
+# memory delivers in a second is its :term:`bandwidth`, and makers print it on the
+# :term:`data sheet` of a card. So if the vectors are too large for its caches, nothing
+# can add them in less than
 #
 # .. math::
 #
@@ -237,12 +227,12 @@ for card, bandwidth in bandwidths.items():
 
 # %%
 # But 3.1 milliseconds is *less* than either of the tutorial's cards needs. On these two
-# it's impossible, for any program. What happened? The tutorial's code waits for the
-# GPU, so the clock didn't stop too early. Perhaps the time came from a faster card, for
-# it names the two where it tells how to install PyTorch, and not beside the time. We
-# can't know.
+# it's impossible, for any program. The tutorial's code does wait for the GPU, so
+# perhaps the time came from a faster card: it names the two where it tells how to
+# install PyTorch, and not beside the time. We can't know.
 #
-# And our question? The H100's :timing:`vector-add median "GPU, same result"
+# Could a better program halve the H100's time? Its :timing:`vector-add median "GPU,
+# same result"
 # @nvidia-h100-80gb-hbm3` are above its floor, but not by much. It moved
 # :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3`, of the
 # :spec:`H100 SXM bandwidth` on its data sheet. So no program can make this addition
@@ -253,10 +243,9 @@ for card, bandwidth in bandwidths.items():
 #    least = 12 * 99e6 / spec("H100 SXM", "bandwidth")
 #    least < median("vector-add/GPU, same result") < 1.2 * least
 #
-# **Now your own card.** Take its bandwidth from the data sheet, work out its floor, and
-# compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, and an
-# RTX 4090 :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser
-# </your_gpu>`.
+# **Now your own card.** Work out its floor from the data sheet, and compare it with
+# your time above. For example, a T4 has :spec:`T4 bandwidth`, and an RTX 4090
+# :spec:`RTX 4090 bandwidth`. Or :doc:`measure yours in the browser </your_gpu>`.
 #
 # When the GPU loses
 # ------------------
@@ -287,20 +276,16 @@ for card, bandwidth in bandwidths.items():
 #
 # All of that is because of the slot. A few chips have none between CPU and GPU, such as
 # Apple's, AMD's MI300A, and NVIDIA's GH200 and GB10. :doc:`There </cards>`, a GPU can
-# read the vectors where they are, although PyTorch's ``.to`` still copies them.
-#
-# What helps is to do more with the data while they are there. If your program adds,
-# multiplies and transforms the same vectors a hundred times, you pay for the transfer
-# once.
+# read the vectors where they are, although PyTorch's ``.to`` still copies them. On all
+# others, do more with the data while they are there. If your program adds, multiplies
+# and transforms the same vectors a hundred times, you pay for the transfer once.
 #
 # *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
 # for anything takes some microseconds. Adding 10 thousand numbers again and again,
 # PyTorch began a new addition every :timing:`wins-add median "GPU/cuda:0/n=10000"
 # @nvidia-h100-80gb-hbm3` on the H100, and was done with each in :timing:`wins-add
-# median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3` on its CPU. If you wait for each
-# result before you go on, the GPU takes :doc:`longer still
-# </tutorials/2_devices/07_timing_it_right>`. Where does it break even? :doc:`Find out
-# for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
+# median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3` on its CPU. Where does it break even?
+# :doc:`Find out for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
 #
 # All of it in one figure
 # -----------------------
@@ -348,10 +333,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# What we measured on a CPU is blue, and what we measured on a GPU is orange, like the
-# floors. What others told is grey. The tutorial's GPU lies left of both floors, where
-# neither card can be. And the way there and back lies far to the right, on either side
-# of the tutorial's CPU.
+# Our times on a CPU are blue, and those on a GPU orange, like the floors. The
+# tutorial's GPU lies left of both floors, where neither card can be. And the way there
+# and back lies far to the right, on either side of the tutorial's CPU.
 
 # folded: The transfer has a floor, too
 # An H100's link has a rate, too. Even at its full rate, with one vector after the other
@@ -368,27 +352,24 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #    A copy to the GPU doesn't start from ordinary memory, because the system may move
 #    that at any time. So the CPU first copied all the numbers to a place that stays,
 #    unless it :doc:`lay in such a place before
-#    </tutorials/2_devices/08_pinned_memory>`. The link wasn't what it waited for. It
-#    also carries as much each way, so a program that fetches one piece while it sends
-#    the next would save a third. At the rate on paper, it would draw level with the
-#    CPU. No link reaches that, though. At the rate that our :doc:`best pipeline
-#    </tutorials/2_devices/09_copy_and_compute>` reached on the same computer, the CPU
-#    would still be half as fast again, and through PCIe 4, even on paper, it would need
-#    half the GPU's time.
+#    </tutorials/2_devices/08_pinned_memory>`. The link also carries as much each way,
+#    so a program that fetches one piece while it sends the next would save a third. At
+#    the rate on paper, it would draw level with the CPU. No link reaches that: at the
+#    rate of our :doc:`best pipeline </tutorials/2_devices/09_copy_and_compute>` on the
+#    same computer, the CPU would still be half as fast again, and through PCIe 4, even
+#    on paper, it would need half the GPU's time.
 #
-#    That was with a vector ready for the sum. With a new one, there and back took
-#    :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`, much
-#    longer than a new result cost the sixteen cores above. An operating system clears
-#    new memory in small pieces, called *pages*, and most likely a single core saw to
-#    them. Compare new with new, and the CPU alone was
+#    With a new vector for the sum, there and back took :timing:`vector-add median "GPU,
+#    there and back" @nvidia-h100-80gb-hbm3`, much longer than a new result cost the
+#    sixteen cores above. An operating system clears new memory in small pieces, called
+#    *pages*, and most likely a single core saw to them. New with new, the CPU alone was
 #    :timing:`vector-add speedup "torch, new result"/"GPU, there and back"
 #    @nvidia-h100-80gb-hbm3` as fast.
 #
 #    On two cores of an AMD EPYC, 20 million additions with a new result took PyTorch
 #    :timing:`vector-add median "torch, new result" @cpu-amd-epyc` and NumPy, on one
 #    core, :timing:`vector-add median "NumPy, new result" @cpu-amd-epyc`. NumPy asks
-#    Linux for *huge* pages, of 2 MB in place of 4 kB. That may also be why NumPy's two
-#    times on the H100's computer are so close. PyTorch does so only if you set
+#    Linux for *huge* pages, of 2 MB in place of 4 kB. PyTorch does so only if you set
 #    ``THP_MEM_ALLOC_ENABLE=1``.
 #
 # .. dropdown:: How close to their floors did cards of other people come?
@@ -406,8 +387,7 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # could a card whose memory delivers ``bandwidth`` bytes a second add two vectors of
 # ``n`` numbers in ``seconds``? A number has ``itemsize`` bytes: 4 in ``float32``, and 8
 # in ``float64``. Put your answer where the dots are, and run ``firstlight try
-# 02_first_speedup.py``, which checks it. (The script, and the whole line to type, are
-# under *Run it yourself*, below.)
+# 02_first_speedup.py``.
 
 
 def possible(n, seconds, bandwidth, itemsize=4): ...

@@ -10,9 +10,8 @@ millisecond.
 Now give the same cup to a GPU. **Make two guesses:** will a GPU be faster or slower?
 And how much longer will it take for 4,096 cups than for one?
 
-The answers say most of what you have to know about GPUs. By the end of this page
-you'll be able to explain them, to name the parts of a GPU, and to say which work
-belongs there and which doesn't.
+By the end of this page you'll be able to explain both answers, to name the parts of a
+GPU, and to say which work belongs there and which doesn't.
 
 **Needs:** any computer, with a GPU or without.
 """
@@ -31,18 +30,17 @@ belongs there and which doesn't.
 # much as a car, is *slower*. A step takes about four clock cycles on both, and the
 # CPU's clock ticks faster.
 #
-# For 4,096 cups, the H100 needed no longer than for one, although it had 4,096 times as
-# much to do! It took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`. And the CPU? A single core took :timing:`count-your-cpu
-# median "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3` for 256 cups, because it
-# can do several at once. Sixteen such cores, with 256 cups each, would need no longer,
-# so the GPU's time is less than a third of what the best CPU of that kind would need.
+# For 4,096 cups, the H100 needed no longer than for one: :timing:`count-your-cpu median
+# "GPU, kernel/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. And the CPU? A single core took
+# :timing:`count-your-cpu median "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3`
+# for 256 cups, several at a time. If sixteen cores shared the 4,096 cups without any
+# loss, they'd need just as long, so the GPU's time is less than a third of theirs.
 #
-# When we let all sixteen of that computer try, the GPU was even :timing:`count-your-cpu
+# In fact, with all sixteen cores of that computer, the GPU was :timing:`count-your-cpu
 # speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096"
-# @nvidia-h100-80gb-hbm3` as fast. But those cores were rented :term:`virtual CPUs
-# <virtual CPU>`, and for so short a job they got in each other's way. So don't believe
-# a factor before you know what the CPU did.
+# @nvidia-h100-80gb-hbm3` as fast. Those cores were rented :term:`virtual CPUs <virtual
+# CPU>`, and got in each other's way. So don't believe a factor before you know what the
+# CPU did.
 #
 # .. holds::
 #
@@ -164,36 +162,33 @@ plt.show()
 # Your program runs on the left, on the *host*. It sends numbers and work to the
 # *device* on the right, through a narrow pipe called PCIe.
 #
-# The orange squares are the engine. There are 132 of them, and each is a *streaming
-# multiprocessor*, or **SM**. If you look for something like a CPU core in a GPU, it is
-# this. An SM fetches instructions, has a cache of its own, and works independently of
-# the others.
+# The orange squares are the engine: 132 *streaming multiprocessors*, or **SMs**. If you
+# look for something like a CPU core in a GPU, it is this. An SM fetches instructions,
+# has a cache of its own, and works independently of the others.
 #
 # Below, one SM is enlarged. What NVIDIA calls a **CUDA core** is one of its 128 small
 # squares: a unit that does *one* simple operation at a time, for example multiplies two
-# numbers and adds a third. It runs no program of its own, so it is nothing like a core
-# of a CPU. The card has 132 × 128 = 16,896 of them, and your program won't get faster
-# by that number.
+# numbers and adds a third. It runs no program of its own. The card has 132 × 128 =
+# 16,896 of them, and your program won't get faster by that number.
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
-# matrices at once. It does nothing else, but this it does very fast, mostly with
-# numbers of 16 bits or fewer.
+# matrices at once. It does nothing else, but it does that very fast, mostly with
+# numbers of 16 bits or fewer, on some cards with ``float64``, too.
 #
-# Our H100 multiplied two matrices of 4,096 × 4,096. With ``float32``, on its CUDA
-# cores, it took :timing:`precision median "GPU, matmul, float32/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`. With ``bfloat16``, on its tensor cores, it took
+# Our H100 multiplied two matrices of 4,096 × 4,096. In ``float32``, on its CUDA cores,
+# that took :timing:`precision median "GPU, matmul, float32/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3`. In ``bfloat16``, on its tensor cores, it took
 # :timing:`precision median "GPU, matmul, bfloat16/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`. That is :timing:`precision speedup
-# "GPU, matmul, bfloat16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast, on the
-# same card, but each number keeps only 2 or 3 of its 7 digits.
+# @nvidia-h100-80gb-hbm3`. That is :timing:`precision speedup "GPU, matmul,
+# bfloat16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast, but each number
+# keeps only 2 or 3 of its 7 digits.
 #
-# In the other direction, beware of ``float64``, which NumPy takes unless you say
-# otherwise. The H100 is one of the few cards that are good at it: there, the same
-# product took :timing:`precision median "GPU, matmul, float64/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, even less than in ``float32``, because its tensor cores know
-# ``float64``, too. On NVIDIA's cards for games, ``float64`` has 1/32 or 1/64 of the
-# rate of ``float32``. And a price tells you nothing: a T4 or an L4 stands in a data
-# centre and is as slow, and so is one of the newest and most expensive, the B300.
+# More digits usually cost more, so beware of ``float64``, NumPy's default. The H100 is
+# one of the few cards that are good at it: the same product took :timing:`precision
+# median "GPU, matmul, float64/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, even less than in
+# ``float32``. On NVIDIA's cards for games, ``float64`` has 1/32 or 1/64 of the rate of
+# ``float32``. And the price tells you nothing: the T4 and the L4, sold for data
+# centres, are no better, and neither is the very expensive B300.
 #
 # .. holds::
 #
@@ -221,11 +216,11 @@ else:
 # core! So a thread does *not* own a core. Why would anybody want so many more threads
 # than there are units to compute for them? Keep that question for a moment.
 #
-# The threads don't move about one by one, either. They go in groups of 32, each of
-# which is called a **warp**. The threads of a warp execute the same instruction
-# together, each on a number of its own. Several warps make up a *block*. You choose its
-# size, up to 1,024 threads, and it stays on one SM from its start to its end. You'll
-# start some :doc:`on a later page </tutorials/3_kernels/01_first_kernel>`.
+# Threads go in groups of 32, each of which is called a **warp**. The threads of a warp
+# execute the same instruction together, each on a number of its own. Several warps make
+# up a *block*. You choose its size, up to 1,024 threads, and it stays on one SM from
+# its start to its end. You'll start some :doc:`on a later page
+# </tutorials/3_kernels/01_first_kernel>`.
 #
 # How far away is a number?
 # -------------------------
@@ -263,15 +258,14 @@ show_table("Where a number can be, on an H100", head, rows)
 # From top to bottom the rate falls by a factor of more than 6,000. So this is the first
 # rule for working with a GPU: *bring the numbers over once, and use them often*.
 #
-# The last two rates are from data sheets, and the first two follow from the number of
-# CUDA cores and the clock: in each cycle every core can read two new numbers and write
-# one, from two `banks of registers`__, and an SM can read 128 bytes of shared memory.
-# NVIDIA gives no rate for the L2 cache.
+# The last two rates are from data sheets, and the first two follow from the clock: in
+# each cycle a CUDA core `reads two numbers and writes one`__, and an SM reads 128 bytes
+# of shared memory. NVIDIA gives no rate for the L2 cache.
 #
 # __ https://arxiv.org/abs/2503.20481
 #
 # In practice the last row is the one that hurts. From an ordinary NumPy array it's
-# slower still, because the CPU copies the numbers once more before they travel. To our
+# slower still, because the CPU copies the numbers once more first. To our
 # H100, 64 MiB took :timing:`pinned-memory median "to the GPU,
 # pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` in this way, and
 # :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
@@ -288,13 +282,13 @@ show_table("Where a number can be, on an H100", head, rows)
 # number took some 730 cycles.
 #
 # A CPU does everything to avoid such a wait: large caches, and circuits that guess what
-# your program will need next. All this takes up most of the chip. A GPU spends the
-# space on units that compute, and while one warp waits, it lets *another* warp work.
+# your program will need next, take up most of the chip. A GPU spends the space on units
+# that compute, and while one warp waits, it lets *another* warp work.
 #
 # Here's a warp in round numbers. It asks for its number and waits 720 cycles. Then it
-# works for 40 cycles (we chose that), and asks for the next number. So one round takes
-# 720 + 40 = 760 cycles. In an SM, a *scheduler* decides in every cycle which warp goes
-# on, and it takes one that is ready. **How many such warps does it need, so that it has
+# works for 40 cycles, which we chose, and asks for the next number. So one round takes
+# 760 cycles. In an SM, a *scheduler* decides in every cycle which warp goes on, and it
+# takes one that is ready. **How many such warps does one scheduler need, so that it has
 # something to do in every cycle?** Guess, then let's play it.
 
 # folded: Plays it, with a queue of warps in the order in which they get ready
@@ -345,37 +339,34 @@ plt.show()
 
 # %%
 # One warp works for 40 of its 760 cycles, so it keeps the scheduler busy 1/19 of the
-# time. Two warps fill 2/19, and nineteen fill everything. More bring nothing.
+# time. Two warps fill 2/19, and nineteen fill everything. More add nothing.
 #
 # This trick is called *latency hiding*. The wait hasn't become shorter. But as long as
-# there are enough warps, nobody notices it. How many are enough? That is
-# :term:`Little's law`:
+# there are enough warps, nobody notices it. :term:`Little's law` says how many are
+# enough:
 #
 # .. math::
 #
 #     \text{under way at once} = \text{rate} \times \text{time that each one takes}.
 #
 # For example, if 2 people a minute enter a café, and each stays for 5 minutes, there
-# are 2 × 5 = 10 inside. Here, one warp has to start every 40 cycles, and each round
-# takes 760, so 760/40 = 19 must be under way.
+# are 2 × 5 = 10 inside. Here, a warp has to start every 40 cycles and takes 760, so 19
+# must be under way.
 #
 # An SM of an H100 has four schedulers, so it would need 4 × 19 = 76 warps. It has room
-# for 64, which is 16 for each scheduler, busy 84% of the time. So *that* is why it
-# holds so many threads, and even they aren't quite enough. Fast programs therefore let
-# each thread ask for a second number before the first has arrived.
+# for 64. With 16 warps each, its schedulers would be busy 84% of the time. So *that* is
+# why it holds so many threads, and even they aren't quite enough. Fast programs
+# therefore let each thread ask for a second number before the first has arrived. And
+# the more you compute with a number, the fewer warps you need: with 100 cycles of work
+# instead of 40, 9 for each scheduler.
 #
-# The 76 rests on our 40 cycles of work, of course. With 100 cycles, a round takes 820,
-# so a scheduler needs 8.2, that is 9 warps, and an SM 36. The more you compute with a
-# number, the fewer warps you need to hide the wait for the next one.
-#
-# Does a real GPU behave like that? We let our H100 copy a long vector, and allowed it
-# only some of its threads. With 1/16 of them it moved :timing:`bytes-in-flight rate
-# "1 load, 6% full" @nvidia-h100-80gb-hbm3`, and with 1/8 :timing:`bytes-in-flight rate
-# "1 load, 12% full" @nvidia-h100-80gb-hbm3`. Twice the threads, nearly twice the rate,
-# as in our model. With all of them it moved :timing:`bytes-in-flight rate
-# "1 load, 100% full" @nvidia-h100-80gb-hbm3`, and when each thread asked for two
-# numbers at once, :timing:`bytes-in-flight rate "2 loads, 100% full"
-# @nvidia-h100-80gb-hbm3`. By then the HBM itself begins to be the limit.
+# Does a real GPU behave like that? We let our H100 copy a long vector. With 1/16 of its
+# threads it moved :timing:`bytes-in-flight rate "1 load, 6% full"
+# @nvidia-h100-80gb-hbm3`, and with 1/8 :timing:`bytes-in-flight rate "1 load, 12% full"
+# @nvidia-h100-80gb-hbm3`: twice the threads, nearly twice the rate. With all of them it
+# moved :timing:`bytes-in-flight rate "1 load, 100% full" @nvidia-h100-80gb-hbm3`, and
+# with two numbers for each thread :timing:`bytes-in-flight rate "2 loads, 100% full"
+# @nvidia-h100-80gb-hbm3`, near the HBM's limit.
 #
 # When a GPU loses
 # ----------------
@@ -391,8 +382,8 @@ plt.show()
 #   pace, or worse, :doc:`the latency of each copy
 #   </tutorials/2_devices/04_small_copies>`.
 #
-# For your own problem, you'll predict it :doc:`at the end of the course
-# </tutorials/2_devices/11_when_the_gpu_wins>`.
+# A :doc:`later page </tutorials/2_devices/11_when_the_gpu_wins>` lets you predict which
+# side your own problem is on.
 #
 # .. dropdown:: GPUs of other makers, and GPUs inside a processor
 #
@@ -409,10 +400,10 @@ plt.show()
 # Your turn
 # ---------
 #
-# How many warps does *your* work need? Write the function that tells. A warp waits
-# for ``wait`` cycles and then works for ``work`` cycles, again and again. Return the
-# smallest number of warps with which none of the SM's ``schedulers`` ever has nothing
-# to do. Each warp belongs to one scheduler, and there are no half warps.
+# How many warps does *your* work need? Write the function that tells. A warp waits for
+# ``wait`` cycles and then works for ``work`` cycles, again and again. Return the
+# smallest number of warps that keeps every one of the SM's ``schedulers`` busy in every
+# cycle. Each warp belongs to one scheduler, and there are no half warps.
 #
 # Put your answer where the dots are, and run ``firstlight try 03_what_is_a_gpu.py``.
 

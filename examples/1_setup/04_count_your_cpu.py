@@ -2,9 +2,7 @@
 How many things does your CPU do at once?
 =========================================
 
-"A CPU can only process one thing at a time." Many courses on GPUs begin like this, and
-it sounds right. A program is a list of instructions, and one comes after the other.
-
+"A CPU can only process one thing at a time." Many courses on GPUs begin like this.
 Then they take a loop in Python, put it onto a GPU, and the speed-up takes your breath
 away. Is that the GPU, or was it the loop?
 
@@ -28,9 +26,9 @@ you'll see what an H100 did.
 #     T_\text{new} = \text{keep} \times T + \text{gain}.
 #
 # Processors do this as one operation, a :term:`multiply-add`. We follow a cup for
-# 100,000 steps, and there's nothing that you could do at once, because each step needs
-# the result of the one before. It's a *chain*. But a second cup is a second chain, and
-# it doesn't depend on the first. `Numba`__ compiles the loop for us:
+# 100,000 steps. Each step needs the result of the one before, so it's a *chain*. But a
+# second cup is a second chain, and it doesn't depend on the first. `Numba`__ compiles
+# the loop for us:
 #
 # __ https://numba.pydata.org
 #
@@ -55,9 +53,9 @@ def one_at_a_time(cups, keep, gain, steps):
 
 
 # %%
-# This is how anybody would write it: it follows one cup to the end, and then takes the
-# next. Here's another way, which follows eight cups through one and the same loop. It's
-# still one thread on one core, and there are still as many multiply-adds to do.
+# This is how anybody would write it. Here's another way, which follows eight cups
+# through one and the same loop. It's still one thread on one core, and there are still
+# as many multiply-adds to do.
 
 
 @njit(fastmath={"contract"})
@@ -110,9 +108,8 @@ print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
 # -------------------
 #
 # Think of a factory that makes cars. A car has to pass four stations, one after the
-# other. But the factory doesn't wait until the first car is ready before it begins the
-# second! Each station hands its car on and takes the next. So a car leaves the factory
-# at every turn, and four of them are in the making all the time.
+# other. But each station hands its car on and takes the next. So a car leaves the
+# factory at every turn, and four of them are in the making all the time.
 #
 # A core does the same. A multiply-add takes about four clock cycles, but a new one can
 # begin in every cycle. This is called a *pipeline*. In a single chain, each
@@ -239,8 +236,8 @@ print(f"all ways: wrong by {worst:.0e} degrees at most")
 #     \times \text{cores}.
 #
 # For example, that laptop with eight cores: with 4 cycles, 2 units and vectors of 8
-# numbers, it has 4 × 2 × 8 × 8 = 512 multiply-adds under way. Was your guess so high? A
-# program that does one at a time gives 511 of them away.
+# numbers, it has 4 × 2 × 8 × 8 = 512 multiply-adds under way. A program that does one
+# at a time gives 511 of them away.
 #
 # Predict your own
 # ----------------
@@ -352,17 +349,17 @@ fig.set_label(
 plt.show()
 
 # %%
-# Look at the two bars at the top. In a loop in Python, the interpreter takes most of
-# the time. NumPy does use vectors, but it takes all cups through one step, then all
-# through the next, so each number travels to the :term:`cache` and back at every step.
+# In a loop in Python, the interpreter takes most of the time. NumPy does use vectors,
+# but it takes all cups through one step, then all through the next, so each number
+# travels to the :term:`cache` and back.
 #
 # Now you can answer the question from the opening. In the H100's computer, a loop in
 # Python did :timing:`count-your-cpu rate "Python loop" @nvidia-h100-80gb-hbm3`. One
 # core with vectors did :timing:`count-your-cpu rate "SIMD, one thread/cpu/n=256"
 # @nvidia-h100-80gb-hbm3`, and its sixteen cores together did about
 # :timing:`count-your-cpu rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`.
-# It's the same CPU, and the last number is more than *ten thousand* times the first! By
-# so much a GPU wins before it has done anything well, if somebody compares it with that
+# It's the same CPU, and the last number is more than *ten thousand* times the first! So
+# much a GPU wins before it has done anything well, if somebody compares it with that
 # loop.
 #
 # .. holds::
@@ -371,15 +368,12 @@ plt.show()
 #    10_000 < cores.flop_rate / row("count-your-cpu/Python loop").flop_rate < 15_000
 #
 # Did your CPU reach its marks? One core of that computer did, almost to the last lane.
-# If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for
-# example, has instructions for 16 numbers, and takes each of them in two goes. And the
-# sixteen cores of the H100's computer did little more than half of what was predicted:
-# all together, in the median less than eight times what one of them did alone.
-#
-# A rented machine counts :term:`virtual CPUs <virtual CPU>`, and as a rule two of them
-# share one core and its vectors, which is called *hyper-threading*. Other programs may
-# have had a part of it, too. And even when all cores are yours, many CPUs lower their
-# clock rate when all of them work.
+# If yours did half, its units may be half as wide as its vectors, as in `AMD's Zen
+# 4`__. And the sixteen cores of the H100's computer did little more than half of what
+# was predicted: all together, in the median less than eight times what one of them did
+# alone. A rented machine counts :term:`virtual CPUs <virtual CPU>`, and as a rule two
+# of them share one core and its vectors, which is called *hyper-threading*. And even
+# when all cores are yours, many CPUs lower their clock rate when all of them work.
 #
 # .. holds::
 #
@@ -422,14 +416,13 @@ for cups in (1, 65_536, 2**20):
 # are under way. Below that number, more work takes no more time. Above it, the time
 # grows with the work.
 #
-# And what did the H100 do? For one cup, it took :timing:`count-your-cpu median "GPU,
-# kernel/cuda:0/n=1" @nvidia-h100-80gb-hbm3`, so the latency is right to within a tenth.
-# But for 65,536 cups it took :timing:`count-your-cpu median "GPU,
-# kernel/cuda:0/n=65536" @nvidia-h100-80gb-hbm3`, and for a million
-# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1048576" @nvidia-h100-80gb-hbm3`.
-# That's more than double what we predicted! So half of the throughput is missing, and
-# with it half of the cups: by Little's law, half as many fill what this kernel can use.
-# **Where would you look for the other half?**
+# For one cup, it took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1"
+# @nvidia-h100-80gb-hbm3`, so the latency is right to within a tenth. But for 65,536
+# cups it took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536"
+# @nvidia-h100-80gb-hbm3`, and for a million :timing:`count-your-cpu median "GPU,
+# kernel/cuda:0/n=1048576" @nvidia-h100-80gb-hbm3`. That's more than double what we
+# predicted! So half of the throughput is missing. **Where would you look for the other
+# half?**
 #
 # .. holds::
 #
@@ -438,21 +431,19 @@ for cups in (1, 65_536, 2**20):
 #    near(median("count-your-cpu/GPU, kernel/cuda:0/n=1"), 4 * steps / clock, 0.1)
 #    2 < median("count-your-cpu/GPU, kernel/cuda:0/n=1048576") / predicted < 2.5
 #
-# Most likely it's in where a step gets its numbers. Our line needs three, ``t``,
-# ``keep`` and ``gain``, and each comes from a :term:`register`, the place where a
-# thread keeps a number. The registers lie in `two banks`__, as researchers found out on
-# a card with 128 lanes, and a bank hands each lane one number in a cycle. So a step
-# with three new numbers should take two cycles, and half of the lanes' work is lost. A
-# product of matrices, which uses a number several times once it's fetched, did
-# :timing:`precision rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on the same
-# card. Our model knew nothing of that. A T4, a V100 or an A100 has 64 lanes, which take
-# two cycles for a warp anyway, so there three numbers come in time.
+# Most likely it's in where a step gets its numbers. Our line needs three, and each
+# comes from a :term:`register`, the place where a thread keeps a number. The registers
+# lie in `two banks`__, as researchers found out on a card with 128 lanes, and a bank
+# hands each lane one number in a cycle. So a step should take two. A product of
+# matrices, which uses a number several times once it's fetched, did :timing:`precision
+# rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on the same card. A T4, a V100 or
+# an A100 has 64 lanes, which take two cycles for a warp anyway, so there three numbers
+# come in time.
 #
 # __ https://arxiv.org/abs/2503.20481
 #
-# Others found full lanes with programs of their own, whose steps need two registers.
-# The first line is a single chain, and the last one is of a CPU, which its owner didn't
-# name:
+# Others found full lanes with programs whose steps need two registers. The first line
+# is a single chain, and the last one is of a CPU:
 #
 # .. measured-by-others:: chain-rtx3090 fma-v100 fma-rtx4090 notes-cpu
 #
@@ -463,9 +454,8 @@ for cups in (1, 65_536, 2**20):
 # can't bring the numbers fast enough, the lanes wait, however many there are
 # (:doc:`/tutorials/3_kernels/11_bytes_in_flight`).
 #
-# So when you compare a GPU with a CPU in a paper, write down what the CPU ran, for
-# example "compared with sixteen cores, with vectors". On Linux, ``lscpu`` tells you the
-# cores and the vectors of your CPU.
+# So in a paper, write down what the CPU ran, for example "compared with sixteen cores,
+# with vectors". On Linux, ``lscpu`` tells you both.
 #
 # Your turn
 # ---------
@@ -482,10 +472,10 @@ def chain_sum(x):
 
 # %%
 # A compiler must not mend it, because another order of the additions would round
-# differently. But you may. Write a sum of at least eight independent chains, for a
-# ``x`` of any length, also of none. Use only additions, and keep your partial sums in a
-# list or in eight names. The checker doesn't take the time. It gives you numbers that
-# remember the longest chain of additions behind them.
+# differently. But you may. Write a sum of at least eight independent chains, for an
+# ``x`` of any length, even empty. Use only additions, and keep your partial sums in a
+# list or in eight names. The checker gives you numbers that remember the longest chain
+# of additions behind them.
 #
 # Put your answer where the dots are, and run ``firstlight try 04_count_your_cpu.py``.
 

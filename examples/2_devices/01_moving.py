@@ -26,21 +26,21 @@ and ``.cpu`` promise, and you'll write programs that are right on both computers
 # The rule
 # --------
 #
-# A :term:`device` is a place where PyTorch can compute, with memory of its own. The CPU
-# is one, and each GPU is another. If ``x`` is a :term:`tensor`, which is PyTorch's
-# array, then ``x.to(device)`` promises to *return* a tensor that is in that place:
+# A :term:`device` is a place where PyTorch can compute, with memory of its own. The
+# CPU, with all its cores, is one, and each GPU is another. If ``x`` is a
+# :term:`tensor`, which is PyTorch's array, then ``x.to(device)`` promises to *return* a
+# tensor that is in that place:
 #
 # - If ``x`` is somewhere else, you get a copy, and ``x`` stays where it was.
 # - If ``x`` is there already, you get ``x`` *itself*.
 #
 # That's all, and ``x.cpu()`` is short for ``x.to("cpu")``, as ``x.cuda()`` is for
-# ``x.to("cuda")``. Would you change your guess? We'll run your colleague's loop below.
+# ``x.to("cuda")``. Would you change your guess?
 #
 # Copy this
 # ---------
 #
-# In a hurry? These lines do it right, on a GPU of any maker or without one. The rest of
-# the page shows the rule at work.
+# These lines do it right, on a GPU of any maker or without one.
 
 import numpy as np
 import torch
@@ -90,8 +90,7 @@ print("image is on", image.device, "and image_there is on", image_there.device)
 print("get_device:", image.get_device(), "and", image_there.get_device())
 
 # %%
-# In the figure, each coloured box is a tensor, with its names above it. The last panel
-# shows the other half of the rule.
+# In the figure, each coloured box is a tensor, with its names above it.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -130,8 +129,8 @@ plt.show()
 # It was there already
 # --------------------
 #
-# Here's your colleague's loop again, and this time it keeps a second list. **What will
-# the two lists hold?**
+# Here's your colleague's loop again, with a second list. **What will the two lists
+# hold?**
 
 total = torch.zeros(1)
 kept, copies = [], []
@@ -151,34 +150,32 @@ print("total.cpu() is total:", total.cpu() is total)
 print("with copy=True:", total.to("cpu", copy=True) is total)
 
 # %%
-# With ``copy=True`` you always get a copy, so the second list is right on every
-# computer. So is ``total.clone()``. Ask for a copy if you keep a tensor and go on
-# changing it. Otherwise write ``.to(device)`` wherever you like, without an ``if``.
-# What other lines do, such as ``print``, you can :doc:`look up </copies_and_waits>`.
+# With ``copy=True`` you always get a copy, and so you do with ``total.clone()``. Ask
+# for one if you keep a tensor and go on changing it. Otherwise write ``.to(device)``
+# wherever you like, without an ``if``. What other lines do, such as ``print``, you can
+# :doc:`look up </copies_and_waits>`.
 #
 # Choose the device once
 # ----------------------
 #
 # If you write ``"cuda"`` or ``.cuda()`` in twenty places, there are twenty places to
 # change on a computer without CUDA. So choose the device at the top, and write
-# ``device`` everywhere else. Most programs choose it like this:
+# ``device`` everywhere else, and don't mix both. Most programs choose it like this:
 
 chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 print(chosen)
 
 # %%
-# Older programs have this line, and so do many of our pages. It finds GPUs of NVIDIA
-# and AMD, which PyTorch both calls ``"cuda"``. On a computer with a GPU of Apple or
-# Intel, it takes the CPU. So in new programs, write the three lines under *Copy this*,
-# if your PyTorch is 2.6 or newer. Either way, *print* what was chosen. If your program
-# falls back to the CPU, you won't get an error. It will just be slow.
+# It finds GPUs of NVIDIA and AMD, which PyTorch both calls ``"cuda"``. On a computer
+# with a GPU of Apple or Intel, it takes the CPU. So in new programs, write the three
+# lines under *Copy this*, if your PyTorch is 2.6 or newer. Either way, *print* what was
+# chosen. If your program falls back to the CPU, you won't get an error. It will just be
+# slow.
 #
 # A new tensor is on the CPU unless you say ``device=``. So say it. On an H100, 67
 # million ones were made in :timing:`moving median "made there"
 # @nvidia-h100-80gb-hbm3`. To make them on the CPU beside it and move them took
 # :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`.
-#
-# The page ends with a list of what devices are called.
 
 # folded: Several GPUs: try_gpu and try_all_gpus
 
@@ -296,9 +293,8 @@ print("copied:", copied)
 # the other. ``torch.tensor`` always copies. It can also take the numbers straight to
 # the GPU, and make them ``float32`` on the way. Do that, unless you need the digits:
 # NumPy's ``float64`` moves twice the bytes, makes arithmetic slow on most GPUs, and
-# doesn't work at all on Apple's. If your data are integers, make them ``float32``, too:
-# PyTorch takes no mean of integers. ``float32`` holds them exactly up to ``2**24``,
-# nearly 17 million.
+# doesn't work at all on Apple's. Do it with integers, too, because PyTorch takes no
+# mean of them. ``float32`` holds them exactly up to ``2**24``, nearly 17 million.
 #
 # The way back is ``.numpy()``. Like ``from_numpy``, it doesn't copy. So a tensor on a
 # GPU answers ``can't convert cuda:0 device type tensor to numpy``, and you have to call
@@ -315,8 +311,7 @@ print(weights.detach().cpu().numpy())
 # ``.detach().cpu().numpy()`` works on every device: let go of the gradient, come to the
 # CPU, become an array. A type that NumPy lacks, such as ``bfloat16``, has to become
 # another one first, with ``.to(torch.float32)``. For one number, write ``x.item()``.
-# But remember your colleague's list. If the tensor was on the CPU already, none of
-# these three makes a copy.
+# But remember your colleague's list: on the CPU none of these three makes a copy.
 
 # folded: Does a move change a number? There and back again, on an odd size
 
@@ -336,10 +331,10 @@ print("transpose, there and back: equal, bit for bit")
 # Your turn
 # ---------
 #
-# You want to keep the state of a simulation, or the weights of a model, after each
-# step. Write ``snapshot(x)``. It gets a tensor, from any device, and returns its
-# numbers as a NumPy array of ``float64`` that stays as it is when ``x`` changes. The
-# tensor may have a gradient, or a type that NumPy doesn't know, such as ``bfloat16``.
+# Write ``snapshot(x)``, which keeps the state of a simulation, or the weights of a
+# model. It gets a tensor, from any device, and returns its numbers as a NumPy array of
+# ``float64`` that stays as it is when ``x`` changes. The tensor may have a gradient, or
+# a type that NumPy doesn't know, such as ``bfloat16``.
 #
 # Put your answer where the dots are, and run ``firstlight try 01_moving.py``.
 

@@ -6,19 +6,15 @@ You have a script that trains a network on your CPU, and now somebody lends you 
 Which lines do you have to change, and how much time will it save?
 
 **Write down two guesses:** the number of new lines, and how many times as fast an H100,
-one of the largest GPUs there are, trains a small network, compared with two cores of a
-CPU.
-
-At the end of this page you'll be able to take your own script to a GPU, find out what
-it waits for there, and stop it and go on later.
+one of the largest GPUs there are, trains a small network as two cores of a CPU do.
 
 **Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: a training loop on the GPU
+# -------------------------------------
 #
 # Choose the device once. Then two lines are new:
 #
@@ -37,12 +33,12 @@ pictures of digits.
 #            loss.backward()
 #            optimizer.step()
 #
-# Move the batches of your tests, too, and write ``.cpu()`` before ``.numpy()``.
+# Your test batches have to move, too. To get a result back as a NumPy array, write
+# ``.cpu().numpy()``, because NumPy can't read the GPU's memory.
 #
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
-# move. So you can test it on your laptop. The first line finds a GPU of NVIDIA or AMD.
-# If yours is Apple's or Intel's, choose it as in :doc:`Moving data
-# </tutorials/2_devices/01_moving>`.
+# move. The first line finds a GPU of NVIDIA or AMD. If yours is Apple's or Intel's,
+# choose it :doc:`as here </tutorials/2_devices/01_moving>`.
 #
 # Forget one
 # ----------
@@ -55,25 +51,24 @@ pictures of digits.
 #
 # Two do. The first isn't a mistake, because a model moves *in place*. A batch doesn't:
 # ``x.to(device)`` makes another :term:`tensor`, and ``x`` stays where it was. So (b)
-# stops in the first layer. If that's a convolution, `you get`__:
+# stops in the first layer. If that's a convolution, you get `this error`__:
 #
 # .. code-block:: text
 #
 #    RuntimeError: Input type (torch.FloatTensor) and weight type
 #    (torch.cuda.FloatTensor) should be the same …
 #
-# Read it slowly. The weights are ``cuda``, and the input isn't, so it's the input that
-# stayed at home. With (c), the network runs, and the *loss* stops with the error that
-# you know from :doc:`Moving data </tutorials/2_devices/01_moving>`: *Expected all
-# tensors to be on the same device*. It calls the labels ``target``. In other words, an
-# error names the line that noticed. Look for the cause in the line that moves.
+# The weights are ``cuda``, and the input isn't, so it's the input that stayed at home.
+# With (c), the network runs, and the *loss* stops: *Expected all tensors to be on the
+# same device*. It calls the labels ``target``. So the error names the line that
+# noticed. The cause is in the line that should have moved the tensor.
 #
 # __ https://github.com/Lightning-AI/pytorch-lightning/issues/20456
 #
 # A whole script
 # --------------
 #
-# Let's put a script around the loop. It learns from 1,797 pictures of handwritten
+# Here is the loop in a whole script. It learns from 1,797 pictures of handwritten
 # digits, 8 × 8 pixels each.
 
 # folded: The digits, in two data sets
@@ -138,6 +133,7 @@ def new_model():
 
 def train(model, loader, optimizer, epochs=5):
     criterion, losses = nn.CrossEntropyLoss(), []
+    # for layers such as dropout; model.eval() before a test
     model.train()
     for _ in range(epochs):
         for x, y in loader:
@@ -233,11 +229,8 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"
 #        @nvidia-h100-80gb-hbm3 / "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #
-# The last column is the second divided by the third. Compare it with your guess.
-#
 # With a single picture, the H100 *lost*. Was it busy with the arithmetic? Then its time
 # should grow with the number of pictures. But it took no longer for 256 than for one.
-# So it can't have been the arithmetic.
 #
 # .. holds::
 #
@@ -249,15 +242,14 @@ except RuntimeError as error:
 #
 # Think of a cook with a thousand hands, who fills one plate or a hundred in the same
 # second. But each order comes on a slip of paper, and a waiter has to write it. A step
-# of our network is about 35 operations. On the way forward Python calls PyTorch for
-# each of them, on the way back PyTorch goes through its own list, and each time it asks
-# the GPU to start. We call that a :term:`launch`. It takes longer than the work itself,
-# so most of the time the cook stands and waits. A larger batch means more plates for
-# the same number of slips, and a larger network means fuller plates. The table has an
-# example of each.
+# of our network is about 35 operations, and for each of them PyTorch has to ask the GPU
+# to start some work, which we call a :term:`launch`. It takes longer than the work
+# itself, so most of the time the cook stands and waits. A larger batch means more
+# plates for the same number of slips, and a larger network means fuller plates.
 #
-# So let's make the batch larger. **Guess first:** what will batches of 16, 64 and 256
-# do here? All three see each picture five times.
+# So let's make the batch larger. All three see each picture five times. **Guess
+# first:** how will the time of an epoch change from batches of 16 to 64 and 256? And
+# the score?
 
 rows, curves = [], {}
 for batch in (16, 64, 256):
@@ -277,8 +269,9 @@ faster = rows[0][2] / rows[-1][2]
 print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16.")
 
 # %%
-# Compare the tabs of the H100 and of the EPYC. With 16 pictures, the H100's epochs took
-# longer than those of the two cores, and with 256 they had caught up.
+# With 16 pictures, the H100's epochs took longer than those of the two cores of the
+# EPYC, and with 256 they had only caught up, although the table promised much more. So
+# something besides the steps takes time: see *Is it the loader?* below.
 #
 # .. holds::
 #
@@ -289,9 +282,9 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 #    whole < 1.1 * whole_cpu
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
-# learned less. The two machines' scores differ, too, because ``LazyLinear`` draws its
-# weights where its first batch is, and from the same seed a GPU draws others than a
-# CPU. On the computer that built this page, the loss went like this:
+# learned less. The two machines' scores differ, too, because the first weights are
+# drawn on the device, and from the same seed a GPU draws other numbers than a CPU. On
+# the computer that built this page, the loss went like this:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -309,24 +302,23 @@ fig.set_label(f"Three falling curves of the loss. At the end it is {ends} in a b
 plt.show()
 
 # %%
-# So don't compare the time of an epoch, but the time to *the same score*. When
-# :doc:`we did that with another network </tutorials/2_devices/17_training_a_cnn>`,
-# batches of 256 reached the score of 64 too, but later.
+# So don't compare the time of an epoch, but the time to *the same score*. When :doc:`we
+# did that with another network </tutorials/2_devices/17_training_a_cnn>`, batches of
+# 256 did reach the score that batches of 64 had, but later.
 #
-# Only a little faster?
-# ---------------------
+# Only a little faster on the GPU?
+# --------------------------------
 #
-# If your own network gains less than you hoped, there are three usual suspects:
-# launches, loading, and an ``.item()`` in each step. :doc:`My code is slow on the GPU
-# </tutorials/2_devices/18_slow_on_the_gpu>` has a test and a remedy for each. Time a
-# whole epoch, and not the first one.
+# There are three usual suspects: launches, loading, and an ``.item()`` in each step.
+# Time one whole epoch, but not the first. Then :doc:`this list
+# </tutorials/2_devices/18_slow_on_the_gpu>` has a test and a remedy for each.
 #
-# Stop, and go on
-# ---------------
+# Stop, and go on from a checkpoint
+# ---------------------------------
 #
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
-# *and* what the optimizer has gathered, because Adam remembers two averages for each
-# weight. A file with all of it is called a *checkpoint*:
+# *and* the two averages that Adam remembers for each weight. A file with all of it is
+# called a *checkpoint*:
 #
 # .. code-block:: python
 #
@@ -383,8 +375,7 @@ print(f"loaded: {after[0]:.2f} at first, {after[-1]:.2f} after 5")
 # %%
 # One thing can go wrong here without an error. An optimizer holds the weights that it
 # was made from. If you make a new model in a notebook and keep the old optimizer, it
-# trains a network that you no longer use. So whenever you make a model, make its
-# optimizer in the next line.
+# trains a network that you no longer use. So make a new optimizer with each model.
 
 # folded: See it learn nothing: a new network with the old optimizer
 
@@ -430,13 +421,12 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # Is it the loader?
 # -----------------
 #
-# Let's test one of the suspects. In the H100's table, five epochs with 256 pictures
-# have 30 steps, so each has six. By our first table, six steps take
-# :timing:`training-a-cnn sum "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" +
-# "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" +
-# "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, which is less than half of its
-# epoch. **How much of the rest is the loader's? Write down a guess.** Then let it load,
-# and train nothing:
+# In the H100's table, five epochs with 256 pictures have 30 steps, so each has six. By
+# our first table, six steps take :timing:`training-a-cnn sum "small, GPU/cuda:0/n=256"
+# + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" +
+# "small, GPU/cuda:0/n=256" + "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, which
+# is less than half of the epoch that we measured. **How much of the rest is the
+# loader's?** Let it load, and train nothing:
 #
 # .. holds::
 #
@@ -475,10 +465,9 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 
 # %%
 # The loader asks for the pictures one by one, in Python, and then stacks them into a
-# batch. That happens on the CPU, so a GPU doesn't make it any faster. In other words,
-# the faster the training gets, the more you notice the loader. Compare the tabs: it has
-# a larger part in the H100's epoch than in the EPYC's, also because the CPU beside the
-# H100 takes longer to load.
+# batch. That happens on the CPU, so the faster the training gets, the more you notice
+# it: it has a larger part in the H100's epoch than in the EPYC's, also because the CPU
+# beside the H100 takes longer to load.
 #
 # .. holds::
 #
@@ -495,16 +484,14 @@ for name, batches in (("the loader", one_by_one), ("in one go", in_one_go)):
 #    for few in torch.randperm(len(x_all), device=device).split(256):
 #        x, y = x_all[few], y_all[few]  # already there
 #
-# If your data don't fit there, but into the computer's memory, try to take the rows of
-# a batch *in one go*, as in the second line of the output. On the EPYC that's nearly
-# free. Beside the H100 it was even slower than the loader! PyTorch shares that line
-# among all cores of the CPU, and most likely another program kept one of them busy, so
-# that all waited for the last. With larger pictures, and timed for longer, the same
-# computer was :timing:`training-a-cnn speedup "load, in one go/cpu/n=256"/"load, item
-# by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast in one go. So measure your loader
-# before you change it. If your data come from files, let several processes load them:
-# ``DataLoader(…, num_workers=4, persistent_workers=True)``, with as many as your job
-# has cores.
+# If your data don't fit there, try to take the rows of a batch *in one go*, as in the
+# second line of the output. It usually helps a lot, but not always: on the EPYC that's
+# nearly free, and beside the H100 it was even slower than the loader. With larger
+# pictures, and timed for longer, the same computer was :timing:`training-a-cnn speedup
+# "load, in one go/cpu/n=256"/"load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3` as
+# fast in one go. So measure your loader before you change it. If your data come from
+# files, let several processes load them: ``DataLoader(…, num_workers=4,
+# persistent_workers=True)``, with as many as your job has cores.
 #
 # .. holds::
 #
@@ -726,9 +713,9 @@ print(f"Our solution: {check(train_anywhere_solution)}")
 #
 #    With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your
 #    program goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast``
-#    computes with 16 bits in place of 32. (A card from before 2020 wants ``float16``
-#    and more: :doc:`/tutorials/2_devices/13_precision`.) We left both off, because
-#    neither makes a launch any shorter, and ``autocast`` even adds some.
+#    computes with 16 bits in place of 32. On a card from before 2020, :doc:`see first
+#    </tutorials/2_devices/13_precision>`. We left both off, because neither makes a
+#    launch any shorter, and ``autocast`` adds launches.
 #
 # There are :doc:`short training scripts to download </where_from>`, and a page on
 # :doc:`what else a model can leave behind </tutorials/2_devices/05_moving_a_model>`.

@@ -2,15 +2,14 @@
 Is your number possible?
 ========================
 
-Your group has bought a GPU, and you'd like to be sure that it's really faster. So you
-do a quick check. You multiply a matrix of 10,000 × 10,000 by itself on the CPU, then
-ten times on the GPU, and look at the clock. Somebody who worked through a textbook's
-chapter on GPUs did just that, and noted 6.007 seconds for the CPU and 0.001 seconds for
-the GPU.
+Your group has bought a GPU. You multiply a matrix of 10,000 × 10,000 by itself on the
+CPU, then ten times on the GPU, and look at the clock. Somebody who worked through a
+textbook's chapter on GPUs did just that, and noted 6.007 seconds for the CPU and
+0.001 seconds for the GPU.
 
 **Would you believe it? Write down yes or no, and why.** By the end of this page, one
-division will tell you whether a number can be true, your own included. And you'll have
-a function that does such a check right. If you're in a hurry, it's under *Copy this*.
+division will tell you whether a number can be true, your own included. A check that
+is right is under *Copy this*.
 
 **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
 H100 did.
@@ -47,10 +46,9 @@ for _ in range(10):
 print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 
 # %%
-# If you have a GPU, you'll probably see something as strange as the notes did: ten
-# products in almost no time. Our H100 printed the very number of the notes. And if you
-# have none, you see a first thing that's odd about this check, because it compares
-# *one* product with *ten*.
+# If you have a GPU, you'll probably see something as strange as the notes did. Our H100
+# printed their very number. And if you have none, you see a first thing that's odd
+# about this check, because it compares *one* product with *ten*.
 #
 # .. holds::
 #
@@ -59,15 +57,15 @@ print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 # Count before you believe
 # ------------------------
 #
-# How long must ten such products take at least? Let's count. Each number of the result
+# Let's count how long ten such products must take at least. Each number of the result
 # is a sum of 10,000 terms, which takes 10,000 multiplications and 10,000 additions. The
 # result has 10,000 × 10,000 numbers. So one product takes :math:`2 \times 10\,000^3`
 # operations, and ten products take ten times that.
 #
 # A card's data sheet says how many operations it can do in a second, in TFLOP/s. One
 # TFLOP/s is :math:`10^{12}` operations a second. Divide, and you have the least time.
-# Here it is for the fastest card whose data sheet we have, and the figure below shows
-# all of them.
+# Here it is for the fastest card whose data sheet we have, and in the figure for all of
+# them.
 
 from firstlight.timing.specs import SPECS, spec
 
@@ -102,14 +100,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# Even the fastest of them would need far longer than the notes say. So no card on our
-# list can do it in ``float32``. In other words, we don't have to find the mistake to
-# know that there is one.
-#
-# We call such a limit the :term:`floor`. When you :doc:`added two vectors
-# </tutorials/1_setup/02_first_speedup>`, it came from the bytes that have to be moved,
-# and here it comes from the arithmetic. In general a program needs both, so the floor
-# is the longer of the two times:
+# Even the fastest of them would need far longer than the notes say. We don't have to
+# find the mistake to know that there is one. Such a limit is called the :term:`floor`.
+# When you :doc:`added two vectors </tutorials/1_setup/02_first_speedup>`, it came from
+# the bytes that have to be moved, and here it comes from the arithmetic. A program
+# needs both, so the floor is the longer of the two times:
 #
 # .. math::
 #
@@ -117,14 +112,13 @@ plt.show()
 #     \frac{\text{operations}}{\text{operations a second}}\right).
 #
 # If your card isn't on our list, its maker's data sheet has both rates, as *memory
-# bandwidth* and *FP32*. If the data have to travel to the GPU, too, their bytes divided
-# by the rate of the link is a third time, and the longest of the three is the floor.
-# For example, 10 GB over PCIe 4, with its :spec:`PCIe 4 x16 bandwidth`, need a third of
-# a second whatever the GPU.
+# bandwidth* and *FP32*. If the data have to travel to the GPU, their bytes divided by
+# the rate of the link is a third time. For example, 10 GB over PCIe 4, with its
+# :spec:`PCIe 4 x16 bandwidth`, need a third of a second whatever the GPU.
 #
 # The board below does this division. **Choose report 1, and drag the blue point to the
-# right. How often does the verdict change, and why?** Then try a number of your own:
-# type something like ``1.2 GB, 3.1 ms``, and choose your card.
+# right. How often does the verdict change, and why?** Then type a number of your own,
+# such as ``1.2 GB, 3.1 ms``, and choose your card.
 
 # folded: The three reports on the board
 
@@ -153,25 +147,20 @@ board.show()
 
 # %%
 # On the way to the right, you first pass the time that the memory needs, then that of
-# the arithmetic. Report 2 is MPoL's addition, which you know from :doc:`a first
-# speed-up </tutorials/1_setup/02_first_speedup>`. Its 3.1 milliseconds are less than
-# the tutorial's cards can do, although its clock waited. The board suspects *unequal
-# work*. It may have come from a faster card, but we can't know. Report 3, from a course
-# notebook, is a product of a matrix and a vector in 10.4 microseconds, and it has the
-# same fault as report 1.
+# the arithmetic. Report 2 is MPoL's addition from :doc:`a first speed-up
+# </tutorials/1_setup/02_first_speedup>`. Its 3.1 milliseconds are less than the
+# tutorial's cards can do, although its clock waited. Report 3, from a course notebook,
+# is a product of a matrix and a vector in 10.4 microseconds, with the same fault as
+# report 1.
 #
 # What went wrong?
 # ----------------
 #
-# Three things, and each of them is worth knowing.
-#
 # **The clock didn't wait.** Python doesn't multiply anything on a GPU. It *asks* the
 # GPU to multiply, which we call a :term:`launch`, and goes on at once. So the notes
-# timed how long it takes to ask ten times.
-#
-# The remedy is one line, ``torch.accelerator.synchronize()``, which waits until the GPU
-# has done all that it was asked for. In older code you'll find
-# ``torch.cuda.synchronize()``.
+# timed how long it takes to ask ten times. The remedy is
+# ``torch.accelerator.synchronize()``, which waits until the GPU has done all that it
+# was asked for. In older code you'll find ``torch.cuda.synchronize()``.
 
 if has_gpu:
     x_gpu = torch.rand(side, side, device=device)
@@ -187,12 +176,10 @@ if has_gpu:
 # The first of the H100's two times is that of a single launch in PyTorch, after a
 # pause. If you launch again and again, it's much less: a product of two tiny matrices,
 # 8 × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3` there, nearly all of it launch. So ten launches fit easily
-# into the time of the notes, and ten products don't.
+# @nvidia-h100-80gb-hbm3` there, nearly all of it launch.
 #
 # **The result is infinite.** The loop multiplies the product by itself, again and
-# again. Let's look at what becomes of it. **Guess first: after how many products does
-# something break?**
+# again. **Guess first: after how many products does something break?**
 
 x = torch.rand(1_000, 1_000)
 for number in range(1, 6):
@@ -205,15 +192,14 @@ for number in range(1, 6):
 # no clock will warn you. Only a look at the result does.
 #
 # **The work wasn't the same.** The 6.007 seconds are for one product, and the 0.001
-# seconds for ten. In this case the GPU was given more to do, so the mistake made it
-# look slower. More often it's the other way round: for example, a CPU that may use only
-# one of its cores.
+# seconds for ten. Here the mistake made the GPU look slower. More often it's the other
+# way round: for example, a CPU that may use only one of its cores.
 #
 # Copy this
 # ---------
 #
-# Now let's do the check right. It takes a wait before each look at the clock, the same
-# product every time, and a result that is finite. Copy all of it.
+# A right check takes a wait before each look at the clock, the same product every time,
+# and a result that is finite.
 
 from time import perf_counter
 
@@ -254,10 +240,9 @@ if has_gpu:
 # median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3` on its sixteen CPU cores and
 # :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3` on the
 # GPU. So the GPU *is* faster: :timing:`wins-matrix-matrix speedup
-# "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`. That's a speed-up to be
-# proud of, but it isn't thousands. The check itself, in its tab, printed a larger
-# ratio, because the CPU took longer in that one run. So :doc:`repeat it
-# <07_timing_it_right>` before you report it.
+# "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`. That isn't thousands.
+# The check itself, in its tab, printed a larger ratio, because the CPU took longer in
+# that one run. So :doc:`repeat it <07_timing_it_right>` before you report it.
 #
 # .. holds::
 #
@@ -274,12 +259,11 @@ if has_gpu:
 # Possible isn't true
 # -------------------
 #
-# The floor catches a time that's too short. It can't catch everything. For example,
-# let's sort half a million numbers in place, again and again, and take the middle of
-# all times. On one core of an AMD EPYC, that took :timing:`timing-wrong median "sort in
-# place" @cpu-amd-epyc`. If each call sorts a fresh copy of the same numbers, it took
-# :timing:`timing-wrong median "sort a copy" @cpu-amd-epyc`. **Why is the first so much
-# faster? Think before you read on.**
+# The floor can't catch everything. For example, let's sort half a million numbers in
+# place, again and again, and take the middle of all times. On one core of an AMD EPYC,
+# that took :timing:`timing-wrong median "sort in place" @cpu-amd-epyc`. If each call
+# sorts a fresh copy of the same numbers, it took :timing:`timing-wrong median "sort a
+# copy" @cpu-amd-epyc`. **Why is the first so much faster? Think before you read on.**
 
 # folded: The measurement, and its table
 
@@ -300,29 +284,27 @@ bench.show()
 
 # %%
 # The first call sorts the array. All others sort an array that's sorted already! Both
-# times are possible, and both results are right. If the work changes from call to call,
-# neither the floor nor a look at the result will tell you. Print the time of each call:
-# here the first one stands out.
+# times are possible, and both results are right. Print the time of each call: here the
+# first one stands out.
 #
-# There's a second limit to what a floor can say. A floor of arithmetic holds for one
-# kind of number, and GPUs have special units that multiply matrices of shorter numbers.
-# For example, an H100 that was allowed to round to TF32, a format of 19 bits, did a
-# product :timing:`precision speedup "GPU, matmul, tf32"/"GPU, matmul, float32"
-# @nvidia-h100-80gb-hbm3` as fast as in ``float32``. So count with the rate of the
-# :doc:`format that you use </tutorials/2_devices/13_precision>`. A library may even put
-# a ``float32`` product together from shorter numbers, if you let it. Then count with
-# theirs. That doesn't save report 1. Even with the :spec:`B200 tf32` of a B200's matrix
-# units, ten products need more than seventeen times what the notes say.
+# A floor of arithmetic also holds for one kind of number only, and GPUs have special
+# units that multiply matrices of shorter numbers. For example, an H100 that was allowed
+# to round to TF32, a format of 19 bits, did a product :timing:`precision speedup "GPU,
+# matmul, tf32"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast as in
+# ``float32``. So count with the rate of the :doc:`format that you use
+# </tutorials/2_devices/13_precision>`. That doesn't save report 1. Even with the
+# :spec:`B200 tf32` of a B200's matrix units, ten products need more than seventeen
+# times what the notes say.
 #
 # .. holds::
 #
 #    17 < 10 * 2 * 10_000**3 / spec("B200", "tf32") / 0.001 < 18
 #
 # And a floor of bytes counts what comes from memory. Arrays that fit into the last
-# cache don't, if you use them again and again: an H100 took the mean of small images,
-# 33 MB in all, at :timing:`wins-stack rate "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`,
-# while its memory has :spec:`H100 SXM bandwidth`. That cache has :spec:`H100 SXM L2
-# size` there, :spec:`T4 L2 size` on a T4, and :spec:`RTX 4090 L2 size` on an RTX 4090.
+# cache may not: an H100 took the mean of small images, 33 MB in all, at
+# :timing:`wins-stack rate "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`, while its memory
+# has :spec:`H100 SXM bandwidth`. That cache has :spec:`H100 SXM L2 size` there,
+# :spec:`T4 L2 size` on a T4, and :spec:`RTX 4090 L2 size` on an RTX 4090.
 #
 # .. holds::
 #
@@ -333,12 +315,11 @@ bench.show()
 # Your turn
 # ---------
 #
-# Here are five reports. Write the function that says which floor forbids each of them:
+# Write the function that says which floor forbids each of these five reports:
 # ``"memory"``, ``"arithmetic"`` or ``"nothing"``. ``spec(card, "bandwidth")`` and
 # ``spec(card, "fp32")`` give you the rates of a card. All products and sums are in full
-# ``float32``, with TF32 off, except the last, where only the bytes matter. Put your
-# answer where the dots are, and run ``firstlight try 03_is_it_possible.py``. It takes
-# about a second.
+# ``float32``, except the last, where only the bytes matter. Put your answer where the
+# dots are, and run ``firstlight try 03_is_it_possible.py``.
 
 from typing import NamedTuple
 

@@ -55,13 +55,13 @@ print("all events at once: ", quantity(together.median, "s"))
 print(f"ratio: {one_by_one.median / together.median:.0f}")
 
 # %%
-# On an H100, one of NVIDIA's fastest GPUs, the small copies took about
-# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3`, and the big one
-# took :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. The
-# big one was :timing:`small-copies speedup "4096 events a copy"/"1 event a copy"
-# @nvidia-h100-80gb-hbm3` as fast, for exactly the same bytes. Without a GPU, within the
-# memory of an AMD EPYC, it was :timing:`small-copies speedup "4096 events a copy"/"1
-# event a copy" @cpu` as fast. So it isn't only about GPUs. Every copy has a fixed cost.
+# On an H100, the small copies took about :timing:`small-copies median "1 event a copy"
+# @nvidia-h100-80gb-hbm3`, and the big one took :timing:`small-copies median "4096
+# events a copy" @nvidia-h100-80gb-hbm3`. The big one was :timing:`small-copies speedup
+# "4096 events a copy"/"1 event a copy" @nvidia-h100-80gb-hbm3` as fast, for exactly the
+# same bytes. Without a GPU, within the memory of an AMD EPYC, it was
+# :timing:`small-copies speedup "4096 events a copy"/"1 event a copy" @cpu` as fast. So
+# it isn't only about GPUs. Every copy has a fixed cost.
 #
 # .. holds::
 #
@@ -70,16 +70,11 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 #    800 < each / once < 1250
 #
 # Where did the time go? Not into moving the bytes, because the big copy moves just as
-# many. It must have gone into something that happens once for *every* copy, however
-# small it is.
-#
-# Think of sending books to a friend. The walk to the post office is just as long
-# whether you carry one book or twenty.
-#
-# A copy also has to walk to the post office. Your program calls PyTorch, PyTorch calls
-# the driver, the driver starts the copy, and at the end a message comes back to say
-# that the data have arrived. The time for all of this is called the :term:`latency` of
-# a copy.
+# many. Think of sending books to a friend. The walk to the post office is just as long
+# whether you carry one book or twenty. A copy also has to walk: your program calls
+# PyTorch, PyTorch calls the driver, the driver starts the copy, and at the end a
+# message comes back to say that the data have arrived. The time for all of this is
+# called the :term:`latency` of a copy.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -113,9 +108,9 @@ plt.show()
 # ---------------------------
 #
 # How could you measure the walk? Go there with almost nothing in your bag. And to see
-# how fast the bytes themselves can flow, send so many that the walk no longer matters.
-# So we time copies of six sizes, from 64 bytes to 64 MiB, from ordinary memory of the
-# CPU, which the legend calls *pageable*.
+# how fast the bytes flow, send so many that the walk no longer matters. So we time
+# copies from 64 bytes to 64 MiB, from ordinary memory of the CPU (:doc:`pageable
+# </tutorials/2_devices/08_pinned_memory>` in the legend).
 
 # folded: The arrays that we copy
 
@@ -150,18 +145,18 @@ for label, (move, target, source) in ways.items():
 #    :machine: nvidia-h100-80gb-hbm3
 #    :rows: to the GPU, pageable
 #
-# On the left, the curve is flat. A copy of 1,000 bytes takes as long as one of 64,
-# because nearly all of it is latency. So the latency is what 64 bytes took:
-# :timing:`transfers median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
+# On the left, the curve is flat, because nearly all of it is latency. That is what 64
+# bytes took: :timing:`transfers median "to the GPU, pageable/cuda:0/n=64"
+# @nvidia-h100-80gb-hbm3`.
 #
 # On the right, the curve climbs roughly in step with the size. There, bytes divided by
-# time is the second number, the :term:`bandwidth`: how many bytes arrive in a second
-# once they flow. 64 MiB, a million times as much, took :timing:`transfers median "to
-# the GPU, pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`.
+# time is the :term:`bandwidth`: how many bytes arrive in a second once they flow. 64
+# MiB took :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3`.
 #
 # **Stop for a minute here: how long would 4,096 copies of 64 bytes take?** They carry
-# only a quarter of a megabyte. But they walk 4,096 times, and that makes five times
-# what the 64 MiB took.
+# only a quarter of a megabyte. But they walk 4,096 times, which makes five times what
+# the 64 MiB took.
 #
 # .. holds::
 #
@@ -216,9 +211,8 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 # bandwidth. Far below it, more bytes cost next to nothing. Far above it, a bigger copy
 # gains little.
 #
-# Let's work it out twice. The first line is an example, with a latency of ``10e-6``
-# seconds, a round number that we chose, and the rate on paper of :term:`PCIe` 4, the
-# slot of many GPUs. The second line takes the two numbers from above:
+# Let's work it out twice: with a round latency of ``10e-6`` seconds and the rate on
+# paper of :term:`PCIe` 4, the slot of many GPUs, and with the two numbers from above:
 
 from firstlight.timing.specs import spec
 
@@ -230,8 +224,8 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 # %%
 # On the way to the H100, it's some 1,100 events. So a batch of a hundred, which feels
 # big, still spends most of its time on the walk. If you have heard the advice to *batch
-# your transfers*, you now know how big a :term:`batch` should be for the copies' sake:
-# several times :math:`n_{1/2}`.
+# your transfers*, you now know how big a :term:`batch` should be: several times
+# :math:`n_{1/2}`.
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
@@ -241,12 +235,11 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
 # The CPU beside the H100 took :timing:`collecting median np.stack
-# @nvidia-h100-80gb-hbm3` for that, far longer than the one big copy took. Count both,
-# and of the factor of a thousand that the H100 promised at the top, less than twenty is
-# left. That's still worth doing, but it changes the answer. Copies of a hundred events
-# walk only 41 times, which adds up to a fraction of what collecting took. So here a
-# hundred *are* enough, until you collect in a cheaper way: write each event into one
-# array that you allocated beforehand.
+# @nvidia-h100-80gb-hbm3` for that, far longer than the one big copy took. With the
+# collecting included, the factor falls from a thousand to less than twenty. Copies of a
+# hundred events walk only 41 times, which adds up to a fraction of what collecting
+# took. So here a hundred *are* enough. It's cheaper to write each event into one array
+# that you allocated beforehand.
 #
 # .. holds::
 #
@@ -280,12 +273,12 @@ for some in (1, 8, 64, 512, 4096):
     print(f"{some:13,}{quantity(predicted, 's'):>11}{quantity(time, 's'):>11}")
 
 # %%
-# On the H100 it holds to within a quarter in all rows but the last, for times that lie
-# a factor of hundreds apart. All events at once took less than predicted, because we
-# got our bandwidth from 64 MiB, and in smaller copies the bytes flow faster. On the AMD
-# EPYC, the last row took less than half of what we predicted. All our events fit into
-# the processor's own small and fast memory, its :term:`cache`, and 64 MiB don't. In
-# other words, a CPU has more than one bandwidth.
+# On the H100 it holds to within a quarter in all rows but the last, although the times
+# span a factor of hundreds. All events at once took less than predicted, most likely
+# because we took our bandwidth from 64 MiB, which don't fit into the CPU's caches. On
+# the AMD EPYC, all our events fit into the processor's own small and fast memory, its
+# :term:`cache`, and 64 MiB don't. So the last row took less than half of what we
+# predicted.
 #
 # .. dropdown:: And on another computer? A V100 and an A100, by others
 #
@@ -297,8 +290,7 @@ for some in (1, 8, 64, 512, 4096):
 # The small copies that you don't see
 # -----------------------------------
 #
-# Nobody writes a loop of 4,096 copies on purpose. But look at these lines, which we
-# have all written:
+# Nobody writes a loop of 4,096 copies on purpose. But we have all written these lines:
 #
 # .. code-block:: python
 #
@@ -311,13 +303,12 @@ for some in (1, 8, 64, 512, 4096):
 #             ...
 #
 # Each of them waits until the GPU has finished everything before it, copies a few
-# bytes, pays the whole latency, and does so thousands of times. The remedy is the same
-# as for the detector. Keep the results on the GPU, and fetch them together: collect
-# ``loss.detach()`` in a list, and print ``torch.stack(losses).mean()`` every hundred
-# steps. Compare all pixels in one operation, ``(image_on_gpu > threshold).sum()``. A
-# NumPy array that you give to a Numba kernel travels there and back at every call, so
-# put it onto the GPU once, as in :doc:`a first kernel
-# </tutorials/3_kernels/01_first_kernel>`.
+# bytes, and pays the whole latency. The remedy is the same: keep the results on the
+# GPU, and fetch them together. Collect ``loss.detach()`` in a list, and print
+# ``torch.stack(losses).mean()`` every hundred steps. Compare all pixels in one
+# operation, ``(image_on_gpu > threshold).sum()``. And a NumPy array that you give to
+# :doc:`a kernel of Numba's </tutorials/3_kernels/01_first_kernel>` travels there and
+# back at every call, so put it onto the GPU once.
 #
 # Thousands of small arrays, and you can't collect them?
 # ------------------------------------------------------
@@ -328,11 +319,11 @@ for some in (1, 8, 64, 512, 4096):
 # ``torch.cuda.synchronize()`` at the end, it shows a single wait, and the loop is
 # faster, even from ordinary memory.
 #
-# How much is in such waits? On our H100, a short addition took :timing:`timing-it-right
-# median "GPU, a wait each" @nvidia-h100-80gb-hbm3` with a wait after each call, and
-# :timing:`timing-it-right median "GPU, one wait" @nvidia-h100-80gb-hbm3` with one wait
-# behind many. So more than half of it was the wait. We haven't timed copies in this
-# way. However much it saves, you still launch thousands of copies where one would do.
+# We haven't timed copies in this way, but a short addition took our H100
+# :timing:`timing-it-right median "GPU, a wait each" @nvidia-h100-80gb-hbm3` with a wait
+# after each call, and :timing:`timing-it-right median "GPU, one wait"
+# @nvidia-h100-80gb-hbm3` with one wait behind many. However much it saves, you still
+# launch thousands of copies where one would do.
 #
 # .. holds::
 #
@@ -342,8 +333,8 @@ for some in (1, 8, 64, 512, 4096):
 # Pinning doesn't help here. From :doc:`pinned memory
 # </tutorials/2_devices/08_pinned_memory>`, 64 bytes took the H100
 # :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=64"
-# @nvidia-h100-80gb-hbm3`, as long as from ordinary memory. It's for copies that are
-# large already. And for those, let the GPU :doc:`compute while the next data arrive
+# @nvidia-h100-80gb-hbm3`, as long as from ordinary memory. For large copies, let the
+# GPU :doc:`compute while the next data arrive
 # </tutorials/2_devices/09_copy_and_compute>`.
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
@@ -354,8 +345,8 @@ for some in (1, 8, 64, 512, 4096):
 # Write the loop that collects. ``detector`` gives you one event after the other, each a
 # NumPy array of 20 numbers. ``send(batch)`` copies one array to the GPU, with any
 # number of events, one in each row. Call it with ``size`` events at a time, in the
-# order in which they came. A detector may run for days, so send a batch as soon as it
-# is full.
+# order in which they came, and as soon as a batch is full, because a detector may run
+# for days.
 #
 # Put your answer where the dots are, and run ``firstlight try 04_small_copies.py``.
 

@@ -9,8 +9,8 @@ PyTorch complains that something is on the CPU. But you did move the model, didn
 **Take a guess:** of seven things that a training run holds, how many move with the
 model?
 
-At the end of this page you'll know which ones stay behind, and why. And you'll find
-them on your laptop, before your job waits in the queue of a cluster for a night.
+Then find what stays behind on your laptop, before your job waits in the queue of a
+cluster for a night.
 
 **Needs:** any computer, and :doc:`a training loop
 </tutorials/2_devices/02_training_loop>`.
@@ -37,17 +37,16 @@ them on your laptop, before your job waits in the queue of a cluster for a night
 #    model.load_state_dict(states["model"])
 #    optimizer.load_state_dict(states["optimizer"])
 #
-# It also mends *cuda:1* on a computer with a single GPU. The rest of the page is about
-# the order of these lines, and about what they don't move.
+# It also mends *cuda:1* on a computer with a single GPU.
 #
 # A model that does everything wrong
 # ----------------------------------
 #
 # We need some data: stars with four colours each, of three kinds, made up. If you have
 # no GPU, we move things to PyTorch's device ``meta``. A tensor there has a shape and a
-# type, but no numbers. It obeys the rules of a GPU, with two exceptions. ``model.to``
-# puts *new* parameters into the model there, as it does on a TPU, and a product of
-# matrices doesn't look where they are.
+# type, but no numbers. It obeys the rules of a GPU, with two exceptions: ``model.to``
+# puts *new* parameters into the model there, and a product of matrices doesn't look
+# where they are.
 
 import copy
 
@@ -68,7 +67,7 @@ gpu = device if device.type != "cpu" else torch.device("meta")
 
 # %%
 # And here is the model. It runs, it learns, and on a CPU you'd never notice anything.
-# **Which of its tensors will move? Mark them before you run the cell.**
+# **Which of its tensors will move?**
 
 
 class Careless(nn.Module):
@@ -152,11 +151,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Two of seven! Was your guess higher?
-#
-# Think of a removal firm. It carries what's on its list, and nothing else, however
-# plainly it stands in the middle of the room. A model keeps such a list, and there are
-# three ways to get onto it:
+# Two of seven! Think of a removal firm. It carries what's on its list, and nothing
+# else, however plainly it stands in the middle of the room. A model keeps such a list,
+# and there are three ways to get onto it:
 #
 # - as a *parameter*, which is trained, for example the weights of a layer;
 # - as a *buffer*, which isn't trained but belongs to the model, for example the
@@ -164,9 +161,9 @@ plt.show()
 # - as a *module* in an attribute, which brings its own list along.
 #
 # A plain tensor in an attribute isn't on the list, and neither is what's inside a
-# Python list. That has a second consequence, and this one hurts on a CPU, too. The
-# optimizer and ``state_dict()`` use the same list. So the layer in ``steps`` isn't
-# trained, and isn't saved, and nothing tells you.
+# Python list. This hurts on a CPU, too, because the optimizer and ``state_dict()`` use
+# the same list. So the layer in ``steps`` isn't trained, and isn't saved, and nothing
+# tells you.
 #
 # And ``gpumodel = model.to(device)`` doesn't give you a second model. The model moves
 # *in place*, and you get a second name for it:
@@ -179,11 +176,10 @@ print("the result of .to is the model:", moved_model is careless)
 # Find what stayed behind
 # -----------------------
 #
-# How do you find such things in a model of a thousand lines? People ask
-# ``next(model.parameters()).is_cuda``, or look at ``net[0].weight.device``. But one
-# parameter doesn't speak for all, and on Apple's and Intel's GPUs ``is_cuda`` is always
-# ``False``. So ask all of them. And then ask the opposite question: which tensors and
-# modules are there that are *not* on the list?
+# People ask ``next(model.parameters()).is_cuda``, or look at ``net[0].weight.device``.
+# But one parameter doesn't speak for all, and on Apple's and Intel's GPUs ``is_cuda``
+# is always ``False``. So ask all of them. And then ask the opposite question: which
+# tensors and modules are there that are *not* on the list?
 
 
 def where(model):
@@ -210,14 +206,13 @@ print("not on the list:", [*unknown(careless)])
 
 
 # %%
-# The first line looks perfect. It's the second one that names the culprits. Copy
-# ``unknown`` into your project, and call it once in your tests.
+# It's the second line that names the culprits. Copy ``unknown`` into your project, and
+# call it once in your tests.
 #
-# What it can't see is a batch, or a tensor that's made in ``forward``. They show only
-# when the loop runs. But you don't need a GPU for that: *rehearse* on ``meta``. Nothing
-# is computed there, but every line runs, and a tensor that stayed behind raises an
-# error. The loop is that of :doc:`a training loop
-# </tutorials/2_devices/02_training_loop>`.
+# What it can't see is a batch, or a tensor that's made in ``forward``. But you don't
+# need a GPU for that: *rehearse* on ``meta``. Nothing is computed there, but every line
+# runs, and a tensor that stayed behind raises an error. The loop is that of :doc:`a
+# training loop </tutorials/2_devices/02_training_loop>`.
 
 # folded: A sound network, the loop, and what it learns on the device
 
@@ -268,14 +263,14 @@ print("the careless one:", error_of(train, Careless(), stars, "meta"))
 
 # %%
 # That's the error that you'd have met on the cluster, in the same place, the division
-# by ``width``. Mend it, and run again. The next error will be the next mistake. Silence
-# is no proof, because of those products. ``unknown`` finds what they miss.
+# by ``width``. Mend it, and the next error will be the next mistake. Silence is no
+# proof, because of those products. ``unknown`` finds what they miss.
 #
 # Break it: yesterday's optimizer
 # -------------------------------
 #
 # You go on with yesterday's run, in another order than at the top. You make the model
-# and its optimizer, load the states of both, and then you move the model. **What can go
+# and its optimizer, load the states of both, and then move the model. **What can go
 # wrong?**
 #
 # Adam remembers two averages for each parameter. They belong to the optimizer, so
@@ -320,10 +315,9 @@ print("after layer.forward(x):", calls)
 # Does the loader hold you up?
 # ----------------------------
 #
-# One thing is left that doesn't move with the model, the data. A ``DataLoader`` picks
-# the samples *one by one*, in Python. If each is a picture that has to be decoded,
-# there's no way around it. But our stars are four numbers each. We can move them all
-# once, and pick rows on the GPU. **How many times as fast will that be?**
+# A ``DataLoader`` picks the samples *one by one*, in Python. But our stars are four
+# numbers each. We can move them all once, and pick rows on the GPU. **How many times as
+# fast will that be?**
 
 inputs, targets = colours[:1000].to(device), kinds[:1000].to(device)
 
@@ -351,8 +345,7 @@ bench.show()
 # loader, and :timing:`feeding median "rows of tensors on the device"
 # @nvidia-h100-80gb-hbm3` with rows picked on the GPU. That's :timing:`feeding speedup
 # "rows of tensors on the device"/"DataLoader, then .to" @nvidia-h100-80gb-hbm3`, for
-# three lines. That's the loading alone. What share of your step it has, a :doc:`profile
-# <14_profile>` will tell you.
+# three lines.
 #
 # But don't give tensors on a GPU to a *loader*. It takes them apart one by one all the
 # same, and its workers stop with "Cannot re-initialize CUDA in forked subprocess".
@@ -372,11 +365,14 @@ print(f"largest error, relative to the largest score: {error:.0e}")
 
 
 # %%
-# Where this stops being true
-# ---------------------------
+# Where this stops being true: which GPU is cuda:0, here and on a cluster?
+# ------------------------------------------------------------------------
 #
 # If you have *several GPUs*, ``"cuda:1"`` is the second, and with
-# ``CUDA_VISIBLE_DEVICES=1`` your program sees only that one, as ``"cuda:0"``. To use
+# ``CUDA_VISIBLE_DEVICES=1`` your program sees only that one, as ``"cuda:0"``. On a
+# cluster, Slurm sets it to the cards of your job, say ``2,3,4,5``, and your program
+# counts those from 0. So write ``"cuda"``, never the number of a card, and leave the
+# variable alone: another card is somebody else's, and "busy or unavailable". To use
 # all of them, each process gets a device and :doc:`a copy of the model of its own
 # </tutorials/2_devices/20_two_gpus>`. *Wrappers* such as Lightning and Accelerate move
 # the model and each batch for you, but they keep to the model's list, too. And on a

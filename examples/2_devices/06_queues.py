@@ -4,21 +4,19 @@ Why does printing the loss slow a GPU down?
 
 Your loop prints the loss after each step, because you like to see it fall. Then
 somebody tells you to print only every tenth one, and the loop runs noticeably faster.
-How can that be? A loss is a single number. It takes no time worth mentioning to send it
-from the GPU, and still less to print it.
+How can that be? A loss is a single number.
 
-So where does the time go? **Write down a guess:** if you stop printing at every step,
-what's the most that you can gain: a few percent, a half of the time, or nine tenths of
-it? By the end of this page you'll be able to predict it from two times that you
-measure, and you'll know what to write instead.
+**Write down a guess:** if you stop printing at every step, what's the most that you
+can gain: a few percent, a half of the time, or nine tenths of it? By the end of this
+page you'll be able to predict it, and you'll know what to write instead.
 
 **Needs:** any computer, and some PyTorch. Without a GPU, you'll see what an NVIDIA H100
 did.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: a loop that logs the loss and doesn't wait
+# -----------------------------------------------------
 #
 # Keep the loss itself, not its ``.item()``, and read a hundred of them at once:
 
@@ -41,9 +39,9 @@ print(f"{len(history)} losses, the last one {history[-1]:.3f}")
 # Try it
 # ------
 #
-# Why is that better? We give the GPU something long to do: it has to sort 50 million
-# numbers. We look at the clock twice, when the call returns, and when we've read one
-# number of the result. **Which of the two will take longer?**
+# We give the GPU something long to do: it has to sort 50 million numbers. We look at
+# the clock twice, when the call returns, and when we've read one number of the result.
+# **Which of the two will take longer?**
 #
 # Without a GPU, a second thread of your program takes the orders and carries them out
 # later. We call it the *toy*, and it sorts half a million numbers. Its times aren't
@@ -89,22 +87,18 @@ print(f"the reading: {quantity(read - called, 's')}")
 
 # %%
 # The call to sort all these numbers was over almost at once. Then ``.item()``, which
-# reads a single one, took far longer. That can't be the reading itself.
-#
-# What happened is this. When you ask a GPU for something, PyTorch only writes the job
-# on a list, and your program goes on. To do so is called to :term:`launch` the job. The
-# list is called a :term:`stream`, and the GPU works through it in order, at its own
-# pace. With ``.item()`` you ask for a number that doesn't exist yet. So your program
-# has to stand still until the GPU has got there. And ``print(loss)`` does the same,
-# because it can't print a number that nobody has computed.
-#
-# On a CPU you'll never see this, because there a call does the work itself.
+# reads a single one, took far longer. When you ask a GPU for something, PyTorch only
+# writes the job on a list, and your program goes on. To do so is called to
+# :term:`launch` the job. The list is called a :term:`stream`, and the GPU works through
+# it in order. With ``.item()`` you ask for a number that doesn't exist yet, so your
+# program has to stand still until the GPU has got there. And ``print(loss)`` does the
+# same. On a CPU you'll never see this, because there a call does the work itself.
 #
 # Which lines make you wait? All those for which Python must know a *value*, such as
 # ``if loss < best``, or a *size*, such as ``x[mask]``. For example, ``torch.maximum(a,
-# b)`` of two tensors goes on, and Python's own ``max(a, b)`` waits. You can look up
-# other lines in :doc:`/copies_and_waits`. And to find those of your own program, write
-# ``torch.cuda.set_sync_debug_mode("warn")`` at its beginning. On an NVIDIA GPU, you'll
+# b)`` of two tensors goes on, and Python's own ``max(a, b)`` waits. Other lines you can
+# :doc:`look up </copies_and_waits>`. To find those of your own program, write
+# ``torch.cuda.set_sync_debug_mode("warn")`` at its beginning. On an NVIDIA GPU, you
 # then get a warning for most lines that wait.
 #
 # A cook and a waiter
@@ -119,12 +113,10 @@ print(f"the reading: {quantity(read - called, 's')}")
 #
 # Now let the waiter stand at the hatch after each order until the dish is ready. While
 # the cook works, the waiter does nothing, and while the waiter takes the next order,
-# the cook does nothing. Nobody works any slower than before, and yet dinner takes
-# longer.
+# the cook does nothing. Nobody works any slower, and yet dinner takes longer.
 #
-# The figure shows both ways. In this model, the host needs 2 units of time for a step,
-# and the device needs 3. **Before you look: how long will six steps take, if the waiter
-# waits each time?**
+# In the figure, the host needs 2 units of time for a step, and the device needs 3.
+# **Before you look: how long will six steps take, if the waiter waits each time?**
 
 # figure
 
@@ -158,32 +150,28 @@ fig.set_label(
 plt.show()
 
 # %%
-# In the upper half the two take turns, so each step costs the sum of both times, 5
-# units, and six steps cost 30. In the lower half they work at the same time, and only
-# the slower of the two counts: 6 × 3 units, and 2 more until the first order has
-# arrived. The gaps in the orange lane are called *bubbles*. So printing costs you
-# bubbles, and not the bytes of a number.
+# In the upper half the two take turns, so each step costs the sum of both times, and
+# six steps cost 30. In the lower half only the slower of the two counts: 6 × 3 units,
+# and 2 more until the first order has arrived. The gaps in the orange lane are called
+# *bubbles*. So printing costs you bubbles, and not the bytes of a number.
 #
 # Predict your own loop
 # ---------------------
 #
-# Let's write it down. A step takes :math:`h` on the host, for Python, loading and
-# launching, and :math:`d` on the device. If nobody reads, a step costs the longer of
-# the two. If you read after every step, you pay for the shorter one as well. And if you
-# read after every :math:`k` steps, you pay for it only once in :math:`k` steps:
+# A step takes :math:`h` on the host, for Python, loading and launching, and :math:`d`
+# on the device. If nobody reads, a step costs the longer of the two. If you read after
+# every :math:`k` steps, you pay for the shorter one as well, once in :math:`k` steps:
 #
 # .. math::
 #
 #     t(k) = \max(h, d) + \frac{\min(h, d)}{k}.
 #
-# In other words, reading at every step costs the *shorter* of the two times, whatever
-# it is that you read. So it can at most double the time of your loop, and it does so if
-# host and device are equally busy. Was your guess higher?
+# So it can at most double the time of your loop, and it does so if host and device are
+# equally busy. Was your guess higher?
 #
-# Now let's test it on a loop that looks like training. A detector answers light
-# :math:`x` with :math:`\tanh(2 x)`. The *gain*, 2, is to be found, by making an error
-# smaller in each step, and we keep a log of the gains. In place of loading data, our
-# host takes a nap in ``prepare``:
+# Let's test it on a loop that looks like training. A detector answers light :math:`x`
+# with :math:`\tanh(2 x)`, and the *gain*, 2, is to be found. In place of loading data,
+# our host takes a nap in ``prepare``:
 
 
 def fit(place, every, steps=20):
@@ -358,16 +346,14 @@ fig.set_label(f"{ax.get_title()}. The model falls from host plus device to the l
 plt.show()
 
 # %%
-# Did you predict the sum, and the longer of the two? With a reading in each step, the
-# H100 took a little less than the sum, :timing:`queues median "GPU, read each step"
+# Did you predict the sum, and the longer of the two? With a reading in each step,
+# the H100 took a little less than the sum, :timing:`queues median "GPU, read each step"
 # @nvidia-h100-80gb-hbm3`. With one at the end it took :timing:`queues median "GPU, read
-# at the end" @nvidia-h100-80gb-hbm3`. That's :timing:`queues speedup "GPU, read at the
-# end"/"GPU, read each step" @nvidia-h100-80gb-hbm3` as fast, for the same steps and the
-# same gain.
-#
-# And somebody's advice to read only every tenth? That took :timing:`queues median "GPU,
-# read each 10th step" @nvidia-h100-80gb-hbm3`, which is nearly as good as never,
-# because nine of ten bubbles are gone.
+# at the end" @nvidia-h100-80gb-hbm3`, and was :timing:`queues speedup "GPU, read at the
+# end"/"GPU, read each step" @nvidia-h100-80gb-hbm3` as fast. Somebody's advice to read
+# only every tenth took :timing:`queues median "GPU, read each 10th step"
+# @nvidia-h100-80gb-hbm3`, which is nearly as good as never, because nine of ten bubbles
+# are gone.
 #
 # .. holds::
 #
@@ -379,14 +365,12 @@ plt.show()
 #
 # And the wait itself? The authors of Torch-FL measured :spec:`PyTorch operation
 # seconds` for a launch on an A100, and :spec:`wait for a GPU seconds` more if you wait
-# for it. These two numbers are the model below, and beside it is what other people
-# found on cards of their own:
+# for it. That is the model, and beside it is what others found:
 #
 # .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
 #
-# When doesn't it matter? If a step keeps the device busy for seconds, the host's part
-# is tiny, and so is the price. Read the loss at every step then. And if the host is far
-# slower than the device, you need :doc:`fewer launches
+# If a step keeps the device busy for seconds, read the loss at every step. And if the
+# host is far slower than the device, you need :doc:`fewer launches
 # </tutorials/2_devices/16_fewer_launches>` rather than fewer readings. Copies can go on
 # without a wait as well, with :doc:`non_blocking=True <08_pinned_memory>` and
 # :doc:`several streams <09_copy_and_compute>`.
@@ -457,10 +441,9 @@ show_table("Meanwhile", ("", "took", "jobs", "longest pause"), rows)
 # Break it: an error that comes too late
 # --------------------------------------
 #
-# The list has one more surprise for you. If a call returns before its work is done, it
-# also returns before the work *fails*. Here we give the toy three jobs. The second
-# can't be done, because a matrix of zeros has no inverse. **Which line will raise the
-# error?**
+# If a call returns before its work is done, it also returns before the work *fails*.
+# Here we give the toy three jobs. The second can't be done, because a matrix of zeros
+# has no inverse. **Which line will raise the error?**
 
 product = stream.launch(np.multiply, 2.0, 3.0)
 inverse = stream.launch(np.linalg.inv, np.zeros((3, 3)))
@@ -481,15 +464,15 @@ print("the error at total.item():", failure)
 # So if you meet an error in a line that can't be wrong, set ``CUDA_LAUNCH_BLOCKING=1``
 # before your program starts, or on AMD ``AMD_SERIALIZE_KERNEL=3``. Then every launch
 # waits, and the error comes out where it belongs. Take it away afterwards, because it
-# turns your whole program into the upper half of the first figure.
+# slows your whole program down.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
 #
 # Your turn
 # ---------
 #
-# Somebody gives you this loop. It keeps the lowest loss, and logs every tenth. Two of
-# its lines wait. Can you find them?
+# This loop keeps the lowest loss, and logs every tenth. Two of its lines wait. Can you
+# find them?
 
 import math
 
@@ -507,7 +490,7 @@ def fit_and_wait(step, gain, batches):
 # %%
 # Write a loop that never waits. It returns three tensors: the gain, ``best`` with one
 # number, and ``log`` with every tenth loss. Put your answer where the dots are, and run
-# ``firstlight try 06_queues.py``. It answers in a few seconds.
+# ``firstlight try 06_queues.py``.
 
 
 def fit_and_log(step, gain, batches): ...

@@ -8,15 +8,15 @@ Which of the two do you report?
 
 **Take a guess:** if you time one and the same call ten times, how far apart are the
 shortest and the longest time? By the end of this page you'll have a timer of twenty
-lines in which you understand every line. And you'll be able to say which of two
+lines in which you understand every line, and you'll be able to say which of two
 versions is faster and by how much, give or take.
 
 **Needs:** any computer.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: time a call on the GPU, and wait for it
+# --------------------------------------------------
 #
 # The commonest mistake comes first. On a GPU you have to *wait* for the result before
 # you look at the clock, because a call only asks the GPU to work:
@@ -29,10 +29,10 @@ versions is faster and by how much, give or take.
 #    torch.accelerator.synchronize()  # waits until it is done
 #    done = perf_counter() - start  # right
 #
-# In these lines, our H100 had been *asked* for a product of two large matrices after a
-# two-hundredth of the time that the product then took. So if you see a speed-up of
-# hundreds, look for this wait. There's :doc:`a division that finds it
-# </tutorials/2_devices/03_is_it_possible>`.
+# On our H100 the call for a product of two large matrices returned after a
+# two-hundredth of the time that the product took. So if you see a speed-up of hundreds,
+# look for this wait. :doc:`One division </tutorials/2_devices/03_is_it_possible>` would
+# have shown it.
 #
 # .. holds::
 #
@@ -40,7 +40,8 @@ versions is faster and by how much, give or take.
 #    asked, done = printed(r"asked after (\d+) µs, done after (\d+),", page=ten)
 #    near(1000 * done / asked, 200, 0.1)
 #
-# PyTorch brings a timer that waits, makes many calls, and gives you the :term:`median`:
+# PyTorch comes with a timer that waits, makes many calls, and gives you the
+# :term:`median`:
 
 import torch
 from torch.utils.benchmark import Timer
@@ -59,30 +60,26 @@ took = timer.blocked_autorange()
 print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs")
 
 # %%
-# Look at the second number, too. On the H100 it rounds to nothing. On the EPYC it's a
-# sixth of the first, because that computer had other work to do, and then the first
-# number isn't worth much.
+# The second number says how far apart the middle half of the times lie. On the EPYC
+# it's a sixth of the first, because that computer had other work to do, and then the
+# first number isn't worth much.
 #
 # .. holds::
 #
 #    median, within = printed(r"^(\d+) µs, middle half within (\d+)", "cpu-amd-epyc")
 #    near(median / within, 6, 0.03)
 #
-# Two lines need a reason. Without ``num_threads=``, the timer gives the CPU a single
-# thread, which makes any GPU look good. And without ``timer.timeit(1)``, the timer
-# would choose its blocks by a slow first call. Then each block is a single call, and
-# with each you'd time the wait, too. For many versions, collect the results of
-# ``blocked_autorange`` in a list, and
+# Without ``num_threads=``, the timer gives the CPU a single thread, which makes any GPU
+# look good. And without ``timer.timeit(1)``, it would see a slow first call, conclude
+# that one call is long enough to time, and then count the wait with every call. For
+# many versions, collect the results of ``blocked_autorange`` in a list, and
 # ``torch.utils.benchmark.Compare(results).print()`` makes a table of them.
-#
-# If that's all you wanted to know, you may leave now. The rest of the page says what
-# such a timer does, and how far you may trust it.
 #
 # Try it
 # ------
 #
-# Let's do without it, and time one call ten times. It adds two vectors. ``finish``
-# waits for the GPU, if there is one.
+# Let's time one call ten times without it. It adds two vectors. ``finish`` waits for
+# the GPU, if there is one.
 
 from time import perf_counter
 
@@ -136,12 +133,11 @@ print(", ".join(quantity(seconds, "s") for seconds in ten))
 # %%
 # The first one stands out. In it, something is done that's never done again: the
 # operating system has to find memory for ``out``, or a library has to be loaded, or a
-# GPU has to wake up. So a first call isn't wrong, but it answers another question, and
-# we keep it apart.
+# GPU has to wake up. A first call answers another question, so we keep it apart.
 #
-# The other nine aren't equal, either. Your computer has other things to do, and
-# sometimes they come in between. Let's time 300 more calls. **Where would you draw a
-# line, and say: that's how long it takes?**
+# The other nine aren't equal, either, because your computer has other things to do.
+# Let's time 300 more calls. **Where would you draw a line, and say: that's how long it
+# takes?**
 
 from statistics import median
 
@@ -189,35 +185,31 @@ plt.show()
 #   that's what it is: your program will rarely run that fast.
 # - The *median*, with half of the dots below and half above, hardly minds.
 #
-# So report the median. And beside it the *quartiles*, between which the middle half of
-# the dots lie. They say how much the next call may differ.
+# So report the median, and beside it the *quartiles*, between which the middle half of
+# the dots lie.
 #
 # __ https://docs.python.org/3/library/timeit.html#timeit.Timer.repeat
 #
 # Two right answers
 # -----------------
 #
-# On a GPU there's one more decision to make, and it changes the number more than all of
-# the above. Do you wait after each call, or once after many? The H100 added its
-# 1,456,355 pairs in :timing:`timing-it-right median "GPU, a wait each"
+# Do you wait after each call, or once after many? The H100 added two vectors of
+# 1,456,355 numbers in :timing:`timing-it-right median "GPU, a wait each"
 # @nvidia-h100-80gb-hbm3`, if we waited for each result. If we made many calls and
 # waited once, a call took :timing:`timing-it-right median "GPU, one wait"
 # @nvidia-h100-80gb-hbm3`. **Which of the two is right?**
 #
 # Both are. The first is the :term:`latency`: how long *you* wait for one result. The
-# second says how many of them you get in a second, which is the :term:`throughput`,
-# because the GPU works on one call while your program launches the next. If your
-# program needs each result before it can go on, report the first one, otherwise the
-# second. But say which. For so short a call the GPU waits for the launches, and our
-# tables say so: ``launch-bound``.
+# second is shorter because the GPU works on one call while your program launches the
+# next. It tells you how many of them you get in a second, the :term:`throughput`.
+# Report the one that your program needs, and say which.
 #
 # A timer of twenty lines
 # -----------------------
 #
-# Now let's write a better timer, for the second answer. To read the clock, and to wait,
-# takes time as well. It's like weighing a letter on a bathroom scale: weigh a hundred
-# of them together, and divide. So we make many calls, wait once, and divide by their
-# number. Let's call that a *block*.
+# To read the clock, and to wait, takes time as well. It's like weighing a letter on a
+# bathroom scale: weigh a hundred of them together, and divide. So we make a *block* of
+# many calls, wait once, and divide by their number.
 
 from math import ceil
 
@@ -243,15 +235,14 @@ low, middle, high = (quantity(t, "s") for t in np.quantile(samples, (0.25, 0.5, 
 print(f"{n:,} pairs on {device}: {middle} (quartiles {low} and {high})")
 
 # %%
-# Read it from the top. It keeps the first call apart. It measures how long a wait takes
-# when there's nothing to wait for, and makes its blocks so long that this hardly
-# counts. It drops the blocks at the beginning while they're slower than the rest,
-# because a processor raises its clock rate only when it has work to do. That's called
-# :term:`warm-up`. And it keeps at least nine blocks, because a median of two or three
-# says little.
+# It keeps the first call apart. It measures how long a wait takes when there's nothing
+# to wait for, and makes its blocks so long that this hardly counts. It drops the blocks
+# at the beginning while they're slower than the rest, because a processor raises its
+# clock rate only when it has work to do. That's called :term:`warm-up`. And it keeps at
+# least nine blocks, because a median of two or three says little.
 #
-# Can we trust it? Let's compare it with two others: PyTorch's, and ``Bench``, which
-# :doc:`measures everything on this site </how_we_measure>`.
+# Let's compare it with PyTorch's, and with ``Bench``, which :doc:`measures everything
+# on this site </how_we_measure>`.
 
 bench = Bench("timing-it-right")
 size = {"n": n, "bytes": 12 * n}
@@ -267,10 +258,10 @@ for name, values in three.items():
     print(f"{name:12}  {middle}, quartiles {low} and {high}")
 
 # %%
-# You'd expect the three to agree within their quartiles. **Do they?** Quite often they
-# don't. On an H100 the three medians were within two percent of each other, and still
-# the quartiles of ``Bench`` hardly touched those of the other two. On one core of the
-# EPYC, PyTorch's median was even a sixth below the others. Why, we don't know.
+# You'd expect the three to agree within their quartiles. **Do they?** On an H100 the
+# three medians were within two percent of each other, and still the quartiles of
+# ``Bench`` hardly overlapped with those of the other two. On one core of the EPYC,
+# PyTorch's median was even a sixth below the others. Why, we don't know.
 #
 # .. holds::
 #
@@ -287,8 +278,7 @@ for name, values in three.items():
 #    high - min(our_low, torch_low) < 0.1 * (high - low)
 #
 # Quartiles can't tell you. They say how well a timer repeats *itself*, within one short
-# run, with the same arrays at the same place in memory, at the same clock rate. What
-# changes from one second to the next, or from one run to another, they don't know. Even
+# run, with the same arrays at the same place in memory, at the same clock rate. Even
 # `the size of the environment variables`__ has changed results. That's why your new
 # version was faster in one run, and slower in the next.
 #
@@ -298,10 +288,9 @@ for name, values in three.items():
 # --------------------------
 #
 # You can't help it if the computer changes while you measure. But you can let both
-# versions take turns, so that they suffer alike. Each pair gives you a ratio, and what
-# changes slowly drops out of it. Our new version is ``add``, which writes each result
-# into the same memory. We compare it with two older ones, but first with itself. **What
-# should the three ratios be?**
+# versions take turns, so that they suffer alike. Each pair gives you a ratio. Our new
+# version is ``add``, which writes each result into the same memory. We compare it with
+# two older ones, but first with itself. **What should the three ratios be?**
 
 
 def compare(old, new, rounds=25):
@@ -323,15 +312,12 @@ for old in (add, add_anew, stack_and_sum):
     print(f"{old.__name__:13} {middle:.3f} (quartiles {low:.3f} and {high:.3f})")
 
 # %%
-# The first line compares ``add`` with itself, so the right answer is 1. How far it is
-# from 1, and how far its quartiles are, tells you what this way of measuring can see on
-# your computer today.
-#
+# In the first line, the right answer is 1. How far it is from 1, and how far its
+# quartiles are, tells you what this way of measuring can see on your computer today.
 # The last line is far away from 1, so you may say that ``add`` is faster, and by what
-# factor. The second line depends on the computer. ``add_anew`` needs new memory for
-# each result. On the H100 it lost clearly, and with one thread on an EPYC it even won a
-# little. If on yours it is as close to 1 as the first, say "no difference that I can
-# measure". That's a result, too.
+# factor. The second line depends on the computer: on the H100 ``add_anew`` lost
+# clearly, and with one thread on an EPYC it even won a little. If on yours it is as
+# close to 1 as the first, say "no difference that I can measure". That's a result, too.
 #
 # The GPU's own clock
 # -------------------
@@ -366,28 +352,24 @@ if device.type == "cuda":
     print(f"by the GPU's clock, a call takes {quantity(1e-3 * milliseconds, 's')}")
 
 # %%
-# Events around many calls hardly count themselves. But they count everything between
-# them. If your program can't launch as fast as the GPU works, as here on the H100, the
-# GPU's idle time is in there, however many the calls are. A :term:`profiler` or a CUDA
-# graph leaves it out.
+# Events around many calls hardly count themselves. But they count the GPU's idle time,
+# too, if your program can't launch as fast as the GPU works, as here on the H100. A
+# :term:`profiler` leaves it out.
 #
-# When it fails
-# -------------
+# When it fails: the time is another one each run
+# -----------------------------------------------
 #
 # - *The data are warm.* We call ``add`` again and again with the same vectors, so they
-#   stay in the :term:`cache`, a small and fast memory. In your program, other data may
-#   push them out between two calls, and then they're *cold* and take longer. Time with
-#   arrays as large as yours, or write to a large array before each call.
+#   stay in the :term:`cache`, a small and fast memory. In your program they may be
+#   *cold* and take longer. Time with arrays as large as yours, or write to a large
+#   array before each call.
 # - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU, and times
 #   only the launch. PyTorch's ``Timer`` waits for PyTorch's device, but not for a
 #   second GPU.
-# - *The card slows down.* It may draw only so much power. If it needs more, as for
-#   products of large matrices, it lowers its clock, and that doesn't take minutes: our
-#   H100 did products in TF32, and before a twentieth of a second was over, each took an
-#   eighth longer, and later up to a sixth. Most likely that was the power. ``nvidia-smi
-#   -q -d PERFORMANCE`` says why a card holds back. If it's yours, ``sudo nvidia-smi
-#   -lgc 1200`` keeps the clock level, where 1,200 MHz stands for one so low that the
-#   card doesn't reach the limit of its power. At a higher one it would still slow down.
+# - *The card slows down*, because it may draw only so much power. :doc:`Our H100 did so
+#   <21_your_card_today>` before a twentieth of a second was over. If it's yours, ``sudo
+#   nvidia-smi -lgc 1200`` keeps the clock level. Choose one so low that the card never
+#   reaches its power limit; 1,200 MHz is an example.
 #
 #   .. holds::
 #
@@ -398,10 +380,11 @@ if device.type == "cuda":
 #      near(late[0] / (sum(early) / 6), 9 / 8, 0.02)
 #      near(max(late) / (sum(early) / 6), 7 / 6, 0.02)
 #
-# - *The work changes*, or the time is :doc:`too good to be true <03_is_it_possible>`.
+# - *Something else uses the card*, or the work changes: larger images, another number
+#   of objects found. Time one input again and again first.
+# - The time is :doc:`too good to be true <03_is_it_possible>`.
 #
-# Here is what other people measured on their cards. Two of them waited for the GPU, and
-# one didn't. Can you tell which?
+# Of these three measurements of other people, two waited for the GPU, and one didn't:
 #
 # .. measured-by-others:: add-a100 read-gtx1080 course-nine
 
@@ -422,13 +405,12 @@ print(f"largest relative error: {worst_error():.1e}")
 # Your turn
 # ---------
 #
-# Somebody gives you the samples, and you write the report. ``report`` gets all of them
-# in the order in which they were taken, in seconds, with the first call at the head. It
-# also gets a :doc:`floor <03_is_it_possible>`, and no call can be faster than that.
-# Return a dictionary with ``first``, ``median``, the quartiles ``low`` and ``high``,
-# and ``count``, the number of samples behind them. Return ``None`` if you wouldn't
-# report anything. One such case is that fewer than nine samples follow the first. What
-# is the other?
+# ``report`` gets all samples in the order in which they were taken, in seconds, with
+# the first call at the head. It also gets a :doc:`floor <03_is_it_possible>`, and no
+# call can be faster than that. Return a dictionary with ``first``, ``median``, the
+# quartiles ``low`` and ``high``, and ``count``, the number of samples behind them.
+# Return ``None`` if you wouldn't report anything. One such case is that fewer than nine
+# samples follow the first. What is the other?
 #
 # Put your answer where the dots are, and run ``firstlight try 07_timing_it_right.py``.
 

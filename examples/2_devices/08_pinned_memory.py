@@ -4,21 +4,20 @@ What is pinned memory, and when does it hurt?
 
 You have found a training loop on the internet, and there a batch goes to the GPU like
 this: ``x.pin_memory().to(device, non_blocking=True)``. A plain ``x.to(device)`` would
-do. So what is the rest of the line for?
+do. What is the rest of the line for?
 
-*Pinned* memory is memory that your operating system has promised to leave where it is,
-so that a GPU can fetch from it directly. That sounds fast, and it may be. But this line
-can also be the slower of the two, and a small change to it sends wrong numbers to your
-GPU without any error. **Write down what you think it saves: a tenth, a half, or
-nothing.** By the end of this page you'll know where to pin and where not to, and when
-you have to wait.
+*Pinned* memory is memory that your operating system has promised to leave where it
+is, so that a GPU can fetch from it directly. That sounds fast, and it may be. But
+this line can also be the slower of the two, and a small change to it sends wrong
+numbers to your GPU without any error. **Write down what you think it saves: a tenth,
+a half, or nothing.**
 
 **Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is not needed.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: pin_memory and non_blocking
+# --------------------------------------
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -74,8 +73,8 @@ print("the last batch is on", x.device)
 #
 # To the GPU, the pinned copy is :timing:`pinned-memory speedup "to the GPU,
 # pinned/cuda:0/n=67108864"/"to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3` as fast. So it's worth a lot! But a batch is rarely that
-# large. **Do you expect the same factor for 16 kB?**
+# @nvidia-h100-80gb-hbm3` as fast. But a batch is rarely that large. **Do you expect the
+# same factor for 16 kB?**
 
 # folded: The arrays that we copy
 
@@ -137,26 +136,23 @@ bench.plot()
 #    :machine: nvidia-h100-80gb-hbm3
 #    :rows: to the GPU, pageable; to the GPU, pinned; to the GPU, pinned each time
 #
-# At 16 kB there's nothing left of it. The H100's copy took :timing:`pinned-memory
-# median "to the GPU, pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from ordinary
-# memory, and :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=16384"
+# There the H100's copy took :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from ordinary memory, and
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=16384"
 # @nvidia-h100-80gb-hbm3` from pinned memory. Most of that is :term:`latency`, which
-# pinning doesn't shorten. So before you think about pinning, :doc:`make your copies
-# larger </tutorials/2_devices/04_small_copies>`.
+# pinning doesn't shorten. So first :doc:`make your copies larger
+# </tutorials/2_devices/04_small_copies>`.
 #
 # Why the driver copies twice
 # ---------------------------
 #
 # Your operating system hands out memory in pieces of a few kilobytes, called *pages*.
-# It may move a page while your program runs, or write it to the disk and use its place
-# for another program. You never notice, because the CPU always knows where the page is
-# now.
-#
-# A GPU doesn't know. It fetches data from the computer's memory by itself, which the
-# manuals call :term:`direct memory access`. If somebody moved a page in the middle of
-# that, the GPU would fetch somebody else's bytes. So over PCIe, a copy is made only
-# from pages that are guaranteed to stay. Memory with that guarantee is :term:`pinned`,
-# or page-locked. All other memory is :term:`pageable`.
+# It may move a page while your program runs, or write it to the disk. The CPU always
+# knows where the page is now. A GPU doesn't. It fetches data from the computer's memory
+# by itself, which the manuals call :term:`direct memory access`, and if somebody moved
+# a page in the middle of that, it would fetch somebody else's bytes. So over PCIe, a
+# copy is made only from pages that are guaranteed to stay. Memory with that guarantee
+# is :term:`pinned`, or page-locked. All other memory is :term:`pageable`.
 #
 # It's like a courier who collects parcels only from the loading dock, never from your
 # office. If your parcel is in the office, somebody has to carry it down first.
@@ -197,16 +193,16 @@ fig.set_label(
 plt.show()
 
 # %%
-# For a parcel in the office, the *driver* does the carrying. It copies your bytes,
-# piece by piece, into a pinned buffer of its own, and the GPU fetches them from there.
-# The CPU copies one piece while the GPU fetches the piece before, so the slower of the
-# two sets the pace. On a fast link, that is the CPU.
+# The *driver* does the carrying. It copies your bytes, piece by piece, into a pinned
+# buffer of its own, and the GPU fetches them from there. The CPU copies one piece while
+# the GPU fetches the piece before, so the slower of the two sets the pace. On a fast
+# link, that is the CPU.
 #
-# Can we check that? Beside our H100, one core of the CPU needs :timing:`pinned-memory
-# median "copy in memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3` to copy 64 MiB within
-# its own memory. The transfer from ordinary memory took nearly as long, and that from
-# pinned memory :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3`, an eighth of it. So it wasn't the link that we waited for.
+# Beside our H100, one core of the CPU needs :timing:`pinned-memory median "copy in
+# memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3` to copy 64 MiB within its own memory.
+# The transfer from ordinary memory took nearly as long, and that from pinned memory
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3`, an eighth of it.
 #
 # .. holds::
 #
@@ -216,9 +212,9 @@ plt.show()
 #    within = median("pinned-memory/copy in memory/cpu/n=67108864")
 #    near(pageable, within, 0.15) and near(within / pinned, 8, 0.05)
 #
-# Is it so on other cards? People who ran a program called `clpeak
-# <https://github.com/krrishnarraj/clpeak>`__ found it on three of these four. The bars
-# are what the links can do by their data sheets, and the marks are theirs:
+# People who ran a program called `clpeak <https://github.com/krrishnarraj/clpeak>`__
+# found the same on three of these four cards. The bars are what the links can do by
+# their data sheets, and the marks are theirs:
 
 # figure
 clpeak = {  # GB/s from ordinary and from pinned memory, and the slot
@@ -247,20 +243,20 @@ plt.show()
 # %%
 # The squares come near the ends of the bars. The circles lie anywhere, because they
 # depend on the CPU. If you know nothing about yours, guess :spec:`pageable copy
-# bandwidth`. We chose this round number from the four circles and one more card. On
-# cards from which we did not choose it, it does for two, and is wrong by a factor of
-# more than five for two others:
+# bandwidth`, a round number that we chose from the four circles and one more card. On
+# other cards, it does for two, and is wrong by a factor of more than five for two
+# others:
 #
 # .. measured-by-others:: pageable-h100 pageable-a100 pageable-gtx1080 pageable-mi300x
 #
 # When does it hurt?
 # ------------------
 #
-# *When you pin inside the loop.* The line from the internet does two things.
-# ``x.pin_memory()`` makes a new pinned array, and the CPU copies every byte of ``x``
-# into it. In other words, it carries the parcel down itself, as the driver would have
-# done. And only when the last byte is there may the GPU begin. PyTorch's own `guide`__
-# warns that this is usually slower than the plain line.
+# *When you pin inside the loop.* ``x.pin_memory()`` makes a new pinned array, and the
+# CPU copies every byte of ``x`` into it. In other words, it carries the parcel down
+# itself, as the driver would have done. And only when the last byte is there may the
+# GPU begin. PyTorch's own `guide`__ warns that this is usually slower than the plain
+# line.
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #
@@ -288,12 +284,11 @@ plt.show()
 #    That's most likely the fault of a neighbour, and not of pinning. Into pinned memory
 #    PyTorch copies anything large with all cores of the CPU, here sixteen, and is done
 #    when the *last* of them is done. If another program keeps one core busy, a thread
-#    has to wait for its turn, which Linux gives it every few milliseconds. Both
-#    computers with a GPU seem to have had such a neighbour when we measured. The H200's
-#    even took as long, :timing:`transfers median "within the CPU's memory/cpu/n=262144"
-#    @nvidia-h200`, to copy 262 kB within the CPU's own memory. If it happens to you,
-#    leave a core free, as in ``torch.set_num_threads(15)``. ``Bench`` now calls such
-#    rows ``cpu-contended``.
+#    has to wait for its turn, which Linux gives it every few milliseconds. The H200's
+#    computer even took as long, :timing:`transfers median "within the CPU's
+#    memory/cpu/n=262144" @nvidia-h200`, to copy 262 kB within the CPU's own memory. If
+#    it happens to you, leave a core free, as in ``torch.set_num_threads(15)``.
+#    ``Bench`` calls such rows ``cpu-contended``.
 
 from torch.utils.benchmark import Timer
 
@@ -310,19 +305,15 @@ for line in lines:
 # with what is left. That's also why a ``DataLoader`` doesn't pin unless you ask. Pin
 # the buffers that you use, and not the whole data set.
 #
-# *When you don't wait.* That one costs more than time, so let's look at it.
-#
 # Read too early
 # --------------
 #
 # With ``non_blocking=True`` and pinned memory, the call only puts the copy into a queue
-# of the GPU, which PyTorch calls a :term:`stream`. Then it returns, perhaps before a
-# single byte has moved. What you compute *on the GPU* afterwards stands behind the copy
-# in the same queue, so it's safe. But your program on the CPU doesn't wait.
-#
-# Let's try it. So that everybody can, a ``ToyStream`` takes the place of the GPU. It's
-# a queue, too, and a second thread works through it in order. **What will be printed
-# first?**
+# of the GPU, which PyTorch calls a :term:`stream`, and returns, perhaps before a single
+# byte has moved. What you compute *on the GPU* afterwards stands behind the copy in the
+# same queue, so it's safe. But your program on the CPU doesn't wait. So that everybody
+# can try it, a ``ToyStream`` takes the place of the GPU, and a second thread works
+# through it in order. **What will be printed first?**
 
 from time import sleep
 
@@ -340,12 +331,10 @@ print("after the wait:", back)
 
 # %%
 # You got whatever happened to be in the array, without an error and without a warning.
-# A plain ``x.cpu()`` would have waited for you.
-#
-# On a real GPU it's no better. We fetched 64 MiB of sevens from an H100 and looked at
-# the last one too early: it was a 0, and after the wait a 7. What's worse, it depends
-# on luck. A small copy may be done before you look, so your program is right in the
-# test, and wrong on the large data.
+# A plain ``x.cpu()`` would have waited for you. On a real GPU it's no better. We
+# fetched 64 MiB of sevens from an H100 and looked at the last one too early: it was a
+# 0, and after the wait a 7. And a small copy may be done before you look, so your
+# program is right in the test, and wrong on the large data.
 
 # folded: The same on a GPU
 
@@ -364,11 +353,10 @@ else:
 # One buffer, three batches
 # -------------------------
 #
-# What about the other direction? The same guide calls copies *to* the GPU safe. They
-# are, as long as nobody touches the array that is being sent. But here is a loop that
-# sooner or later everybody writes who pins once and reuses. It fills one buffer with
-# batch 0, then with 1, then with 2, and sends it three times. **Which batches will
-# arrive?**
+# Copies *to* the GPU are safe, as long as nobody touches the array that is being sent.
+# But here is a loop that sooner or later everybody writes who pins once and reuses. It
+# fills one buffer with batch 0, then with 1, then with 2, and sends it three times.
+# **Which batches will arrive?**
 
 
 def send_batches(careful):
@@ -390,10 +378,9 @@ print("without the wait: arrived as", send_batches(careful=False))
 print("with the wait:    arrived as", send_batches(careful=True))
 
 # %%
-# Without the wait, your model trains on the last batch three times. The loop had filled
-# the buffer for the third time before the first copy began. It's as if you had changed
-# the letter in the envelope while it was still lying on the dock. Nothing fails, and
-# the loss may even look better than it should.
+# Without the wait, your model trains on the last batch three times. It's as if you had
+# changed the letter in the envelope while it was still lying on the dock. Nothing
+# fails, and the loss may even look better than it should.
 #
 # The cure is a mark in the queue behind each copy, called an *event*. Before you fill
 # the buffer again, wait for the event of its last copy. In PyTorch:
@@ -406,9 +393,8 @@ print("with the wait:    arrived as", send_batches(careful=True))
 #     copied.synchronize()   # now the buffer is free
 #     buffer.copy_(next_batch)
 #
-# And the ``DataLoader`` at the top of this page? It makes a new pinned array for every
-# batch, and PyTorch doesn't give that memory to anybody else while it is being sent. So
-# there you're safe.
+# The ``DataLoader`` at the top makes a new pinned array for every batch, and PyTorch
+# doesn't give that memory to anybody else while it is being sent. So there you're safe.
 #
 # Your turn
 # ---------
@@ -422,8 +408,7 @@ print("with the wait:    arrived as", send_batches(careful=True))
 # All batches have to arrive, and a copy should go on *while the next batch is being
 # prepared*, because otherwise ``non_blocking`` gains you nothing.
 #
-# Put your answer where the dots are, and run ``firstlight try 08_pinned_memory.py``. It
-# runs only what the exercise needs, and answers in about a second.
+# Put your answer where the dots are, and run ``firstlight try 08_pinned_memory.py``.
 
 
 def send_all(batches, buffer, stream): ...

@@ -2,15 +2,14 @@
 Can you copy and compute at the same time?
 ==========================================
 
-You have four loads of laundry, a washing machine and a dryer. You won't wash, dry and
-put away the first load before the second one goes into the machine. While the first one
-is in the dryer, the second one is being washed. But your GPU program may well do it the
+You have four loads of laundry, a washing machine and a dryer. While the first load is
+in the dryer, the second one is being washed. But your GPU program may well do it the
 slow way: it copies all the data in, computes, copies all the results out, and in the
 meantime two of the three machines stand still.
 
-**Guess: if all three steps take equally long, how much faster could four loads be?** By
-the end of this page you'll be able to write such a pipeline, to see why it goes wrong
-so easily, and to say how many loads it should have.
+**Guess: if all three steps take equally long, how much faster could four loads be?**
+By the end of this page you'll be able to write such a pipeline, to see why it goes
+wrong so easily, and to say how many loads it should have.
 
 **Needs:** :doc:`/tutorials/2_devices/08_pinned_memory`. A GPU is
 not needed.
@@ -20,8 +19,8 @@ not needed.
 # Look first
 # ----------
 #
-# Here are both ways. The upper one does everything in one load. In the lower one, the
-# same data are cut into four *chunks*.
+# The upper way does everything in one load. In the lower one, the same data are cut
+# into four *chunks*.
 
 # figure
 
@@ -55,32 +54,28 @@ plt.show()
 
 # %%
 # It's the same work, and it takes half the time. At the start the dryer has nothing to
-# do, and at the end the washing machine has finished. That's why you don't get down to
-# a third, even with many chunks.
+# do, and at the end the washing machine has finished, so you don't get down to a third,
+# even with many chunks. A GPU can do three things at once, because its *copy engines*
+# fetch and send by themselves, in both directions at the same time, while the
+# multiprocessors compute. We call this :term:`overlap`.
 #
-# Can a GPU really do three things at once? Yes, because it has a separate machine for
-# each. Its *copy engines* fetch and send by themselves, in both directions at the same
-# time, while the multiprocessors compute. We call this :term:`overlap`.
-#
-# Here is what it's worth. An H100 got 268 MB of numbers, took their square roots, and
-# sent these back. In one piece, that took :timing:`copy-and-compute median
-# "pipeline/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. In sixteen chunks, it took
-# :timing:`copy-and-compute median "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`.
-# Square roots take next to no time, so here the gain is from the two copies, which
-# overlap.
+# An H100 got 268 MB of numbers, took their square roots, and sent these back. In one
+# piece, that took :timing:`copy-and-compute median "pipeline/cuda:0/n=1"
+# @nvidia-h100-80gb-hbm3`, and in sixteen chunks :timing:`copy-and-compute median
+# "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`. Square roots take next to no time, so
+# here the gain is from the two copies, which overlap.
 #
 # Three queues
 # ------------
 #
-# So why doesn't it happen by itself? Because everything that you give to a GPU stands
-# in one queue, a :term:`stream`, and is done in order. You have to tell the GPU which
-# steps needn't wait for each other. For that, we take three streams, one for each
-# stage.
+# Why doesn't it happen by itself? Because everything that you give to a GPU stands in
+# one queue, a :term:`stream`, and is done in order. So we take three streams, one for
+# each stage.
 #
-# But streams know nothing of each other. That's the point of them, and it's also the
-# danger: somebody has to say that chunk 2 may only be computed when chunk 2 has
-# arrived. Let's first forget to say so. Three ``ToyStream`` take the place of the GPU's
-# streams, so that everybody can try it. **What will it print?**
+# But streams know nothing of each other. Somebody has to say that chunk 2 may only be
+# computed when chunk 2 has arrived. Let's first forget to say so. Three ``ToyStream``
+# take the place of the GPU's streams, so that everybody can try it. **What will it
+# print?**
 
 from time import sleep
 
@@ -128,11 +123,9 @@ for chunks, waits in ((7, False), (7, True), (1, True)):
 # %%
 # Without waiting, we took the square root of numbers that hadn't arrived. There was no
 # error. What's worse, on a quiet day the copy may win the race, and then the result is
-# right, until you run it on the large data.
-#
-# The remedy is two lines. ``record`` puts a mark, an *event*, behind the copy, and
-# ``wait_event`` makes the next stream wait for it. Only that stream waits. Your program
-# goes on, and hands out the work for the next chunk. It waits once, at the end.
+# right, until you run it on the large data. The remedy is two lines. ``record`` puts a
+# mark, an *event*, behind the copy, and ``wait_event`` makes the next stream wait for
+# it. Your program goes on, and waits once, at the end.
 #
 # The same on a GPU
 # -----------------
@@ -176,11 +169,10 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 # How many chunks?
 # ----------------
 #
-# If four chunks are good, are a thousand better? Each chunk is a copy of its own, and
-# each copy pays its :term:`latency`. You know :doc:`the two numbers
-# </tutorials/2_devices/04_small_copies>`: in :math:`m` chunks, a stage of :math:`n`
-# bytes takes :math:`a + n/(m\,b)`. There are :math:`m` turns, and two more until the
-# last chunk is out, so
+# If four chunks are good, are a thousand better? Each copy pays its :term:`latency`.
+# You know :doc:`the two numbers </tutorials/2_devices/04_small_copies>`: in :math:`m`
+# chunks, a stage of :math:`n` bytes takes :math:`a + n/(m\,b)`. There are :math:`m`
+# turns, and two more until the last chunk is out, so
 #
 # .. math::
 #
@@ -208,11 +200,10 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
     print(f"{m:4} chunks: {quantity(predict(m), 's')}, {gain:.2f} times as fast")
 
 # %%
-# Nearly everything is gained with eight or sixteen chunks. Then the numbers stay the
-# same for a long time, and in the end they grow again. So you needn't find the best
-# number. Any number near it will do, and the formula says where that is: near the
-# square root of :math:`n/n_{1/2}`, where :math:`n_{1/2} = a\,b` is the half-bandwidth
-# size. If :math:`n` is smaller than :math:`n_{1/2}`, leave it in one piece.
+# Nearly everything is gained with eight or sixteen chunks. So you needn't find the best
+# number. Any number near the square root of :math:`n/n_{1/2}` will do, where
+# :math:`n_{1/2} = a\,b` is the half-bandwidth size. If :math:`n` is smaller than
+# :math:`n_{1/2}`, leave it in one piece.
 #
 # Did the H100 do what the formula says? In its curve, *n* counts the chunks.
 
@@ -231,37 +222,30 @@ if on_cuda:
 bench.plot()
 
 # %%
-# We can predict the first point from :doc:`the page before
-# </tutorials/2_devices/08_pinned_memory>`. There, 64 MiB from pinned memory took
-# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3`. Our data are four times as large, and they go there and back.
-# Eight times that time is within a few percent of the :timing:`copy-and-compute median
-# "pipeline/cuda:0/n=1" @nvidia-h100-80gb-hbm3` that were measured.
+# We can predict the first point. :doc:`From pinned memory
+# </tutorials/2_devices/08_pinned_memory>`, 64 MiB took :timing:`pinned-memory median
+# "to the GPU, pinned/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`. Our data are four
+# times as large, and they go there and back. Eight times that time is within a few
+# percent of what was measured.
 #
 # In sixteen chunks, there are 17 short turns instead of 32, so it should have taken
-# little more than half of that. It took :timing:`copy-and-compute median
-# "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`, which is nearer to three fifths. The
-# curve has the right form, then, and the gain is a little less than promised. We think
-# that the two directions disturb each other, because both go through the memory of the
-# host.
+# little more than half of that. It's nearer to three fifths. We think that the two
+# directions disturb each other, because both go through the memory of the host.
 #
 # When it isn't worth it
 # ----------------------
 #
 # - *One stage takes nearly all of the time.* If your GPU computes for a minute and
-#   copies for a second, you can hide the second, and that's all. A pipeline is never
-#   faster than its slowest stage.
+#   copies for a second, you can hide the second, and that's all.
 # - *Your data stay on the GPU.* Then there's nothing to hide.
 # - *Your GPU has a single copy engine*, as many small ones have. Then the two
 #   directions take turns.
 #
 # And if you train a network? The ``DataLoader`` prepares the next batch while the GPU
 # computes. But with a plain ``x.to(device, non_blocking=True)``, its copy stands in the
-# same stream as the computing, so these two still take turns. Often the copy is so
-# short that nobody minds. If the :doc:`profiler </tutorials/2_devices/14_profile>`
-# shows that you should, give it a stream of its own. This sends the next batch while
-# the GPU trains on this one. You write ``for x, y in sent_ahead(loader):``, and the
-# loader has to pin:
+# same stream as the computing, so these two take turns. If the :doc:`profiler
+# </tutorials/2_devices/14_profile>` shows that it matters, give the copy a stream of
+# its own. You write ``for x, y in sent_ahead(loader):``, and the loader has to pin:
 
 from itertools import chain
 
@@ -306,7 +290,6 @@ if on_cuda:
 # :math:`m + 2` turns.
 #
 # Put your answer where the dots are, and run ``firstlight try 09_copy_and_compute.py``.
-# It runs only what the exercise needs, and answers in about a second.
 
 
 def overlap(chunks, comes, works, goes): ...

@@ -8,8 +8,8 @@ the model, and ``nvidia-smi`` still shows the card as nearly full. You called
 at the same place. Who has all that memory?
 
 **Guess: if nvidia-smi shows that your program has taken a gigabyte, how much of it do
-your tensors hold?** By the end of this page you'll be able to say where it all went, to
-work out what a training run needs *before* you start it, and to find the line that
+your tensors hold?** By the end of this page you'll be able to say where it all went,
+to work out what a training run needs *before* you start it, and to find the line that
 doesn't let go.
 
 **Needs:** any computer, and some PyTorch. Without a CUDA GPU, a model of PyTorch's
@@ -17,8 +17,8 @@ doesn't let go.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: who holds the GPU's memory?
+# --------------------------------------
 
 import torch
 
@@ -32,7 +32,7 @@ if torch.cuda.is_available():
     print("nvidia-smi shows  ", total - free)
 
 # %%
-# In a hurry, try these in turn:
+# If you're in a hurry, try these in turn:
 #
 # - Collect ``loss.item()`` or ``loss.detach()`` in your list, never ``loss``. Run the
 #   validation under ``with torch.no_grad():``.
@@ -46,8 +46,7 @@ if torch.cuda.is_available():
 # Three meters
 # ------------
 #
-# Why does the snippet print so many numbers? Let's make a very small tensor, and look
-# at the first of them.
+# Why does the snippet print so many numbers? Let's make a very small tensor.
 
 from firstlight import best_device
 
@@ -66,10 +65,9 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 #
 # Think of a tenant who rents whole floors from a landlord, and sublets the rooms. The
 # landlord is the :term:`driver`, the tenant is PyTorch, and your tensors live in the
-# rooms. The smallest room has 512 bytes, so that's what two numbers take. When a tensor
-# moves out, its room is free for the next one. But PyTorch keeps on renting the floor,
-# because renting anew takes long. So there are three answers to "how much memory is in
-# use?", and all of them are right:
+# rooms. The smallest room has 512 bytes. When a tensor moves out, PyTorch keeps on
+# renting the floor, because renting anew takes long. So there are three answers to "how
+# much memory is in use?", and all of them are right:
 #
 # - ``memory_allocated()`` counts the rooms that are occupied: *allocated*.
 # - ``memory_reserved()`` counts the floors that PyTorch rents: *reserved*. Its older
@@ -262,8 +260,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each step of the run is a column. Find ``f``, the tensor of 240 MiB. The cell prints
-# the three meters just before it:
+# Find ``f``, the tensor of 240 MiB. The cell prints the three meters just before it:
 
 f = [label for label, _, _ in story].index("f: 240 MiB")
 held, taken, shown = (modelled if measured is None else measured)[f - 1] / MIB
@@ -280,9 +277,8 @@ if measured is not None:
 # On our H100, the tensors held 203 MiB at that moment, PyTorch had taken 472 MiB, and
 # 999 were in use on the card, which is about what ``nvidia-smi`` shows. So only a fifth
 # of that was in tensors! The difference to 472 is the context and what the driver keeps
-# for itself. You have seen it: the snippet at the top ran on that card before there was
-# any tensor, and its last line was all context. The model, which stands in for a GPU
-# where there is none, had said 203 and 472 as well.
+# for itself. The model, which stands in for a GPU where there is none, had said 203 and
+# 472 as well.
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch
@@ -291,11 +287,11 @@ if measured is not None:
 # is good for: it lets a floor grow.
 #
 # Now find ``empty_cache()``, twice in the figure. It gives back the floors in which
-# *nobody* lives, and only those. That helps *other* programs. Your own could have used
-# the room anyway, and your next tensor has to wait until a floor is rented anew. On the
-# H100, filling a new tensor of 67 MB with ones took :timing:`memory median "new tensor"
-# @nvidia-h100-80gb-hbm3`, and with an ``empty_cache()`` before each :timing:`memory
-# median "cache emptied" @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
+# *nobody* lives, and only those. That helps *other* programs. Your own next tensor has
+# to wait until a floor is rented anew. On the H100, filling a new tensor of 67 MB with
+# ones took :timing:`memory median "new tensor" @nvidia-h100-80gb-hbm3`, and with an
+# ``empty_cache()`` before each :timing:`memory median "cache emptied"
+# @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
 #
 
 # folded: What a new tensor costs, and an emptied cache
@@ -324,18 +320,17 @@ if on_cuda:
 bench.show()
 
 # %%
-# How large is a context elsewhere? Others reported theirs, and our model takes the
-# value in the column of predictions:
+# Others reported their contexts:
 #
 # .. measured-by-others:: context-rtx3090 context-rtx3090-then context-gtx1080
 #
 # What will a training run need?
 # ------------------------------
 #
-# You don't have to try it out. For each *parameter* of a network, training keeps four
-# numbers: its value, its :term:`gradient`, and two averages that :term:`Adam`, the
-# usual :term:`optimizer`, needs. In ``float32`` these are 16 bytes. **How many
-# parameters can you train on a card of 24 GB, at the very most?**
+# For each *parameter* of a network, training keeps four numbers: its value, its
+# :term:`gradient`, and two averages that :term:`Adam`, the usual :term:`optimizer`,
+# needs. In ``float32`` these are 16 bytes. **How many parameters can you train on a
+# card of 24 GB, at the very most?**
 #
 # It's 1.5 billion, and then there is no room for any data. The rest grows with the
 # batch: the data themselves, and what each layer computes on the way forward. These
@@ -344,12 +339,12 @@ bench.show()
 # The figure at the top shows both parts, over two steps of a network that removes the
 # noise from spectra. On the way forward the activations pile up. On the way back they
 # go, one after the other, and gradients come in their place. Adam makes its averages at
-# the end of the first step, and they stay. So a peak is either where forward ends, if
-# the batch is large, or where the optimizer works, if the network is.
+# the end of the first step, and they stay. With a large batch the peak comes at the end
+# of the way forward, and with a large network in the optimizer's step.
 #
-# Nobody has to add that up by hand. On PyTorch's device ``"meta"``, tensors have a
-# shape and no memory, so you can *rehearse* your training there, and count what it
-# would have needed. Our ``Meter`` does the counting, for your own script, too:
+# On PyTorch's device ``"meta"``, tensors have a shape and no memory, so you can
+# *rehearse* your training there, and count what it would have needed. Our ``Meter``
+# does the counting, for your own script, too:
 #
 # .. code-block:: python
 #
@@ -440,11 +435,10 @@ if on_cuda:
 
 # %%
 # The rehearsal said 17,082,400 bytes, and it was right to the byte, on our CPU and on
-# our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms. A
-# larger network needs some air, because mixed precision, ``foreach`` optimizers and the
-# libraries for matrix products all change the sum.
-#
-# For example, which is the largest batch that fits into 16 MB?
+# our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms.
+# Leave some headroom for a larger network, because mixed precision, ``foreach``
+# optimizers and the libraries for matrix products all change the sum. And which is the
+# largest batch that fits into 16 MB?
 
 from bisect import bisect_right
 
@@ -459,12 +453,12 @@ fitting = largest_batch(toy)
 print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,} bytes")
 
 # %%
-# Who doesn't let go?
-# -------------------
+# Memory grows at every step: who doesn't let go?
+# -----------------------------------------------
 #
 # Memory that grows from step to step is a *leak*, and it has an owner, because Python
 # frees a tensor as soon as nothing refers to it. Here are two loops that collect the
-# loss, a single number of 4 bytes:
+# loss:
 #
 # .. code-block:: python
 #
@@ -518,12 +512,11 @@ show_table("What a list of losses keeps", head, rows)
 # %%
 # It's the validation. A loss remembers how it was computed: behind it hangs a *graph*
 # with the output of every layer, ready for ``backward()``. In the training,
-# ``backward()`` comes, and the graph is let go. In the validation it never comes. So
-# each step keeps five million bytes alive, for four that you wanted.
-#
-# The cures are ``loss.item()``, which waits for the GPU, ``loss.detach()``, which
-# doesn't, and ``torch.no_grad()`` around the whole loop. There are five more owners
-# that nobody thinks of:
+# ``backward()`` comes, and the graph is let go. In the validation it never comes, so
+# each step keeps five million bytes alive, for four that you wanted. The cures are
+# ``loss.item()``, which waits for the GPU, ``loss.detach()``, which doesn't, and
+# ``torch.no_grad()`` around the whole loop. There are five more owners that nobody
+# thinks of:
 #
 # - *The optimizer*. If you delete only the model, it still keeps the parameters, their
 #   gradients, and Adam's averages, all of the 16 bytes.
@@ -547,8 +540,8 @@ show_table("What a list of losses keeps", head, rows)
 # __ https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 # __ https://pytorch.org/memory_viz
 #
-# When it has run out
-# -------------------
+# Out of memory: read the error, and try again
+# --------------------------------------------
 #
 # Let's read one such `message`__ together, from somebody else's card:
 #
@@ -565,10 +558,10 @@ show_table("What a list of losses keeps", head, rows)
 # free, together 22.08 GiB. The program asked for 22.78, so no setting could have saved
 # it. It needs a smaller batch.
 #
-# So you catch the error, and try again with half the batch. After
-# ``torch.OutOfMemoryError`` PyTorch still works, and nothing is broken. Here are two
-# ways to write it. We pretend that the card has 16 MB: the meter raises the error above
-# that. **Which way works?**
+# You can catch the error, and try again with half the batch. After
+# ``torch.OutOfMemoryError`` PyTorch still works. Here are two ways to write it. We
+# pretend that the card has 16 MB: the meter raises the error above that. **Which way
+# works?**
 
 
 def again_inside(batch):
@@ -596,10 +589,10 @@ for recover in (again_inside, again_outside):
 
 # %%
 # The first one failed all the way down to a batch of one! *Inside* the ``except`` block
-# the exception is still alive, and it keeps the tensors of the attempt that failed. And
-# each new attempt adds its own. So leave the block first, as the second function does,
-# and then try again. If it was ``optimizer.step()`` that failed, load saved weights,
-# because some may have changed already.
+# the exception is still alive, and it keeps the tensors of the attempt that failed. So
+# leave the block first, as the second function does, and then try again. If it was
+# ``optimizer.step()`` that failed, load saved weights, because some may have changed
+# already.
 #
 # Your turn
 # ---------
@@ -619,7 +612,7 @@ def validate_leaking(model, batches):
 # %%
 # Write it so that it returns as many losses and rows, with the same values, and keeps
 # nothing else alive. Put your answer where the dots are, and run ``firstlight try
-# 10_memory.py``. It runs only what the exercise needs, and answers in about a second.
+# 10_memory.py``.
 
 
 def validate(model, batches): ...
@@ -761,13 +754,12 @@ def validate_solution(model, batches):
 print(f"Our solution: {check(validate_solution)}")
 
 # %%
-# JAX has taken 75 % of my GPU. And CuPy, and TensorFlow?
-# -------------------------------------------------------
+# JAX takes 75 % of the GPU's memory, and TensorFlow takes all of it
+# ------------------------------------------------------------------
 #
-# Yesterday's library may rent differently from PyTorch. **JAX** rents three quarters of
-# the card at its first operation, whatever you compute. If only an import did it, that
-# package computed something when it was imported. A second program then finds the card
-# full. Tell JAX before it starts, in the shell or at the top of the script:
+# **JAX** rents three quarters of the card at its first operation, however small your
+# model is. (If an import did it, that package computed something.) A second program
+# finds the card full. Tell JAX before it starts, so in a notebook restart first:
 #
 # .. code-block:: python
 #
@@ -777,29 +769,40 @@ print(f"Our solution: {check(validate_solution)}")
 #    # os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = "0.3"  # or 30 % at once
 #    import jax
 #
-# Renting when needed may end in fragments, so give a single large program its three
-# quarters. ``XLA_PYTHON_CLIENT_ALLOCATOR=platform`` gives everything back at once, but
-# it is slow, and good only for looking. Newer versions call the fraction
-# ``XLA_CLIENT_MEM_FRACTION`` (`JAX on its memory`__).
+# It still gives nothing back before it ends, so ``nvidia-smi`` shows the most that it
+# ever rented. ``XLA_PYTHON_CLIENT_ALLOCATOR=platform`` gives back everything, slowly.
+# It's good for looking. A large program that has the card for itself should keep its
+# three quarters. Newer versions call the fraction ``XLA_CLIENT_MEM_FRACTION`` (`JAX on
+# its memory`__).
 #
 # __ https://docs.jax.dev/en/latest/gpu_memory_allocation.html
 #
-# **TensorFlow** rents nearly all of the card, unless you call
-# ``tf.config.experimental.set_memory_growth(gpu, True)`` for each ``gpu`` of
-# ``tf.config.list_physical_devices("GPU")`` before anything else.
+# **TensorFlow** rents nearly all of *every* card that it sees. Before anything else,
+# call ``tf.config.experimental.set_memory_growth(gpu, True)`` for each ``gpu`` of
+# ``tf.config.list_physical_devices("GPU")``. If the program isn't yours, or makes a
+# session of its own, put ``TF_FORCE_GPU_ALLOW_GROWTH=true`` into the environment, and
+# hide the other cards by ``CUDA_VISIBLE_DEVICES=0``.
 #
-# **CuPy** keeps its floors as PyTorch does. Its *memory pool* lets go of those that are
-# empty, once nothing refers to your array any more:
+# CuPy doesn't give memory back: its pool, a limit, FFT plans
+# -----------------------------------------------------------
+#
+# CuPy keeps its floors as PyTorch does, in a *memory pool*, and more than your arrays
+# need: a random array or a sort makes others in between, so 512 MB may take a GB. Once
+# nothing refers to your array any more, this gives back what is empty:
 #
 # .. code-block:: python
 #
-#    del x
+#    del x  # and in a notebook, restart: Out and _ keep what a cell showed
+#    cupy.fft.config.get_plan_cache().clear()  # FFTs keep room to work in, with a plan
 #    cupy.get_default_memory_pool().free_all_blocks()
+#    cupy.get_default_pinned_memory_pool().free_all_blocks()  # of the CPU's memory
 #
-# And if the array is large and you want no pool at all, call
-# ``cupy.cuda.set_allocator(None)`` first. Then each array is rented anew, which takes
-# time. What ``nvidia-smi`` shows after all that is the context, and only the end of the
-# program frees it.
+# With a limit (``pool.set_limit(size=…)``, or ``CUPY_GPU_MEMORY_LIMIT="50%"`` in the
+# environment) you can be out of memory although ``used_bytes()`` is 0, because empty
+# floors count, too (``total_bytes()``). Free them before the larger array. For no pool
+# at all, call ``cupy.cuda.set_allocator(None)`` first; each array is then rented anew,
+# which takes time. What ``nvidia-smi`` still shows is the context, until the program
+# ends.
 #
 # My GPU's memory is full: which batch size, and does checkpointing help?
 # -----------------------------------------------------------------------
@@ -810,7 +813,6 @@ print(f"Our solution: {check(validate_solution)}")
 #
 # Checkpointing (``torch.utils.checkpoint``) drops the activations *inside* a part of
 # the network and computes them twice. So it saves nothing if the parameters and Adam's
-# averages fill the card, if the batch is so small that activations hardly count, or if
-# the parts are single layers, since the input of each part is kept. Wrap blocks of
-# several layers, and compare ``max_memory_allocated()``, not ``nvidia-smi``, which
-# shows what was once rented.
+# averages fill the card, if activations hardly count, or if the parts are single
+# layers, since the input of each part is kept. Wrap blocks of several layers, and
+# compare ``max_memory_allocated()``, not ``nvidia-smi``.

@@ -4,12 +4,9 @@ Will a GPU win at your problem?
 
 Your analysis has been running since last night, and in the next room stands a computer
 with a GPU. One colleague is sure that the job will be done there before your coffee is
-cold. Another one has tried it, and her program became *slower*. Both may be right,
-because it depends on the job. So before you spend a week on moving yours, let's find
-out whether it's worth it.
-
-By the end of this page you'll be able to predict that from five numbers that you can
-count on a sheet of paper.
+cold. Another's program became *slower* there. Both may be right. By the end of this
+page you'll be able to predict it from five numbers that you can count on a sheet of
+paper.
 
 **Needs:** any computer, and scikit-learn for its flowers. With a GPU, the page measures
 both sides. Without one, the GPU's side is a model.
@@ -64,11 +61,8 @@ both sides. Without one, the GPU's side is a model.
 # probably two to each real core. A better CPU would win more often.
 #
 # The first job is over before the GPU has properly started. The second one is what
-# people mean when they praise GPUs. But look at the third: the same additions on the
-# same card, and now the CPU wins. Your two colleagues may have had the very same job!
-# And yet the fourth one sends its data as well, and still gains.
-#
-# Why does sending ruin the addition, and not the product?
+# people mean when they praise GPUs. In the third, the same additions on the same card,
+# the CPU wins. And yet the fourth one sends its data as well, and still gains. Why?
 #
 # Three things take time
 # ----------------------
@@ -76,8 +70,8 @@ both sides. Without one, the GPU's side is a model.
 # Think of printing. Your own small printer stands on your desk. Across the street is a
 # copy shop with a machine as large as a car. For a single page you won't go there: by
 # the time that you have explained what you want, your own printer is done. For a
-# thousand posters you will. And if you have to carry the paper across the street, and
-# back again, for each page, it doesn't matter how fast their machine is.
+# thousand posters you will, unless you have to carry the paper across the street for
+# each page.
 #
 # With a GPU it's the same:
 #
@@ -94,9 +88,8 @@ both sides. Without one, the GPU's side is a model.
 #   own memory, and to do the arithmetic. It does both at the same time, so the longer
 #   of the two counts.
 #
-# The CPU has only the last one. Let's predict the three for the third job. 100 million
-# additions need 12 bytes each, which have to be sent, and then to be read and written.
-# **Which of the three will take longest?**
+# The CPU has only the last one. 100 million additions need 12 bytes each, which have to
+# be sent, and then to be read and written. **Which of the three will take longest?**
 
 # folded: The rule in code
 from math import ceil, inf
@@ -162,24 +155,21 @@ print("carry ", quantity(carry, "s"))
 print("work  ", quantity(work, "s"))
 
 # %%
-# It's the carrying, by far. 1.2 GB have to cross the street, and no card in a slot can
-# change that, however fast it is. The H100's computer really took :timing:`wins-add
-# median "GPU, there and back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3`. That the rule
-# comes so close to it is partly luck.
+# It's the carrying, by far. No card in a slot can change that, however fast it is. The
+# H100's computer really took :timing:`wins-add median "GPU, there and
+# back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3`. That the rule comes so close to it
+# is partly luck.
 #
 # The CPU has the same bytes in a memory of its own. Beside our H100, it moved
-# :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3`. The link is
-# slower than that, so the CPU is done before the bytes have even arrived. A few chips
-# need no street, because :doc:`CPU and GPU share one memory </cards>`. For those, take
-# the column *stay* below.
+# :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3`, more than the
+# link, so the CPU is done before the bytes have even arrived. A few chips need no
+# street, because :doc:`CPU and GPU share one memory </cards>`. For those, take the
+# column *stay* below.
 #
 # And the fourth job? There, each number that you send is used in 4,096 multiplications.
-# That's worth the walk. In other words, ask *how often will each byte be used that I
-# send?* If your data stay on the GPU for thousands of steps, as in a fit, you carry
-# them across once, and forget about the walk.
-#
-# This is the whole rule. If a job makes :math:`L` launches of :math:`c` each, and uses
-# its data :math:`k` times before they are replaced, then the GPU wins if
+# That's worth the walk. So ask *how often will each byte be used that I send?* If a job
+# makes :math:`L` launches of :math:`c` each, and uses its data :math:`k` times before
+# they are replaced, then the GPU wins if
 #
 # .. math::
 #
@@ -315,22 +305,20 @@ Calculator(
 #
 # The calculator counts ``float64`` without tensor cores, with which an H100 or an A100
 # takes half as long for a product of matrices. It believes the :term:`data sheets <data
-# sheet>`, and nobody reaches all of what they promise. So what do you do with its
-# answer?
+# sheet>`, and nobody reaches all of what they promise. So if its answer is
 #
-# - *Below two: stay with the CPU*, and make sure that your program uses all of its
-#   cores. The same holds if the GPU's part is less than half of your program: the other
-#   half stays as slow as it is (:term:`Amdahl's law`).
-# - *Otherwise, try it once on a GPU that somebody lends you*, before you believe any
-#   calculator, ours included. Google Colab does so for nothing. If you :doc:`pay by the
-#   hour </install>`, your gain has to be larger than the ratio of the prices.
+# - *below two, stay with the CPU*, and make sure that your program uses all of its
+#   cores. The same holds if the GPU's part is less than half of your program
+#   (:term:`Amdahl's law`).
+# - *larger, try it once on a GPU that somebody lends you*, such as Google Colab. If you
+#   :doc:`pay by the hour </install>`, your gain has to be larger than the ratio of the
+#   prices.
 #
 # Does the rule hold?
 # -------------------
 #
-# Let's put it to the test, with these five jobs and a small network, each in up to six
-# sizes. **From how many numbers on will the H100 add faster than the 16 cores beside
-# it?** Work it out, or guess.
+# Let's test it with these five jobs and a small network. **From how many numbers on
+# will the H100 add faster than the 16 cores beside it?** Work it out, or guess.
 
 # folded: The sixth job, a network that learns to tell flowers
 
@@ -577,17 +565,14 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each point is a job at one size. From left to right they get longer, and from bottom
-# to top the GPU gains more. If a call takes your CPU less time than a launch, the GPU
-# can't win. The dashed line shows that for the rule's launch. The H100's computer
-# launched a small addition a little faster, so those lie just above it.
+# Each point is a job at one size. Left of the dashed line, a call takes the CPU less
+# time than the rule's launch, so the GPU can't win. The H100's computer launched a
+# small addition a little faster, so those lie just above it. The circles are the
+# additions. The hollow ones lag far behind the filled ones, because a larger vector
+# also takes longer to send.
 #
-# Now look at the circles, the additions. The filled ones climb as the vectors grow. The
-# hollow ones lag far behind, because a larger vector also takes longer to send.
-#
-# From which size on was the H100 faster? Here is what the rule says, which knows the
-# H100's data sheet and the two rates of the CPU beside it, and what we measured. **One
-# number in the H100's table can't be right. Which?**
+# From which size on was the H100 faster? Here is what the rule says, and what we
+# measured. **One number in the H100's table can't be right. Which?**
 
 
 # folded: How to find the size from which a GPU is faster
@@ -638,22 +623,22 @@ show_table("The n from which a GPU is faster than this CPU (rule: an H100)", hea
 # It's the 160 of *matrix × vector*. A matrix of 1,000 rows took the CPU
 # :timing:`wins-matrix-vector median "CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3`, and one
 # of 10,000 rows only :timing:`wins-matrix-vector median "CPU/cpu/n=10000"
-# @nvidia-h100-80gb-hbm3`! You can't miss that point in the figure. Most likely another
-# program kept one of the sixteen cores busy, and fifteen waited for the last one. How
-# easy it would be to publish that the GPU was :timing:`wins-matrix-vector speedup
-# "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3` as fast! Don't believe a
-# gain that its neighbours don't have. ``Bench`` now calls such a row ``non-monotonic``.
+# @nvidia-h100-80gb-hbm3`! Most likely another program kept one of the sixteen cores
+# busy, and fifteen waited for the last one. So the GPU was :timing:`wins-matrix-vector
+# speedup "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3` as fast, by
+# mistake. Don't believe a gain that its neighbours don't have. ``Bench`` now calls such
+# a row ``non-monotonic``.
 #
 # .. holds::
 #
 #    "non-monotonic" in row("wins-matrix-vector/CPU/cpu/n=1000").verdicts
 #    printed(r"^matrix × vector +4,400 +(\d+) +never +never") == [160]
 #
-# In all other rows, where the rule says *never*, the measurement says so, too. If the
-# data stay, the rule was too careful by a factor of two to seven, partly because it
-# counts a wait for each result. If they are sent, it was right for the product, and too
-# hopeful for the sampler. So trust the rule where it says ten. Where it says less, and
-# your arrays are small, measure. PyTorch brings all that you need:
+# Where the rule says *never*, the measurement says so, too. If the data stay, the rule
+# was too careful by a factor of two to seven, partly because it counts a wait for each
+# result. If they are sent, it was right for the product, and too hopeful for the
+# sampler. So trust it where it says ten. Where it says less, measure. PyTorch brings
+# all that you need:
 
 from torch.utils.benchmark import Timer
 
@@ -673,22 +658,19 @@ for name, line in lines.items():
     print(f"{name}: {quantity(timer.blocked_autorange().median, 's')}")
 
 # %%
-# Without ``num_threads``, this ``Timer`` gives the CPU only one core, and the GPU wins
-# too easily. The H100's tab has the page's story once more. Its FFT wins by far if the
-# image stays, and loses if the image is sent.
+# Without ``num_threads``, this ``Timer`` gives the CPU only one core. The H100's FFT
+# wins by far if the image stays, and loses if it is sent.
 #
-# The rule stands on the time of one launch. Others measured less on computers of
-# theirs:
+# The rule stands on the time of one launch. Others measured less:
 #
 # .. measured-by-others:: operation-a100 operation-rtx3090ti operation-rtx4090
 #
 # A network that is too small
 # ---------------------------
 #
-# There's one job left. A PyTorch boot camp trains a small network on `Fisher's 150
-# irises`__: four lengths of each flower go in, and one of three kinds comes out. It has
-# two layers of 8 and 9 units, and sets 30 flowers aside as a *test set*. **Is a GPU a
-# good idea here?**
+# A PyTorch boot camp trains a small network on `Fisher's 150 irises`__: four lengths of
+# each flower go in, and one of three kinds comes out. It has two layers of 8 and 9
+# units, and sets 30 flowers aside as a *test set*. **Is a GPU a good idea here?**
 #
 # __ https://scikit-learn.org/stable/datasets/toy_dataset.html#iris-plants-dataset
 
@@ -721,11 +703,10 @@ print("  their launches would take", quantity(calls.number * LAUNCH, "s"))
 print("  their work would take    ", quantity(work, "s"))
 
 # %%
-# Those hundred steps ran once. With a ``Bench`` that repeats them, a step took the CPU
-# beside the H100 about :timing:`wins-network median "CPU/cpu/n=8"
-# @nvidia-h100-80gb-hbm3`, and the H100 :timing:`wins-network median "GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3`. One of the fastest cards that you can buy made it slower!
-# Then we made the layers wider, with 4,096 units. The CPU now took about
+# With a ``Bench`` that repeats them, a step took the CPU beside the H100 about
+# :timing:`wins-network median "CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`, and the H100
+# :timing:`wins-network median "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`. One of the
+# fastest cards that you can buy made it slower! With 4,096 units, the CPU took about
 # :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU
 # about :timing:`wins-network median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, give
 # or take a third. It had a hundred thousand times as many operations to do, and the
@@ -737,20 +718,19 @@ print("  their work would take    ", quantity(work, "s"))
 #    len(runs) == 3 and 1.6 < max(runs) / min(runs) < 2
 #
 # That is because a step is 22 calls of PyTorch, and Python and PyTorch need nearly all
-# of the time to prepare and launch them. Meanwhile the GPU waits. We call such a job
-# :term:`launch-bound`. No faster card helps. What helps is to put more work into each
-# call: wider layers, a larger batch, or :doc:`several operations in one call
-# </tutorials/2_devices/16_fewer_launches>`. Or leave it on the CPU, which learned the
-# flowers just as well.
+# of the time to launch them. We call such a job :term:`launch-bound`. No faster card
+# helps. What helps is to put more work into each call: wider layers, a larger batch, or
+# :doc:`several operations in one call </tutorials/2_devices/16_fewer_launches>`. Or
+# leave it on the CPU, which learned the flowers just as well.
 #
-# The rule's launches, printed above, are only a fifth of what the H100 took. In
-# training a call costs more than in an addition, because PyTorch also keeps account of
-# it for the gradients. So count *five* launches for each call of a training step.
+# The rule's launches, printed above, are only a fifth of what the H100 took, because in
+# training PyTorch also keeps account of each call for the gradients. So count *five*
+# launches for each call of a training step.
 #
 # A whole job, on three machines
 # ------------------------------
 #
-# Let's end with a whole job, one that you know: the :doc:`first image
+# Let's end with a whole job: the :doc:`first image
 # </tutorials/4_imaging/01_first_light>`, a fit of some two hundred steps. The data
 # stay, and each step transforms a picture of 180 × 180 pixels. **Two cores of a small
 # computer, or a GPU: who is first?**
@@ -771,13 +751,13 @@ print("  their work would take    ", quantity(work, "s"))
 #      - :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`
 #      - :timing:`first-light median "a step, 512, GPU" @nvidia-h200`
 #
-# Stay on the CPU with the small image, although its data never travel. A step has many
-# calls and little work in each, so on the GPU the fit is launch-bound. With eight times
-# as many pixels, a step takes the two cores much longer, and the GPUs hardly, so they
-# win by three. That's no reason yet to buy one. But the same step with :doc:`fewer
-# launches </tutorials/4_imaging/08_faster>` took the H100 only :timing:`faster-step
-# median "GPU, package" @nvidia-h100-80gb-hbm3`, and the two cores :timing:`faster-step
-# median "CPU, package" @cpu-amd-epyc`. So mend the program first, and then ask again.
+# Stay on the CPU with the small image. A step has many calls and little work in each,
+# so on the GPU the fit is launch-bound. With eight times as many pixels, a step takes
+# the two cores much longer, and the GPUs hardly, so they win by three. But the same
+# step with :doc:`fewer launches </tutorials/4_imaging/08_faster>` took the H100 only
+# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`, and the two cores
+# :timing:`faster-step median "CPU, package" @cpu-amd-epyc`. So mend the program first,
+# and then ask again.
 #
 # .. holds::
 #
@@ -798,7 +778,7 @@ print("  their work would take    ", quantity(work, "s"))
 # go there and back, once for all ``uses``. Does the GPU win?
 #
 # Put your answer where the dots are, and run ``firstlight try
-# 11_when_the_gpu_wins.py``. It runs only what the exercise needs.
+# 11_when_the_gpu_wins.py``.
 
 
 CPU, GPU = Rates(5e10, 5e11), Rates(5e11, 1e13)

@@ -2,17 +2,15 @@
 What becomes of your NumPy when you move it to a GPU?
 =====================================================
 
-You have an analysis in NumPy that takes an hour, and a login for a computer with a GPU.
-"Just replace ``np`` by ``torch``", they say. You do, you get a few errors, you mend
-them, and it runs. Are you done?
+You have an analysis in NumPy that takes an hour, and a login for a computer with a
+GPU. "Just replace ``np`` by ``torch``", they say. You do, you mend a few errors, and
+it runs. Are you done?
 
 Not yet. The lines that raise an error are the harmless ones. A few others run, and mean
-something else. And the whole may gain far less than you hoped. **Guess, before you read
-on: if 95 % of your program's time shrank to nothing, how much faster would the whole
-be?**
-
-By the end you'll know whether to move to CuPy or to PyTorch, you'll be able to predict
-the gain, and you'll move a program step by step, so that each step is still right.
+something else. And the whole may gain far less than you hoped. **Guess: if 95 % of your
+program's time shrank to nothing, how much faster would the whole be?** By the end
+you'll know whether to move to CuPy or to PyTorch, and what you'll gain, and you'll move
+a program step by step, so that each step is still right.
 
 **Needs:** any computer, and some NumPy. Without a GPU, you move to PyTorch on the CPU,
 and we tell what an H100 did.
@@ -68,10 +66,9 @@ print("the same as NumPy")
 #    there = cp.asarray(shots)  # to the GPU
 #    back = cp.asnumpy(spread(there))  # not a letter of spread is changed
 #
-# ``spread`` still says ``np.median``. But if you give a function of NumPy's an array of
-# CuPy's, NumPy hands it over, and ``cp.median`` runs on the GPU, with NumPy's meaning.
-# PyTorch doesn't do that. Take it if you need gradients, or if your GPU is from another
-# maker:
+# If you give a function of NumPy's an array of CuPy's, NumPy hands it over, and
+# ``cp.median`` runs on the GPU, with NumPy's meaning. PyTorch doesn't do that. Take it
+# if you need gradients, or if your GPU is from another maker:
 #
 # .. table:: The same work in NumPy, CuPy and PyTorch
 #
@@ -87,16 +84,15 @@ print("the same as NumPy")
 #    gradients (it has none)                none                      ``backward``
 #    =====================================  ========================  =================
 #
-# So why doesn't everybody take CuPy and go home? Look at what other people measured
-# with it, each beside NumPy or SciPy on their own computer:
+# But look at what other people measured with CuPy, each beside NumPy or SciPy on their
+# own computer:
 #
 # .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small cupyx-erosion
 #
 # On the RTX 4090, the same two operations gained a factor of sixty on a cube of 256³
-# numbers, and nothing on one of 64³. Each operation has to be launched, however few
-# numbers it works on. You can :doc:`work out beforehand
-# </tutorials/2_devices/11_when_the_gpu_wins>` on which side your arrays are. And four
-# things differ from NumPy without an error:
+# numbers, and nothing on one of 64³, because each operation has to be launched. You can
+# :doc:`work out beforehand </tutorials/2_devices/11_when_the_gpu_wins>` on which side
+# your arrays are. And four things differ from NumPy without an error:
 #
 # - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
 #   type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow home,
@@ -109,10 +105,9 @@ print("the same as NumPy")
 #   CuPy nobody knows which one wins.
 #
 # We haven't measured CuPy yet. If you have it, the last cell of this page moves a whole
-# analysis with it, and times that. All other numbers below are PyTorch's. What they
-# teach holds for CuPy, too, and for `JAX`__, which keeps NumPy's meanings and adds
-# gradients and a compiler, but has arrays that can't be changed, and computes in
-# ``float32`` unless you ask for more.
+# analysis with it, and times that. All other numbers below are PyTorch's. `JAX`__ keeps
+# NumPy's meanings and adds gradients and a compiler, but has arrays that can't be
+# changed, and computes in ``float32`` unless you ask for more.
 #
 # __ https://docs.cupy.dev/en/stable/user_guide/performance.html
 # __ https://docs.cupy.dev/en/stable/user_guide/difference.html
@@ -121,8 +116,8 @@ print("the same as NumPy")
 # Lines that run, and lie
 # -----------------------
 #
-# With PyTorch you have to look at each line. Let's ask both libraries about the same
-# four numbers. **Only one of these five lines gives the same in PyTorch. Which?**
+# Let's ask NumPy and PyTorch about the same four numbers. **Only one of these five
+# lines gives the same in PyTorch. Which?**
 
 small = np.array([1, 2, 3, 10], dtype=np.float32)
 there = torch.from_numpy(small)
@@ -136,8 +131,7 @@ except ValueError as problem:
     print("back   ValueError:", problem)
 
 # %%
-# Only the mean. The last line is harmless, because it stops and tells you. But the
-# three in the middle run, and no error will ever tell you:
+# Only the mean. The last line stops and tells you. But the three in the middle run:
 #
 # - *The median of an even number of values.* NumPy takes the mean of the two in the
 #   middle, and PyTorch takes the lower one.
@@ -152,11 +146,11 @@ except ValueError as problem:
 # A night at the telescope
 # ------------------------
 #
-# Now a whole analysis. A telescope has taken sixteen pictures of the same stars in one
-# night, which we simulate, so that we know the truth. We *read* the files, *calibrate*
-# away the marks of the camera, *level* out the moonlight, *clean* away the hits of
-# cosmic rays, and *stack* the sixteen into one. At the end, *photometry* adds up the
-# light of each star. The picture at the top shows a corner of the sky on its way.
+# A telescope has taken sixteen pictures of the same stars in one night, which we
+# simulate, so that we know the truth. We *read* the files, *calibrate* away the marks
+# of the camera, *level* out the moonlight, *clean* away the hits of cosmic rays, and
+# *stack* the sixteen into one. At the end, *photometry* adds up the light of each star.
+# The picture at the top shows a corner of the sky on its way.
 
 # folded: The simulated night, and how its files are read
 import matplotlib.pyplot as plt
@@ -265,10 +259,10 @@ assert pull(*exact) < 1.5
 # What can you gain?
 # ------------------
 #
-# Which of the six steps should move? We timed each of them in NumPy, on one core, and
-# beside the H100 with a larger night. Four of them work on whole pictures, so they can
-# move. *Read* waits for files, and *photometry* walks through a list. **How much can
-# you gain at most, if the four take no time at all?**
+# We timed each of the six steps in NumPy, on one core, and beside the H100 with a
+# larger night. Four of them work on whole pictures, so they can move. *Read* waits for
+# files, and *photometry* walks through a list. **How much can you gain at most, if the
+# four take no time at all?**
 
 # folded code: Time each step in NumPy
 sky, biases, flats = read(night)
@@ -300,13 +294,11 @@ show_table("The profile", ("step", "time", "share"), rows)
 print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 
 # %%
-# On the H100's computer, the other two have a twentieth of the time. So you would gain
-# a factor of a little over twenty. It's like a trip by plane: if the plane were
-# infinitely fast, you would still spend the morning at the airport.
-#
-# And your data have to travel. There and back, they took :timing:`port-numpy median
-# transfers @nvidia-h100-80gb-hbm3` on the H100. That limits the gain to about 18, and
-# no money can buy more. In general, a share :math:`p` of the time can move and gets
+# On the H100's computer, the other two have a twentieth of the time. If the plane were
+# infinitely fast, you would still spend the morning at the airport: the gain is a
+# little over twenty at most. And your data have to travel. There and back, they took
+# :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3` on the H100, which limits
+# the gain to about 18. In general, a share :math:`p` of the time can move and gets
 # :math:`s` times as fast, the rest stays as it is, and the journey comes on top:
 #
 # .. math::
@@ -315,10 +307,8 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 #         + t_\text{journey}.
 #
 # However large :math:`s` is, the gain is never more than :math:`1/(1-p)`. This is
-# called :term:`Amdahl's law`. Do you need to know :math:`s` well? By the formula, the
-# whole gains 10 with :math:`s = 20`, 15 with :math:`s = 90`, and 18 if the four steps
-# take no time at all. So you don't. If your GPU lies anywhere between the first two,
-# expect ten to fifteen, and you haven't written a line yet.
+# called :term:`Amdahl's law`. You needn't know :math:`s` well: the whole gains 10 with
+# :math:`s = 20`, 15 with :math:`s = 90`, and 18 if the four steps take no time at all.
 #
 # Move the steps, and check each
 # ------------------------------
@@ -351,9 +341,8 @@ rows = [
 show_table("One line, two libraries", ("", "NumPy", "PyTorch"), rows)
 
 # %%
-# To sort, as in the first example, takes long. There's a quicker way to NumPy's median.
-# PyTorch's own gives the lower of the two middle values, and the upper one is minus the
-# lower one of :math:`-x`:
+# There's a quicker way to NumPy's median than to sort. PyTorch's own gives the lower of
+# the two middle values, and the upper one is minus the lower one of :math:`-x`:
 
 
 def lower(x, dim):
@@ -372,9 +361,9 @@ for n in (15, 16):
 
 # %%
 # With sixteen pictures, PyTorch's own median is too low in each pixel, by almost a
-# tenth of the noise. You wouldn't see that. Ours is right, and on the H100 it was
-# :timing:`port-numpy speedup "median of frames, torch"/"median of frames, NumPy"
-# @nvidia-h100-80gb-hbm3` as fast as NumPy's on one core of the CPU.
+# tenth of the noise. Ours is right, and on the H100 it was :timing:`port-numpy speedup
+# "median of frames, torch"/"median of frames, NumPy" @nvidia-h100-80gb-hbm3` as fast as
+# NumPy's on one core of the CPU.
 
 # folded: Time this median, and the transfers to a GPU
 
@@ -427,8 +416,7 @@ def t_stack(frames):
 
 # %%
 # Here is the fourth line that runs and means something else. It subtracts a mean in
-# place, from a tensor that was made from an array of ours. **What is in the array
-# afterwards?**
+# place, from a tensor made from an array. **What is in the array afterwards?**
 
 counts = np.array([1, 2, 3], np.float32)
 on_device = torch.from_numpy(counts).to(device)
@@ -441,8 +429,7 @@ print(f"after work in place on {device}, the array is {counts}")
 # tensor *is* the array, and your raw data are gone. Change things in place only if your
 # own function has made them.
 #
-# And now the most important part. Give each step *the same input* as NumPy's, and
-# compare what comes out:
+# And now the most important part. Give each step *the same input* as NumPy's:
 
 again = t_level(*to_device(calibrated))
 off = np.abs(again.cpu().numpy() - levelled).max()
@@ -450,9 +437,9 @@ print(f"level: off by {off:.1g} counts at most, of {np.abs(levelled).max():.0f}"
 
 # %%
 # This step agrees to the last bit, because a median only picks numbers, and one
-# subtraction rounds in the same way everywhere. Don't ask that of every step: as soon
-# as you add up many numbers, PyTorch adds them in another order. What is near enough is
-# far below the error of the picture. We allow a fiftieth of it.
+# subtraction rounds in the same way everywhere. Don't ask that of every step: PyTorch
+# adds up many numbers in another order. Near enough is what is far below the error of
+# the picture. We allow a fiftieth of it.
 
 # folded: Each step against NumPy's, with the same input
 t_steps = {
@@ -479,8 +466,7 @@ head = "step", "worst pixel", "masked by one only"
 show_table("PyTorch's steps against NumPy's", head, rows)
 
 # %%
-# So all four are right, and they mask the same pixels. What if we hadn't known about
-# the median? Let's run the whole with PyTorch's own, too.
+# What if we hadn't known about the median?
 
 # folded code: The whole, with NumPy's median and with PyTorch's own
 
@@ -507,9 +493,8 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # %%
 # Compared with the *truth*, the wrong result looks just as good. You'd have published
 # it. Only the comparison with NumPy shows what happened. In the larger night beside the
-# H100, 61 % of the 1,024 stars moved by more than a tenth of their error, and one by
-# seven tenths. They moved up and down, so no mean over all stars tells you. With the
-# right median, none of them moved.
+# H100, 61 % of the 1,024 stars moved by more than a tenth of their error, up or down,
+# and one by seven tenths. With the right median, none of them moved.
 #
 # What did it bring?
 # ------------------
@@ -583,20 +568,16 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #    near(median("port-numpy/whole, torch on all cores") / ported, 4, 0.05)
 #
 # But look at what is left. More than three quarters of the run are now reading,
-# photometry and transfers. A faster GPU could hardly help.
+# photometry and transfers. And was it the GPU? NumPy had one core, and beside the H100
+# there are sixteen. Against the same functions there, the H100 was only
+# :timing:`port-numpy speedup "whole, ported"/"whole, torch on all cores"
+# @nvidia-h100-80gb-hbm3` as fast. So you could tell your colleagues of a gain of sixty,
+# of fifteen or of four, and all three are true. The last one is what the GPU brought.
 #
-# And was it the GPU? NumPy had one core, and beside the H100 there are sixteen. PyTorch
-# uses all of them if you leave its tensors on the CPU. Against the same functions
-# there, the H100 was only :timing:`port-numpy speedup "whole, ported"/"whole, torch on
-# all cores" @nvidia-h100-80gb-hbm3` as fast. So you could tell your colleagues of a
-# gain of sixty, of fifteen or of four, and all three are true. The last one is what the
-# GPU brought.
-#
-# A better way brought something, too, in NumPy and on one core. ``np.median`` finds the
-# middle of sixteen numbers for one pixel after the other. We took whole pictures, and
-# swapped two at a time until they were sorted. With that the whole was
-# :timing:`port-numpy speedup "whole, by swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3`
-# as fast. So ask for a better way *before* you move.
+# A better way brought something, too, on one core: NumPy swapped whole pictures until
+# they were sorted. With that the whole was :timing:`port-numpy speedup "whole, by
+# swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast. So ask for a better way
+# *before* you move.
 
 # folded: Each step and the whole, timed
 for step, (_, function, *inputs) in t_steps.items():
@@ -624,8 +605,7 @@ head = "step", "predicted", "measured"
 show_table("The move, predicted and measured", head, rows)
 
 # %%
-# Without a GPU, on two cores of an AMD EPYC, the port was slower than NumPy, because
-# PyTorch's median takes longer there. The better median helps there, too.
+# Without a GPU, on two cores of an AMD EPYC, PyTorch's median is slower than NumPy's.
 
 
 # folded: A better median, in NumPy
@@ -700,8 +680,7 @@ plt.show()
 # When it gets slower
 # -------------------
 #
-# Should we have moved the photometry, too? It runs with tensors as it is, without a
-# change. **Guess: how long will it take on a GPU?**
+# Should we have moved the photometry, too? **Guess: how long will it take on a GPU?**
 
 loop = photometry, *t_stack(*to_device(cleaned)), stars, *to_device(box)
 assert np.allclose(photometry(*loop[1:])[0], exact[0], atol=0.01 * exact[1].min())
@@ -710,8 +689,8 @@ longer = timing.median / profile["photometry"]
 print(f"moved, the photometry takes {longer:.2g} times as long")
 
 # %%
-# On the H100's computer, the photometry of 1,024 stars took :timing:`port-numpy median
-# "photometry, NumPy" @nvidia-h100-80gb-hbm3` on the CPU. On the H100 it took
+# The photometry of 1,024 stars took :timing:`port-numpy median "photometry, NumPy"
+# @nvidia-h100-80gb-hbm3` on the CPU beside the H100. On the card it took
 # :timing:`port-numpy median "photometry, torch" @nvidia-h100-80gb-hbm3`, which is
 # :timing:`port-numpy speedup "photometry, NumPy"/"photometry, torch"
 # @nvidia-h100-80gb-hbm3` as long. The loop does about thirty small operations for each
@@ -747,9 +726,9 @@ plt.show()
 # Your turn
 # ---------
 #
-# Move this function to PyTorch. It is given some pictures and turns them upside down.
-# In each pixel it subtracts the median of all pictures, sets to zero what is far off,
-# and returns the brightest that is left:
+# Move this function to PyTorch. It turns pictures upside down, subtracts in each pixel
+# the median of all, sets to zero what is far off, and returns the brightest that is
+# left:
 
 
 def brightest(pictures):
@@ -760,9 +739,9 @@ def brightest(pictures):
 
 
 # %%
-# Yours is given a tensor, on any device, and returns a tensor there, of the same type.
-# It leaves the pictures as they are. There may be an even or an odd number of them. Put
-# it where the dots are, and run ``firstlight try 12_port_your_numpy.py``.
+# Yours is given a tensor, on any device, of an even or an odd number of pictures, and
+# returns a tensor there, of the same type. It leaves the pictures as they are. Put it
+# where the dots are, and run ``firstlight try 12_port_your_numpy.py``.
 
 
 def brightest_torch(pictures): ...
@@ -896,9 +875,8 @@ print(f"Our solution: {check(brightest_solution)}")
 # From CuPy to PyTorch and back, without a copy
 # ---------------------------------------------
 #
-# You have an array of CuPy's on the GPU, and a model wants a tensor. Don't go through
-# NumPy, which would copy everything to the CPU and back. All these libraries can hand
-# over the memory itself, by a standard called DLPack:
+# Don't go through NumPy, which would copy everything to the CPU and back. All these
+# libraries can hand over the memory itself, by a standard called DLPack:
 #
 # .. code-block:: python
 #
@@ -909,6 +887,6 @@ print(f"Our solution: {check(brightest_solution)}")
 #    d = numba.cuda.as_cuda_array(t.detach())  # for a kernel of Numba's
 #
 # Nothing moves. Both names mean the same bytes on the same GPU, so if you change one,
-# the other changes as well. (JAX takes it that nobody does.) Where the types differ,
-# for example ``float64`` from CuPy and a model in ``float32``, write ``.float()``, and
-# that *is* a copy. And if you use streams of your own, let one wait for the other.
+# the other changes as well. Where the types differ, for example ``float64`` from CuPy
+# and a model in ``float32``, write ``.float()``, and that *is* a copy. And if you use
+# streams of your own, let one wait for the other.

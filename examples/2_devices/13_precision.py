@@ -2,24 +2,24 @@
 How many digits can you afford to lose?
 =======================================
 
-Your arrays have 64 bits a number, because NumPy made them so. Your network trains with
-32. And everybody tells you that a GPU is so much faster with 16. But what do you pay?
-Sixteen bits have two or three digits, and you wouldn't do your taxes with two digits.
+Your arrays have 64 bits a number, because NumPy made them so. Your network trains
+with 32. And everybody tells you that a GPU is so much faster with 16. But what do you
+pay? Sixteen bits have two or three digits.
 
-**Write down a guess before you read on: if you multiply two large matrices in 16 bits,
-how wrong will the result be, and how much time will it save?** By the end of this page
-you'll be able to predict that error before you run anything, and to say which digits
-you may give away and which you have to keep.
+**Write down a guess before you read on: if you multiply two large matrices in 16
+bits, how wrong will the result be, and how much time will it save?** By the end of
+this page you'll be able to predict that error, and to say which digits you may give
+away.
 
 **Needs:** any computer, and some PyTorch. The times are those of an H100 and of an
 ordinary CPU.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: mixed precision
+# --------------------------
 #
-# A training loop that computes in 16 bits where that is safe. This is called *mixed
+# This training loop computes in 16 bits where that is safe, which is called *mixed
 # precision*. The switch ``use_amp`` turns it off, so that you can compare.
 
 import torch
@@ -55,9 +55,9 @@ for use_amp in (False, True):
 # that small gradients don't become 0, and divides them again before the step. A
 # checkpoint needs ``scaler.state_dict()``, too.
 #
-# Another line speeds up products in ``float32`` on NVIDIA cards since 2020: a lot in
-# data centres, and little on cards for games. It lets them round their inputs to about
-# three digits, a format called :term:`TF32`:
+# On NVIDIA cards made since 2020, one more line speeds up ``float32`` products: a lot
+# on cards for data centres, and little on cards for games. It lets the card round both
+# inputs to about three digits, a format called :term:`TF32`:
 #
 # .. code-block:: python
 #
@@ -65,7 +65,10 @@ for use_amp in (False, True):
 #    torch.set_float32_matmul_precision("high")  # the older way; take one of the two
 #
 # Products stay in ``float32`` unless you ask. Convolutions use TF32 without being
-# asked. And if something goes wrong:
+# asked.
+#
+# NaN with float16, or no faster: what to try
+# -------------------------------------------
 #
 # .. list-table:: What you see, and what to try
 #    :header-rows: 1
@@ -77,23 +80,29 @@ for use_amp in (False, True):
 #      - It isn't the 16 bits. Look at the learning rate, at ``log(0)``, at ``0 / 0``.
 #    * - NaN or ``inf``, only with ``float16``
 #      - Something exceeds 65,504, often an ``exp``, a square, or a sum. Take
-#        ``bfloat16``, or compute that part from ``x.float()`` under
-#        ``torch.autocast("cuda", enabled=False)``.
+#        ``bfloat16``, above all if the model was trained in it, or compute that part
+#        from ``x.float()`` under ``torch.autocast("cuda", enabled=False)``.
 #    * - you don't know where
 #      - ``torch.autograd.set_detect_anomaly(True)`` names the operation. It is slow.
 #    * - ``inf`` in the first steps only
 #      - That is the scaler, trying how much it may multiply. It leaves those steps out.
 #    * - ``mix of the legacy and new APIs``
-#      - Somebody has set TF32 in the first of the two ways, and asks in the second.
+#      - One part of the program has set TF32 the new way, and another asks the old way.
+#        Use one of them throughout.
+#    * - JAX computes in ``float32``, whatever the input
+#      - ``jax.config.update("jax_enable_x64", True)``, first of all. On cards for games
+#        it is slow (:doc:`/cards`), and then time grows with the batch: turn it off
+#        again.
 #    * - it isn't faster
 #      - Only large products and convolutions gain. A small network waits for its
-#        launches, and :doc:`gets some more </tutorials/2_devices/17_training_a_cnn>`.
+#        launches, and autocast :doc:`adds some
+#        </tutorials/2_devices/17_training_a_cnn>`.
 #
 # Try it
 # ------
 #
-# Why not compute everything in 16 bits? Let's count to 5,000 in ``bfloat16``, the
-# format that most networks are trained with. **What will it print?**
+# Let's count to 5,000 in ``bfloat16``, the format that most networks are trained with.
+# **What will it print?**
 
 total = torch.zeros((), dtype=torch.bfloat16)
 for _ in range(5000):
@@ -111,23 +120,20 @@ for x in (one, large):
     print(f"after {x.item():g} comes {following.item()}")
 
 # %%
-# There is no 257. So 256 + 1 is *rounded* to the nearest number that exists, which is
-# 256, and so it goes on for ever. The same happens to a network if you keep its weights
-# in ``bfloat16``: a weight of 1 that should change by a thousandth doesn't change at
-# all. That's why the loop above keeps the weights in 32 bits, and computes only the
-# products in 16. ``torch.sum`` came closer, because it adds in 32 bits and rounds only
-# the result.
+# There is no 257. So 256 + 1 is *rounded* to the nearest number that exists, and so it
+# goes on for ever. The same happens to a network if you keep its weights in
+# ``bfloat16``: a weight of 1 that should change by a thousandth doesn't change at all.
+# That's why the loop above keeps the weights in 32 bits, and computes only the products
+# in 16. ``torch.sum`` adds in 32 bits and rounds only the result.
 #
 # What does a format keep?
 # ------------------------
 #
 # A computer writes numbers as you do in the lab, as digits and an exponent, only in
-# powers of two. A :term:`format` says how many bits each gets. The digits say how large
-# the step to the next number is. The step from 1 is called :term:`eps`. For
-# ``bfloat16`` you have just seen it: 0.0078. Elsewhere, the step is at most eps times
-# the number, except for the very smallest numbers, where it stays the same.
-#
-# The exponent says how large a number can get before it becomes infinite:
+# powers of two. A :term:`format` says how many bits each gets. The step from 1 to the
+# next number is called :term:`eps`. For ``bfloat16`` you have just seen it: 0.0078.
+# Elsewhere, the step is at most eps times the number, except for the very smallest
+# numbers. The exponent says how large a number can get before it becomes infinite:
 
 import math
 
@@ -143,16 +149,14 @@ print(f"speed of light in float32: {light.float().item():,.0f}")
 print(f"speed of light in float16: {light.half().item()}")
 
 # %%
-# The two formats of 16 bits share them out differently. ``float16`` has more digits and
-# ends at 65,504, so the speed of light overflows. ``bfloat16`` has as large an exponent
-# as ``float32``, and pays with digits. If you use ``float16``, choose units that keep
-# your numbers near 1.
+# ``float16`` has more digits and ends at 65,504, so the speed of light overflows.
+# ``bfloat16`` has as large an exponent as ``float32``, and pays with digits. If you use
+# ``float16``, choose units that keep your numbers near 1.
 #
 # How wrong is a product?
 # -----------------------
 #
-# A rounding to the nearest number is off by half a step at most. But how much is it
-# *typically*? Let's ask a hundred thousand random numbers:
+# A rounding is off by half a step at most. How much is it *typically*?
 
 torch.manual_seed(1)
 x = torch.randn(100_000, dtype=torch.float64)
@@ -165,11 +169,10 @@ for dtype in (torch.bfloat16, torch.float16, torch.float32):
 # A fifth of an eps, whatever the format. That is all we need to predict the error of a
 # product of two matrices. Each element is a sum of many products :math:`a\cdot b`. Both
 # factors are rounded, and the roundings know nothing of each other, so their *squares*
-# add: :math:`\sqrt 2` times a fifth of an eps. The products are added up in
-# ``float32``, which loses nothing that matters here. Then the result is rounded as
-# well, and that makes :math:`\sqrt 3`. In a larger product the error is larger, but so
-# is the result, and their ratio stays the same. This is for numbers that scatter around
-# 0, as ours do.
+# add: :math:`\sqrt 2` times a fifth of an eps. Then the result is rounded as well, and
+# that makes :math:`\sqrt 3`. In a larger product the error is larger, but so is the
+# result, and their ratio stays the same. This is for numbers that scatter around 0, as
+# ours do.
 #
 # **So what do you expect for** ``bfloat16``, **with its eps of 0.0078?** Work it out,
 # and look:
@@ -192,24 +195,22 @@ for name in ("bfloat16", "float16"):
     print(f"{name}: predicted {predicted[name]:.3%}, measured {error[name]:.3%}")
 
 # %%
-# The prediction was right to a few percent of itself, and an H100 gave 0.30 %, too. If
-# your data are good to a percent, you can afford that. If your product is off by more,
-# its long sums may be added in 16 bits: set
+# The prediction was off by only a few percent. An H100 also gave 0.30 %. If your data
+# are good to a percent, you can afford that. If your product is off by more, its long
+# sums may be added in 16 bits: set
 # ``torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction`` to ``False``.
 #
 # What does it save?
 # ------------------
 #
-# Fewer bits can save time in two ways, and they have nothing to do with each other.
-#
-# *Bytes.* If your code waits for memory, half the bytes take half the time, on any
-# card. Adding two vectors is like that. On an H100, 67 million additions took
+# Fewer bits can save time in two ways. *Bytes*: if your code waits for memory, half the
+# bytes take half the time, on any card. On an H100, 67 million additions took
 # :timing:`precision median "GPU, add, float64" @nvidia-h100-80gb-hbm3` in ``float64``,
 # :timing:`precision median "GPU, add, float32" @nvidia-h100-80gb-hbm3` in ``float32``
 # and :timing:`precision median "GPU, add, float16" @nvidia-h100-80gb-hbm3` in
-# ``float16``: half, and half again.
+# ``float16``.
 #
-# *Arithmetic.* Here every card is different. A matrix product uses each number many
+# *Arithmetic*: here every card is different. A matrix product uses each number many
 # times once it is loaded, so it waits for the arithmetic. Modern cards have special
 # units that multiply small matrices, called :term:`tensor cores <tensor core>`, and
 # these like some formats much more than others. Here is what data sheets promise.
@@ -238,13 +239,10 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 
 # %%
 # Look at its first column. Two of these cards do ``float64`` at 1:32 or 1:64, the
-# others at 1:2. So it's true what you may have read, that ``float64`` costs a factor of
-# 32, but only in arithmetic, and only on some cards.
-#
-# Which cards? Not simply those for games. A T4, which Colab lends you, is slow at
-# ``float64`` as well, and so is one of the newest and most expensive, the B300:
-# :spec:`B300 fp64` beside :spec:`B300 fp32` of ``float32``. So look at :doc:`the data
-# sheet </cards>` first.
+# others at 1:2. So ``float64`` costs a factor of 32 only in arithmetic, and only on
+# some cards. Not simply on those for games: a T4, which Colab lends you, is slow at it
+# as well, and so is one of the newest and most expensive, the B300: :spec:`B300 fp64`
+# beside :spec:`B300 fp32` of ``float32``.
 #
 # .. holds::
 #
@@ -268,9 +266,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # matmul, float32" @nvidia-h100-80gb-hbm3`.
 #
 # The two formats of 16 bits have the same rate on paper. Here ``bfloat16`` was faster,
-# most likely because such products need more power than the card may draw, so that it
-# :doc:`lowers its clock </tutorials/2_devices/21_your_card_today>`. So read all three
-# as "15 times, and half of that, give or take an eighth".
+# most likely because it draws less power: such products push the card to its power
+# limit, and then it :doc:`lowers its clock </tutorials/2_devices/21_your_card_today>`.
+# So read the factors as "15, and for TF32 half of that, give or take an eighth".
 #
 # .. holds::
 #
@@ -285,18 +283,14 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 #
 # And ``float64`` was even :timing:`precision speedup "GPU, matmul, float64"/"GPU,
 # matmul, float32" @nvidia-h100-80gb-hbm3` as fast. In other words, on this card plain
-# ``float32`` is the *slowest* of them all. A product took :timing:`precision median
-# "GPU, matmul, float32" @nvidia-h100-80gb-hbm3`. If you go from ``float64`` to
-# ``float32`` there, and don't allow TF32, you give nine digits away and gain nothing in
-# a product.
+# ``float32`` is the *slowest* of them all. If you go from ``float64`` to ``float32``
+# there, and don't allow TF32, you give nine digits away and gain nothing in a product.
 #
-# A CPU has its likings, too. On two cores of an AMD EPYC, a product of 384 rows took
-# :timing:`precision median "matmul, float32" @cpu-amd-epyc` in ``float32`` and
-# :timing:`precision median "matmul, bfloat16" @cpu-amd-epyc` in ``bfloat16``, but
-# :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``.
-#
-# The figure shows the error and the time of each format, so you want to be at the
-# bottom left.
+# On two cores of an AMD EPYC, a product of 384 rows took :timing:`precision median
+# "matmul, float32" @cpu-amd-epyc` in ``float32`` and :timing:`precision median "matmul,
+# bfloat16" @cpu-amd-epyc` in ``bfloat16``, but :timing:`precision median "matmul,
+# float16" @cpu-amd-epyc` in ``float16``. In the figure, you want to be at the bottom
+# left.
 
 # folded: The timing, in each format that a device has
 from firstlight import Bench, best_device
@@ -461,23 +455,18 @@ plt.show()
 
 # %%
 # Go along a grey line, which is one format: the error stays the same, and what it costs
-# depends on the device. So nobody can tell you that 16 bits are fast. They can only
-# tell you on which card.
-#
-# The hollow circles are an RTX 4090 that somebody measured: 16 bits gained a factor of
-# three there, and the sheet promises two, because its ``float32`` falls short of the
-# sheet. Others measured more, and PyTorch's manual tells the error of a product in
-# TF32:
+# depends on the device. The hollow circles are an RTX 4090 that somebody measured.
+# Others measured more, and PyTorch's manual tells the error of a product in TF32:
 #
 # .. measured-by-others:: f64-gtx1080 product-rtx4090 tf32-error-a100 tf32-a100
 #
 # Where digits disappear
 # ----------------------
 #
-# So far, the errors were as small as eps. Now let something go wrong. The pixels of a
-# camera lie at about 10,000 counts and scatter by 2, so their variance is 4. You
-# remember the formula that needs only one pass through the data: the mean square minus
-# the squared mean. **How many digits will be left of the 4 in** ``float32``?
+# The pixels of a camera lie at about 10,000 counts and scatter by 2, so their variance
+# is 4. You remember the formula that needs only one pass through the data: the mean
+# square minus the squared mean. **How many digits will be left of the 4 in**
+# ``float32``?
 
 import numpy as np
 
@@ -500,16 +489,16 @@ for x in (pixels, pixels.astype(np.float64)):
 #     \text{eps} \times \frac{\text{large}}{\text{small}},
 #
 # for us :math:`1.2 \times 10^{-7} \times 10^8 / 4`, three times the answer. ``float64``
-# would do. But the last column shows what's better: *subtract first*. With a better
-# formula, ``float32`` is enough.
+# would do. But the last column shows what's better: *subtract first*.
 #
-# Two right answers
-# -----------------
+# CPU and GPU give different results: two right answers
+# -----------------------------------------------------
 #
-# Then your GPU and NumPy differ in the last digits, and a referee asks which of them is
-# right. Let's add the same 10,240 numbers in ``float32`` in four orders: one after
-# another; as a GPU might, where each of 256 threads adds up its share and then the
-# shares are added; and as PyTorch and NumPy do it. **Which one do you trust most?**
+# Sooner or later your GPU and NumPy will differ in the last digits, and a referee asks
+# which of them is right. Let's add the same 10,240 numbers in ``float32`` in several
+# orders: one after another; as a GPU might, where each of 256 threads adds up its share
+# and then the shares are added; and as PyTorch and NumPy do it. **Which one do you
+# trust most?**
 
 terms = rng.standard_normal((201, 10_240), dtype=np.float32)
 truth, eps = terms.sum(axis=1, dtype=np.float64), np.finfo(np.float32).eps
@@ -529,26 +518,24 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # %%
 # ``allclose`` says no, and nothing is wrong. Each addition rounds, so another order
 # gives another result. One after another, a number passes through up to 10,239
-# roundings on its way into the sum. In 256 shares, it's fewer than 300. NumPy knows
-# that, and adds halves of halves, but only along the *last* axis. Along another one, it
-# adds row after row, as a plain loop does. So the answer to the referee is: *on
+# roundings on its way into the sum. In 256 shares, it's fewer than 300. NumPy adds
+# halves of halves, but only along the *last* axis. So the answer to the referee is: *on
 # average, the one with the shorter chain of roundings is closer to the truth*, whether
 # it's the GPU's or NumPy's.
 #
 # Does at least the *same* GPU give the same bits twice? Mostly, and :doc:`another page
 # </tutorials/2_devices/19_same_seed>` says what to set.
 #
-# And which difference is too large? An ``atol`` of ``1e-5`` knows nothing of your
-# numbers. Take some eps of the *terms* that were added, since the sum may be small
-# because they cancel:
+# And which difference is too large? Allow a few eps times the sum of the terms'
+# *absolute values*, because the sum itself may be small if they cancel:
 
 tolerance = 2 * eps * np.abs(terms).sum(axis=1)
 for way, got in ways.items():
     print(f"{way:18} {np.all(np.abs(got - truth) < tolerance)}")
 
 # %%
-# That's ten times what the loop is typically off. So roundings pass, and a number that
-# somebody forgot to add doesn't.
+# That's about ten times the typical error of the plain loop. Roundings pass, and a
+# forgotten number doesn't.
 #
 # Your turn
 # ---------
@@ -557,8 +544,8 @@ for way, got in ways.items():
 # ``"float64"``. It is given the relative ``error`` that you allow, the ``largest``
 # number that occurs, and ``cancels``, how many times larger the numbers are than their
 # difference: 1 if nothing cancels, 10,000 if you subtract 9,999 from 10,000. Return the
-# format with the fewest bytes that will do, and of two the one with the smaller eps. If
-# none will do, return ``None``.
+# format with the fewest bytes that will do, or ``None``. Of two formats with equally
+# few bytes, return the one with the smaller eps.
 #
 # ``torch.finfo(torch.float16)`` has ``.eps``, ``.max`` and ``.bits``. Put your answer
 # where the dots are, and run ``firstlight try 13_precision.py``.

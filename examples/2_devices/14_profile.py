@@ -3,13 +3,11 @@ Where does the time go?
 =======================
 
 Your program is slow, and you have an idea which line it is. You rewrite that line. An
-evening later, the line is fast, and the program takes as long as before, because the
-time went somewhere else. It happens to everybody once.
-
-So don't guess, or rather, guess and then look. PyTorch comes with a :term:`profiler`, a
-tool that notes every operation of your program and how long it took. By the end of this
-page you'll be able to read what it prints, to find the line of *your* program that is
-to blame, and to say whether your GPU is working or waiting.
+evening later, the line is fast, and the program takes as long as before. So guess,
+and then look. PyTorch comes with a :term:`profiler`, a tool that notes every
+operation of your program and how long it took. By the end of this page you'll be able
+to read what it prints, to find the line of *your* program that is to blame, and to
+say whether your GPU is working or waiting.
 
 **Needs:** any computer, and some PyTorch. If you have a GPU of
 NVIDIA, AMD or Intel, you profile that. Without one, you profile the CPU, and we tell
@@ -17,8 +15,8 @@ what an H100 did.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: profile your loop
+# ----------------------------
 #
 # Put your own program, or a few steps of its loop, in place of ``your_program``:
 #
@@ -59,9 +57,8 @@ what an H100 did.
 # Here is a program that is slower than it should be. A microscope takes pictures, and
 # each of these *frames* is compared with 512 textures that we know. We fade a frame out
 # towards its edges, transform it (:term:`FFT`), take the squared magnitudes, and
-# multiply them by a matrix that has one row for each texture. That gives one score for
-# each texture, and we want the best. ``record_function`` gives a part of the program a
-# name in the profile, and does nothing else.
+# multiply them by a matrix that has one row for each texture. ``record_function`` gives
+# a part of the program a name in the profile, and does nothing else.
 
 # folded: The imports, the frames, and the textures
 import os
@@ -112,10 +109,9 @@ def best_scores(raw, references, taper):
 
 
 # %%
-# **Before you read on, write down which of the four steps takes most of the time.**
-# The FFT? The product? Then we profile it. PyTorch's table has more columns than a
-# screen has room for, so we leave out its percentages and averages. The fold below has
-# them all.
+# **Which of the four steps takes most of the time?** The FFT? The product? PyTorch's
+# table has more columns than a screen has room for, so we leave out its percentages and
+# averages.
 
 # folded: The check against NumPy, on frames of an odd size
 
@@ -167,7 +163,7 @@ if has_gpu:
     print(averages.table(sort_by="self_device_time_total", **narrow))
 
 # %%
-# This is the table that everybody gets to see. Its columns say:
+# Its columns say:
 #
 # - *Name.* What begins with ``aten::`` is an operation of PyTorch. ``match`` and
 #   ``frame`` are the names that we gave.
@@ -178,17 +174,15 @@ if has_gpu:
 # - *# of Calls.* There were eight frames, so 8 is once a frame.
 #
 # To find the operation that does the work, look at *self*. To find the part of your
-# program that asked for it, look at *total*. And the winner isn't one of the steps that
-# you could choose from. On a CPU it is ``aten::copy_``. With a GPU, the copies to it
-# stand above that, as ``cudaMemcpyAsync``. But no line of our program says "copy". So
-# who is it?
+# program that asked for it, look at *total*. On a CPU the winner is ``aten::copy_``.
+# With a GPU, the copies to it stand above that, as ``cudaMemcpyAsync``. But no line of
+# our program says "copy". So who is it?
 #
 # Who called it?
 # --------------
 #
-# A profile knows when each operation began and when it ended. If one lies within
-# another, it was called by it. So you can draw each operation below the one that called
-# it, and you get a *timeline*. This is one frame:
+# If one operation lies within another, it was called by it. So you can draw each
+# operation below the one that called it, and you get a *timeline*. This is one frame:
 
 # folded: Read the shortest frame of a profile
 import json
@@ -276,9 +270,8 @@ plt.show()
 
 # %%
 # The long orange bar hangs below *match*. So it isn't the product that takes the time
-# in this step, but something before it. If you ask for it, the profiler also notes the
-# lines of your own program: ``profile(with_stack=True)``. What stands above the longest
-# copy?
+# in this step, but something before it. The profiler can also note the lines of your
+# own program: ``profile(with_stack=True)``. What stands above the longest copy?
 
 # folded: Find what ran while the longest event of a name did
 
@@ -307,15 +300,14 @@ for depth, name in enumerate(above):
 # ``float64``. For each frame, this line makes a new ``float32`` matrix out of them.
 # With a GPU, it also sends it there, each time. It's always the same matrix.
 #
-# To see the timeline of your own program, open the ``trace.json`` from the top of the
-# page at https://ui.perfetto.dev, where it stays within your browser. Move with the
-# keys W, A, S and D. If you share the file: it has your computer's name in it.
+# To see your own timeline, open the ``trace.json`` from the top of the page at
+# https://ui.perfetto.dev, where it stays within your browser. Move with the keys W, A,
+# S and D. The file has your computer's name in it.
 #
 # Mend it, and time it
 # --------------------
 #
-# The cure is one line before the loop. The loop can stay as it is, because ``.float()``
-# and ``.to(device)`` do nothing if there is nothing to do.
+# The cure is one line before the loop:
 
 converted = references.float().to(device)
 cured = profiled(best_scores, raw, converted, taper)
@@ -327,8 +319,8 @@ print(f"the copies took {share:.0%} of the time")
 
 # %%
 # **Guess how much faster the program is now.** If a share :math:`p` of the time goes
-# away, :math:`1 - p` is left, so it should be :math:`1/(1-p)` times as fast. Let's see.
-# We time it without the profiler, because taking notes costs time as well.
+# away, it should be :math:`1/(1-p)` times as fast. We time it without the profiler,
+# because taking notes costs time as well.
 
 bench = Bench("profile")
 for label, matrix in {"as found": references, "converted once": converted}.items():
@@ -345,25 +337,21 @@ print(f"measured:                {gain:.1f} times as fast")
 # after.
 #
 # On an H100, a frame took :timing:`profile median "as found" @nvidia-h100-80gb-hbm3`
-# before. After we had moved that one line out of the loop, it took :timing:`profile
-# median "converted once" @nvidia-h100-80gb-hbm3`, so it is :timing:`profile speedup
-# "converted once"/"as found" @nvidia-h100-80gb-hbm3` as fast. The copies had about four
-# fifths of the time there. So we expected a fifth to remain, and only a *hundredth*
-# did!
+# before, and :timing:`profile median "converted once" @nvidia-h100-80gb-hbm3` after we
+# had moved that one line out of the loop: it is :timing:`profile speedup "converted
+# once"/"as found" @nvidia-h100-80gb-hbm3` as fast. The copies had about four fifths of
+# the time there. So we expected a fifth to remain, and only a *hundredth* did!
 #
 # .. holds::
 #
 #    found, cured = median("profile/as found"), median("profile/converted once")
 #    near(cured / found, 0.01, 0.1)
 #
-# Where did the rest go? Look for ``match`` in the first table. It has self time, and
-# a lot of it, although it only calls others. On the H100's computer it had most of
-# what the copies had left: without both, only a fiftieth remains. It's probably the
-# memory of the converted matrix, which has to be *freed* after each frame, and that
-# happens there.
-#
-# So the copies took their own time and somebody else's. A profile tells you how long
-# an operation *took*. Only a timer tells you what you *gain* without it
+# Look for ``match`` in the first table. It has a lot of self time, although it only
+# calls others. On the H100's computer it had most of what the copies had left: without
+# both, only a fiftieth remains. It's probably the memory of the converted matrix, which
+# has to be *freed* after each frame. A profile tells you how long an operation *took*.
+# Only a timer tells you what you *gain* without it
 # (:doc:`/tutorials/2_devices/07_timing_it_right`).
 #
 # And now profile again, because something else is in the first place:
@@ -381,9 +369,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Now the steps of the program have the time, as they should, and what copies are left
-# are short. One of them is inside ``abs``. PyTorch computes a complex result first, and
-# copies its real part. You would not find that by reading your program, either.
+# Now the steps of the program have the time, as they should. One of the short copies
+# that are left is inside ``abs``: PyTorch computes a complex result first, and copies
+# its real part.
 #
 # Is the GPU working, or waiting?
 # -------------------------------
@@ -413,10 +401,9 @@ plt.show()
 # *kernel*. In the H100's profile, the kernels of a frame had less than a sixth of the
 # :timing:`profile median "converted once" @nvidia-h100-80gb-hbm3` that a frame takes,
 # and nearly all of that was the product, :timing:`roofline median match
-# @nvidia-h100-80gb-hbm3`. Look at its timelines again: the lowest row is the GPU's, and
-# after the cure most of it is empty. So this expensive GPU was mostly waiting, for the
-# frame to arrive, for Python, and for the CPU to start the next kernel. Here is a model
-# of two programs, one whose GPU waits, and one whose GPU doesn't:
+# @nvidia-h100-80gb-hbm3`. So this expensive GPU was mostly waiting, for the frame to
+# arrive, for Python, and for the CPU to start the next kernel. Here is a model of two
+# programs, one whose GPU waits, and one whose GPU doesn't:
 #
 # .. holds::
 #
@@ -457,10 +444,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# The model takes the time of a :term:`launch`, which is what it costs to start one
-# operation on a GPU, from others' measurements, and the rest from the :term:`data
-# sheet`. Gaps in the GPU's row mean that it waits. And what for? These rows of the
-# table tell you:
+# Gaps in the GPU's row mean that it waits. And what for? These rows of the table tell
+# you:
 #
 # .. list-table:: What the CPU did, if it's much of the time
 #    :header-rows: 1
@@ -478,31 +463,31 @@ plt.show()
 #      - Our own last line waited until all was done. If it's long, the CPU was far
 #        ahead, and the GPU is busy: nothing to mend here.
 #
-# :doc:`My code is slow on the GPU </tutorials/2_devices/18_slow_on_the_gpu>` has more
-# of them, with what to do. And what ``nvidia-smi`` calls *utilization* won't tell you:
-# it says for how much of the time *anything* ran, however little of the GPU that used.
+# There's :doc:`a longer list </tutorials/2_devices/18_slow_on_the_gpu>`, with what to
+# do. What ``nvidia-smi`` calls *utilization* won't tell you: it says for how much of
+# the time *anything* ran, however little of the GPU that used.
 #
-# It happens in famous programs, too. Others measured a program of 1,185 launches, for
-# which a GPU mostly waits, and a product of two large matrices and a large frame, for
-# which it doesn't. For each of the launches, our model takes :spec:`kernel of a program
-# seconds`, a round number that we chose from this program and two others:
+# Others measured a program of 1,185 launches, for which a GPU mostly waits, and a
+# product of two large matrices and a large frame, for which it doesn't. For each of the
+# launches, our model takes :spec:`kernel of a program seconds`, a round number that we
+# chose from this program and two others:
 #
 # .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #
-# Three things a profile won't tell you: *which line* started a kernel that isn't
-# PyTorch's, such as :term:`Numba`'s (ask ``nsys profile python program.py``), *why* a
-# kernel takes so long (ask ``ncu``), and how fast it *could* be, which is the
-# :doc:`next page </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records
-# only what happens on the CPU.
+# A profile won't tell you *which line* started a kernel that isn't PyTorch's, such as
+# :term:`Numba`'s (ask ``nsys profile python program.py``), *why* a kernel takes so long
+# (ask ``ncu``), and how fast it *could* be (:doc:`next page
+# </tutorials/2_devices/15_roofline>`). On a Mac, this profiler records only what
+# happens on the CPU.
 #
 # Your turn
 # ---------
 #
 # Here is a colleague's loop. It takes the dark current off each frame, corrects it, and
-# adds up the light. Its results are right. Profile it, with three frames and with
-# thirty, and look at the column *# of Calls*: what grows with the frames although it
-# need not? Then write ``mended``, which returns the same list of numbers, in
-# ``float32``, and leaves the frames as they were.
+# adds up the light. Profile it, with three frames and with thirty, and look at the
+# column *# of Calls*: what grows with the frames although it need not? Then write
+# ``mended``, which returns the same list of numbers, in ``float32``, and leaves the
+# frames as they were.
 
 
 def as_found(frames, dark, gain):
@@ -521,7 +506,7 @@ def shots(count):  # float32 frames, a float64 dark frame, and a gain from NumPy
 
 
 # %%
-# Put your answer where the dots are, and run ``firstlight try 14_profile.py``.
+# Run ``firstlight try 14_profile.py``.
 
 
 def mended(frames, dark, gain): ...

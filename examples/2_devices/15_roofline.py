@@ -2,16 +2,14 @@
 How much faster could it be?
 ============================
 
-You know which step of your program is slow. You could spend a week on a better version
-of it. But what if it's already as fast as your GPU allows? Then the week is lost, and
-nobody will tell you, because there is no error for "as fast as possible".
+You know which step of your program is slow. You could spend a week on a better
+version of it. But what if it's already as fast as your GPU allows? There is no error
+for "as fast as possible".
 
 A step of ours multiplies a matrix by a vector. On an H100 it takes :timing:`roofline
 median match @nvidia-h100-80gb-hbm3`. **Is that good? Write down how much faster you
-think a perfect program could be.**
-
-By the end of this page you'll be able to answer that for a step of your own, on any
-machine, before you write a line.
+think a perfect program could be.** By the end of this page you'll be able to answer
+that for a step of your own, on any machine, before you write a line.
 
 **Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. With a GPU, you measure
 the GPU.
@@ -21,11 +19,10 @@ the GPU.
 # Try it
 # ------
 #
-# Two things have to be done in any case. The GPU has to fetch the matrix from its
-# memory, and it has to multiply. The matrix has 512 rows of 131,584 numbers, and each
-# number has 4 bytes and takes part in one product and one sum. The rest is on the
-# H100's :term:`data sheet`: its memory delivers :spec:`H100 SXM bandwidth`, and it
-# computes :spec:`H100 SXM fp32`.
+# The GPU has to fetch the matrix from its memory, and it has to multiply. The matrix
+# has 512 rows of 131,584 numbers, and each number has 4 bytes and takes part in one
+# product and one sum. By its :term:`data sheet`, the H100's memory delivers :spec:`H100
+# SXM bandwidth`, and it computes :spec:`H100 SXM fp32`.
 
 numbers = 512 * 131_584
 fetching = 4 * numbers / 3.35e12
@@ -35,32 +32,23 @@ print(f"multiplying: {1e6 * multiplying:4.1f} µs at least")
 
 # %%
 # It can do both at the same time, so the *longer* of the two is the least that the step
-# can take. Compare that with what it took, and with your guess. There is hardly
-# anything to gain! The best program in the world couldn't be a quarter faster. And it's
-# not the arithmetic that decides. The H100 computes for a fortieth of the time, and for
-# the rest of it, it waits for the matrix to arrive.
+# can take, its :doc:`floor <03_is_it_possible>`. There is hardly anything to gain! The
+# best program in the world couldn't be a quarter faster. The H100 computes for a
+# fortieth of the time, and for the rest of it, it waits for the matrix to arrive.
 #
 # .. holds::
 #
 #    one = median("roofline/match")
 #    one < 1.25 * 4 * 512 * 131_584 / spec("H100 SXM", "bandwidth")
 #
-# Think of cooking with a slow waiter. However fast you cook, the guests eat when the
-# waiter comes. If your waiter is the bottleneck, don't buy a faster stove.
+# If your waiter is the bottleneck, don't buy a faster stove.
 #
 # Count a step
 # ------------
 #
 # So for any step you need two counts: the *operations*, which are additions and
 # multiplications, and the *least bytes*, if each input is read once and each result is
-# written once. Then
-#
-# .. math::
-#
-#     t_\text{least} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},\
-#     \frac{\text{operations}}{\text{rate of arithmetic}}\right).
-#
-# Let's do it for a whole program, the microscope of :doc:`the page before
+# written once. Let's count a whole program, the microscope of :doc:`the page before
 # </tutorials/2_devices/14_profile>`. Each frame is faded out towards its edges
 # (*taper*) and transformed (:term:`FFT`). We take the *power* of the result, and
 # *match* it with 512 textures, which is our product.
@@ -129,10 +117,8 @@ show_table("One frame", head, rows)
 # %%
 # None of them. The column *operations a byte* is called the :term:`arithmetic
 # intensity`. For each byte that it gets, *match* does half an operation, while an H100
-# could do twenty. So it waits. The intensity belongs to the
-# work, and how much of it you need to keep the arithmetic busy belongs to the machine.
-# It is the rate of arithmetic divided by the bandwidth, and is called the
-# :term:`ridge`. You'll see in a minute why.
+# could do twenty. So it waits. What a machine needs to keep its arithmetic busy is its
+# rate of arithmetic divided by its bandwidth, called the :term:`ridge`:
 
 # folded code: The ridges of some cards
 from firstlight.timing.specs import spec_of
@@ -177,10 +163,9 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 # Draw the roof
 # -------------
 #
-# A data sheet promises. So let's measure the two rates on the machine that you have.
-# How fast is its memory? Read, copy and add arrays, as large as the matrix and as a
-# frame, and take the best. How fast is its arithmetic? Multiply two large square
-# matrices, because that's the best that anybody gets out of it.
+# A data sheet promises. So let's measure both rates. How fast is the memory? Read, copy
+# and add arrays, as large as the matrix and as a frame, and take the best. How fast is
+# the arithmetic? Multiply two large square matrices.
 
 # folded: The data
 rng = np.random.default_rng(seed=1)
@@ -239,9 +224,8 @@ def check_against_numpy(side=101, kinds=7, count=3):
 print(f"largest relative error {check_against_numpy():.1e}")
 
 # %%
-# And then the steps. Two of them are also timed as people often write them: *power*
-# with ``abs()``, and *match* with a matrix that is converted from ``float64`` at each
-# call.
+# Two of the steps are also timed as people often write them: *power* with ``abs()``,
+# and *match* with a matrix that is converted from ``float64`` at each call.
 
 frame = raw[0]
 tapered = frame * taper
@@ -335,17 +319,17 @@ def draw_point(ax, timing, counts, marker, colour, name, shift):
 # Put your steps under it
 # -----------------------
 #
-# Now divide the operations of each step by the time it took. That's the rate that it
+# Divide the operations of each step by the time it took. That's the rate that it
 # reached. With the intensity :math:`I`, no rate can exceed
 #
 # .. math::
 #
 #     \min\,(I \times \text{bandwidth},\ \text{rate of arithmetic}),
 #
-# and if you draw that on logarithmic axes, it looks like the roof of a house: a slope,
-# where the bytes decide, and a flat part, where the arithmetic does. They meet at the
-# ridge. That's why people call this picture, first drawn by `Williams, Waterman and
-# Patterson`__, a :term:`roofline`.
+# and on logarithmic axes, it looks like the roof of a house: a slope, where the bytes
+# decide, and a flat part, where the arithmetic does. They meet at the ridge. That's why
+# people call this picture, first drawn by `Williams, Waterman and Patterson`__, a
+# :term:`roofline`.
 #
 # __ https://doi.org/10.1145/1498765.1498785
 
@@ -380,12 +364,9 @@ plt.show()
 
 # %%
 # Find *match*. How far is it below the solid line? That is all that a better program
-# could gain. Each arrow leads from the way that people often write a step to ours,
-# straight up or down, because only the time changed. The dotted roof is for the other
-# steps, whose frames may fit into a :term:`cache`. On the H100 the launches hid the
-# cache's rate, so we draw the memory's. (The roof is the fastest of several runs, and a
-# point is a median, so even a perfect step ends a little below. If a CPU was busy when
-# its roof was measured, the roof is too low, and a step may seem to exceed it.)
+# could gain. Each arrow leads from the way that people often write a step to ours. The
+# dotted roof is for the other steps, whose frames may fit into a :term:`cache`. On the
+# H100 the launches hid the cache's rate, so we draw the memory's.
 #
 # .. holds::
 #
@@ -394,9 +375,9 @@ plt.show()
 # On the H100, *match* took :timing:`roofline median match @nvidia-h100-80gb-hbm3`, and
 # reached more than nine tenths of its roof. With the conversion in it, it took
 # :timing:`roofline median "match, converting" @nvidia-h100-80gb-hbm3`, because the CPU
-# had to convert the matrix and copy it. That is the work of one careless ``.float()``.
-# Without it, the step is :timing:`roofline speedup match/"match, converting"
-# @nvidia-h100-80gb-hbm3` as fast, and no better card would have helped.
+# had to convert the matrix and copy it. Without it, the step is :timing:`roofline
+# speedup match/"match, converting" @nvidia-h100-80gb-hbm3` as fast, and no better card
+# would have helped.
 #
 # .. holds::
 #
@@ -410,11 +391,10 @@ plt.show()
 # taper @nvidia-h100-80gb-hbm3`, the FFT :timing:`roofline median FFT
 # @nvidia-h100-80gb-hbm3`, and *power* :timing:`roofline median power
 # @nvidia-h100-80gb-hbm3`, although none of them has work for much more than a
-# microsecond. They're waiting to be started. A :term:`launch` takes some microseconds,
-# however little there is to do, and a slower CPU takes longer for it. So our better
-# *power* gains nothing on this card: with ``abs()`` it took :timing:`roofline median
-# "power, abs" @nvidia-h100-80gb-hbm3`. The roofline knows bytes and operations, and
-# nothing of waiting.
+# microsecond. They're waiting for their :term:`launch`. So our better *power* gains
+# nothing on this card: with ``abs()`` it took :timing:`roofline median "power, abs"
+# @nvidia-h100-80gb-hbm3`. The roofline knows bytes and operations, and nothing of
+# waiting.
 #
 # .. holds::
 #
@@ -431,8 +411,7 @@ plt.show()
 # What should you do next?
 # ------------------------
 #
-# You now have everything to decide. For each step, look at its share of the time and at
-# the distance from its roof:
+# For each step, look at its share of the time and at the distance from its roof:
 #
 # - *Less than a tenth of the time?* Leave it.
 # - *It waits for launches?* Give it more work in each
@@ -481,9 +460,8 @@ for step, least in on_h100.items():
 # *match* has the largest share on the H100, and it's at its roof. So we need fewer
 # bytes. But how, if it has to read the whole matrix? By reading it once for *many*
 # frames. Put the spectra of 256 frames side by side, and multiply the matrix by all of
-# them at once. The operations grow 256 times, and the bytes hardly.
-#
-# **What will you gain for each frame, 256 times, or less?** The roofline answers first:
+# them at once. The operations grow 256 times, and the bytes hardly. **What will you
+# gain for each frame, 256 times, or less?**
 
 predicted = {many: least_seconds("match", many) / many for many in (1, *batches)}
 spectra = power_of(torch.fft.rfft2(raw * taper)).flatten(1)
@@ -537,18 +515,16 @@ fig.set_label(
 plt.show()
 
 # %%
-# In the figure, the circles are what the roofline predicts. With more frames, the
-# intensity grows, so the step climbs the slope, and at the ridge it has to stop. From
-# there on the arithmetic decides, and more frames bring nothing.
+# The circles are what the roofline predicts. With more frames, the step climbs the
+# slope, and at the ridge it has to stop. From there on the arithmetic decides.
 #
 # On the H100, one frame took :timing:`roofline median match @nvidia-h100-80gb-hbm3`,
 # and 256 frames together took :timing:`roofline-moved median "match, 256 frames"
-# @nvidia-h100-80gb-hbm3`. So a frame costs less than a thirtieth of what it did, with
-# the same matrix on the same card. That's nearly all that the roofline allows. But with
-# 8 frames, which took :timing:`roofline-moved median "match, 8 frames"
-# @nvidia-h100-80gb-hbm3`, it was only a little more than half. A roofline says what is
-# possible, and the library may have no good routine for your shape. On a CPU, two
-# frames can even be slower than one at a time, for the same reason. So try several.
+# @nvidia-h100-80gb-hbm3`. So a frame costs less than a thirtieth of what it did, nearly
+# all that the roofline allows. But with 8 frames, which took :timing:`roofline-moved
+# median "match, 8 frames" @nvidia-h100-80gb-hbm3`, it was only a little more than half.
+# A roofline says what is possible, and the library may have no good routine for your
+# shape. So try several.
 #
 # .. holds::
 #
@@ -562,10 +538,9 @@ moved.show()
 
 # %%
 # Can't a counter do the counting? PyTorch has two, ``torch.utils.flop_counter`` and the
-# :term:`profiler` with ``with_flops=True``. Try them on *match*, and both count *zero*
-# operations. They know products of two matrices, and ours is one of a matrix and a
-# vector. **What a counter doesn't know counts as 0, without a warning.** So count by
-# hand.
+# :term:`profiler` with ``with_flops=True``. On *match*, both count *zero* operations,
+# because they know products of two matrices, and ours is one of a matrix and a vector.
+# **What a counter doesn't know counts as 0, without a warning.** So count by hand.
 
 # folded: Three counts: by hand, FlopCounterMode's and the profiler's
 import os

@@ -3,14 +3,13 @@ Many small operations: batch, compile or capture?
 =================================================
 
 You simulate asteroids, or sample a posterior, or let an optimizer run. Each step is a
-handful of short lines, and you do a great many of them. On the GPU it's no faster than
-on your laptop, and a bigger GPU changes nothing. What's wrong?
+handful of short lines, and you do a great many of them. On the GPU it's no faster
+than on your laptop, and a bigger GPU changes nothing.
 
-**Write down a guess.** We multiply and add single numbers, 192 times in a row, once on
-an H100 and once on the CPU beside it. Which one is faster, and by how much?
-
-At the end of this page you'll know three cures, *batching*, *compiling* and
-*capturing*, and you'll be able to choose one before you have tried any of them.
+**Write down a guess.** We multiply and add single numbers, 192 times in a row, once
+on an H100 and once on the CPU beside it. Which one is faster, and by how much? At the
+end of this page you'll know three cures, *batching*, *compiling* and *capturing*, and
+you'll be able to choose one before you have tried any of them.
 
 **Needs:** any computer. Compiling needs a C++ compiler on a CPU, and :term:`Triton` on
 a GPU. This page's capture needs an NVIDIA or AMD card.
@@ -20,10 +19,9 @@ a GPU. This page's capture needs an NVIDIA or AMD card.
 # Try it
 # ------
 #
-# Here is a program of that kind. An asteroid is at :math:`(x, y)` and has the speed
-# :math:`(u, w)`, and ``advance`` lets it fall around a star for two short steps. Four
-# arguments are arrays, with as many numbers as there are asteroids, and ``pull`` is an
-# array of one number.
+# An asteroid is at :math:`(x, y)` and has the speed :math:`(u, w)`, and ``advance``
+# lets it fall around a star for two short steps. Four arguments are arrays, with as
+# many numbers as there are asteroids, and ``pull`` is an array of one number.
 
 import numpy as np
 import torch
@@ -117,8 +115,8 @@ assert error < 1e-5
 print(f"{n} asteroids in float32 on {device}: off by {error:.0e}")
 
 # %%
-# Did you find 38? Then the next question is how long one of them takes. We do 24, 48,
-# 96 and 192 in a row, on a single number, so that there is next to nothing to compute:
+# Did you find 38? How long does one of them take? We do 24, 48, 96 and 192 in a row, on
+# a single number, so that there is next to nothing to compute:
 
 counts = np.array([24, 48, 96, 192])
 
@@ -140,16 +138,14 @@ for place in dict.fromkeys(("cpu", device.type)):
 # %%
 # On the H100's server, the 192 operations took :timing:`launch-slope median "CPU, 192
 # operations" @nvidia-h100-80gb-hbm3` on the CPU and :timing:`launch-slope median "GPU,
-# 192 operations" @nvidia-h100-80gb-hbm3` on the H100. What was your guess? The CPU was
-# :timing:`launch-slope speedup "CPU, 192 operations"/"GPU, 192 operations"
-# @nvidia-h100-80gb-hbm3` as fast as one of the fastest GPUs in the world.
+# 192 operations" @nvidia-h100-80gb-hbm3` on the H100. The CPU was :timing:`launch-slope
+# speedup "CPU, 192 operations"/"GPU, 192 operations" @nvidia-h100-80gb-hbm3` as fast as
+# one of the fastest GPUs in the world.
 #
 # A single addition, repeated, took the same computer only :timing:`wins-add median
-# "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`, so an operation of our chain costs more
-# than a bare launch. Others' computers took :doc:`about as long for a single one
-# </tutorials/2_devices/11_when_the_gpu_wins>`, or down to less than half. With a faster
-# CPU, all times of this page that consist of launches are shorter. We measured with
-# PyTorch 2.11.
+# "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`, and others' :doc:`as long, or down to
+# less than half </tutorials/2_devices/11_when_the_gpu_wins>`. So an operation of our
+# chain costs more than a bare launch. We measured with PyTorch 2.11.
 #
 # .. holds::
 #
@@ -157,23 +153,21 @@ for place in dict.fromkeys(("cpu", device.type)):
 #    single = median("wins-add/GPU/cuda:0/n=10000")
 #    each > 1.5 * single and near(6.67e-6, single, 0.1) and 2.67e-6 < single / 2
 #
-# What was the H100 doing? For each operation, Python calls PyTorch. PyTorch looks at
-# the device and the type of your arrays and chooses a function for them, which is
-# called the *dispatch*. Then it asks the GPU to start, which is the :term:`launch`. All
-# of that happens on the CPU, and the GPU waits.
-#
+# For each operation, Python calls PyTorch. PyTorch looks at the device and the type of
+# your arrays and chooses a function for them, which is called the *dispatch*. Then it
+# asks the GPU to start, which is the :term:`launch`. All of that happens on the CPU.
 # Imagine a kitchen that can cook a thousand portions as fast as one, and a customer who
-# phones for every single ingredient. A bigger kitchen doesn't help, because it's the
-# phone that's slow. A program whose GPU waits like that is called :term:`launch-bound`.
+# phones for every single ingredient. A bigger kitchen doesn't help. A program whose GPU
+# waits like that is called :term:`launch-bound`.
 #
 # Predict a call
 # --------------
 #
-# What does one phone call cost? On the H100, 24 operations took :timing:`launch-slope
-# median "GPU, 24 operations" @nvidia-h100-80gb-hbm3`, and 192 took
-# :timing:`launch-slope median "GPU, 192 operations" @nvidia-h100-80gb-hbm3`. So 168
-# more operations cost the difference. **Divide, and predict one call of** ``advance``
-# **with its 38.** As long as there are few asteroids, their number shouldn't matter:
+# On the H100, 24 operations took :timing:`launch-slope median "GPU, 24 operations"
+# @nvidia-h100-80gb-hbm3`, and 192 took :timing:`launch-slope median "GPU, 192
+# operations" @nvidia-h100-80gb-hbm3`. So 168 more operations cost the difference.
+# **Divide, and predict one call of** ``advance`` **with its 38.** As long as there are
+# few asteroids, their number shouldn't matter:
 #
 # .. math::
 #
@@ -235,21 +229,16 @@ print("\n".join(times))
 #    call = lambda way, n: median(f"fewer-launches/{way}/cuda:0/n={n}")
 #    1.05 < call("as written", 10) / (38 * (many - few) / 168) < 1.15
 #
-# Now look what happened with more asteroids. With a million of them, it took
-# :timing:`fewer-launches median "as written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`.
-# That is a hundred thousand times the work, in about the same time. Only at ten million
-# did it rise, to :timing:`fewer-launches median "as written/cuda:0/n=10000000"
-# @nvidia-h100-80gb-hbm3`.
+# With a million asteroids, it took :timing:`fewer-launches median "as
+# written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`. That is a hundred thousand times
+# the work, in about the same time. Only at ten million did it rise, to
+# :timing:`fewer-launches median "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
+# You can use this as a test of your own program: give it ten times as much to do in
+# every call. If that takes hardly longer on the GPU, it's most probably launch-bound.
 #
-# So the formula is right to leave out the number of asteroids.
-#
-# You can use this as a test of your own program. Give it ten times as much to do in
-# every call. If that takes hardly longer on the GPU, it's most probably launch-bound. A
-# :doc:`profile </tutorials/2_devices/14_profile>` shows you which lines are to blame.
-#
-# What can you do, then? You can order for many guests in one call (*batch*), you can
-# order dishes in place of ingredients (*compile*), or you can leave a written list in
-# the kitchen (*capture*).
+# What can you do, then? You can order for many guests in one call (*batch*), order
+# dishes in place of ingredients (*compile*), or leave a written list in the kitchen
+# (*capture*).
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -288,7 +277,7 @@ plt.show()
 # -------------------------
 #
 # Suppose that you have fifty stars, each with its own pull, and a hundred asteroids
-# around each of them. You could call ``advance`` fifty times. Or you put them into one
+# around each of them. You could call ``advance`` fifty times, or put them into one
 # array with a row for each star:
 #
 # .. code-block:: python
@@ -328,9 +317,8 @@ print(f"stacked: {gains['stacked']:.1f} times as fast as one by one")
 print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 
 # %%
-# Not a line of ``advance`` has changed. ``pull[:, None]`` is a column, so each row gets
-# its own number. If a function can't be written like that, ``torch.func.vmap`` does it
-# for you.
+# ``pull[:, None]`` is a column, so each row gets its own number. If a function can't be
+# written like that, ``torch.func.vmap`` does it for you.
 #
 # On the H100, one by one took :timing:`fewer-launches median "one by one"
 # @nvidia-h100-80gb-hbm3`, and stacked :timing:`fewer-launches median "stacked"
@@ -342,10 +330,10 @@ print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 #
 #    50 < call("one by one", 5000) / call("stacked", 5000) < 60
 #
-# The stacked call makes 38 phone calls, and fifty calls make 1,900. So you could expect
-# a factor of fifty, and it came out near that. Try this first. But it needs things that
-# are *independent*. You can't batch the steps of an orbit, because each of them starts
-# where the one before ended.
+# The stacked call makes 38 phone calls, and fifty calls make 1,900, so you could expect
+# a factor of fifty. Try this first. But it needs things that are *independent*. You
+# can't batch the steps of an orbit, because each of them starts where the one before
+# ended.
 #
 # Compile: fewer calls
 # --------------------
@@ -357,8 +345,7 @@ print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 #
 #    faster = torch.compile(advance, dynamic=True)  # one program for all sizes
 #
-# The program is built at the first call. **What do you think, how long does that take
-# for a function as short as ours?**
+# **How long does it take to build the program, at the first call?**
 
 # folded: A folder of its own for what is built, and a shorter build
 import os
@@ -456,33 +443,27 @@ if compiled:
 
 # %%
 # It takes several seconds, for a function that takes microseconds. Was it worth it?
-#
 # With 1,000 asteroids on the H100, the compiled call took :timing:`fewer-launches
 # median "compiled/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`, which is
 # :timing:`fewer-launches speedup "compiled/cuda:0/n=1000"/"as written/cuda:0/n=1000"
 # @nvidia-h100-80gb-hbm3` as fast as written. With ten million, it was even
 # :timing:`fewer-launches speedup "compiled/cuda:0/n=10000000"/"as
-# written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as fast.
+# written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as fast. Why *more*, when the
+# launches don't matter any longer? Each operation reads its arrays from memory and
+# writes its result back, together 360 bytes for every asteroid. The merged program
+# reads four numbers and writes four, which is 32 bytes.
 #
-# Why does it gain *more* when the launches don't matter any longer? Each operation
-# reads its arrays from memory and writes its result back, and the next one reads it
-# again. Together they move 360 bytes for every asteroid. The merged program reads four
-# numbers and writes four, which is 32 bytes, an eleventh. In other words, compiling
-# saves trips to the pantry as well as phone calls.
-#
-# And when has the building paid for itself? Divide its time by what each call saves. On
-# the H100, that is after some 20,000 calls with 1,000 asteroids. If your script is done
-# by then, leave it as it is.
+# And when has the building paid for itself? On the H100, that is after some 20,000
+# calls with 1,000 asteroids. If your script is done by then, leave it as it is.
 #
 # Capture: a list that stays in the kitchen
 # -----------------------------------------
 #
 # Cards from NVIDIA and AMD, and with the newest PyTorch also Intel's, can keep a list
-# of launches, a :term:`CUDA graph`. You run your function once to *capture* it.
-# Afterwards a single launch, the *replay*, does all of it. It sounds too good, and
-# there is a catch. We've written a toy that keeps such a list in Python, so that you
-# can see the catch without a card. It captures the line ``factor * x + y``. **What will
-# the second and the third line print?**
+# of launches, a :term:`CUDA graph`. You run your function once to *capture* it, and
+# then a single launch, the *replay*, does all of it. A toy in Python shows the catch
+# without a card. It captures the line ``factor * x + y``. **What will the second and
+# the third line print?**
 
 # folded: The toy: a list of functions, and of the arrays they read and write
 
@@ -529,12 +510,11 @@ except RuntimeError as problem:
 # %%
 # The new ``x`` and the new ``factor`` didn't count, and there was no error. The list
 # doesn't know your *names*. It knows the addresses of the arrays, and ``x`` now names
-# another array at another address. So copy new numbers into the *old* array, with
-# ``copy_``, as we did with ``y``. Read the result before the next replay overwrites it.
-#
-# The last line shows the other limit. During a replay there is no Python, so nothing
-# can be decided by a value. ``.item()`` is refused, and an ``if`` or a ``print`` runs
-# once, at the capture. Because a wrong replay is silent, always test it on new input.
+# another array. So copy new numbers into the *old* array, with ``copy_``, as we did
+# with ``y``. Read the result before the next replay overwrites it. The last line shows
+# the other limit. During a replay there is no Python, so ``.item()`` is refused, and an
+# ``if`` or a ``print`` runs once, at the capture. A wrong replay is silent, so test it
+# on new input.
 #
 # And this is the real thing. Before the capture the function runs a few times on a
 # :term:`stream` of its own, as the `notes on CUDA graphs`__ ask for:
@@ -574,21 +554,20 @@ else:
 
 # %%
 # With 1,000 asteroids on the H100, a replay took :timing:`fewer-launches median
-# "captured/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`. That is about half of the
-# compiled call, and there was nothing to build.
+# "captured/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`, about half of the compiled call, and
+# there was nothing to build.
 #
 # .. holds::
 #
 #    near(call("captured", 1000), call("compiled", 1000) / 2, 0.1)
 #
-# With ten million it brought nothing: it was :timing:`fewer-launches speedup
+# With ten million it was :timing:`fewer-launches speedup
 # "captured/cuda:0/n=10000000"/"as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as
-# fast as written. The launches are gone, but the GPU still has to do everything that
-# was on the list.
+# fast as written, because the GPU still has to do everything that was on the list.
 #
-# Can you have both, fewer operations and one launch? PyTorch offers that in one line.
-# It compiles your function, captures the compiled program, and before each replay it
-# copies your arrays into the ones that it captured. So you can give it new arrays:
+# Can you have both, fewer operations and one launch? PyTorch compiles your function,
+# captures the compiled program, and before each replay copies your arrays into the ones
+# that it captured:
 #
 # .. code-block:: python
 #
@@ -614,10 +593,10 @@ else:
 # %%
 # For our function, it isn't. With 1,000 asteroids on the H100 it took
 # :timing:`fewer-launches median "compiled and captured/cuda:0/n=1000"
-# @nvidia-h100-80gb-hbm3`, and that is longer than compiled *or* captured. The compiled
-# function had only a launch or two left to save, and to save them, its inputs are now
-# checked and copied at each call. Take this mode for a function that stays many
-# launches long after it was compiled, such as a network.
+# @nvidia-h100-80gb-hbm3`, longer than compiled *or* captured. The compiled function had
+# only a launch or two left to save, and its inputs are now checked and copied at each
+# call. Take this mode for what stays many launches long after it was compiled, such as
+# a network.
 #
 # .. holds::
 #
@@ -628,8 +607,7 @@ else:
 # Which one?
 # ----------
 #
-# Here are the ways on the H100, over the number of asteroids. **Find the size at which
-# the curves begin to rise**, and what each cure does there:
+# **Find the size at which the curves begin to rise**, and what each cure does there:
 #
 # .. timings:: fewer-launches
 #    :plot:
@@ -648,9 +626,8 @@ bench.plot()
 bench.show()
 
 # %%
-# Batching moves you to the right along a curve that is flat, so it's free until the
-# curve rises. Capturing lowers only the flat part. Compiling lowers the flat part and
-# puts off the rise.
+# Batching is free until the curve rises. Capturing lowers only the flat part. Compiling
+# lowers it and puts off the rise.
 #
 # .. holds::
 #
@@ -676,25 +653,22 @@ bench.show()
 #      - a call has many short operations, always the same
 #      - values or sizes decide what is done; the GPU is busy already
 #
-# Other people have met the same wall with whole programs. Here are two that ran as they
-# were written, and one of them captured:
+# Others have met the same wall with whole programs. Two ran as they were written, and
+# one of them captured:
 #
 # .. measured-by-others:: whisper-h200 code2wav-h200 code2wav-h200-graph node-a100
 #
-# The first one gains nothing from a graph, since its GPU is busy. The second one waited
-# for launches most of the time. In a whole program each of them takes longer than one
-# bare operation, because its modules and their Python come on top. The model counts
+# The first one's GPU is busy, and the second one waited for launches. The model counts
 # :spec:`kernel of a program seconds` for each, a round number of ours, or the GPU's
-# work if that is longer, and for a kernel of a graph :spec:`graph node seconds`, which
-# RRZE-HPC measured on an H200.
+# work, and for a kernel of a graph :spec:`graph node seconds`, which RRZE-HPC measured
+# on an H200.
 #
 # Your turn
 # ---------
 #
-# Choose a cure from numbers. A ``Job`` makes ``steps`` steps, one after the other, in
-# ``runs`` independent runs. A step has ``operations``. For each of them the CPU needs
-# ``launch`` seconds, and the GPU ``work`` seconds at the same time, so the longer one
-# counts.
+# A ``Job`` makes ``steps`` steps, one after the other, in ``runs`` independent runs. A
+# step has ``operations``. For each of them the CPU needs ``launch`` seconds, and the
+# GPU ``work`` seconds at the same time, so the longer one counts.
 #
 # - Stacked, the work of an operation grows with the runs.
 # - Compiled, after ``build`` seconds, a step has only ``merged`` operations, each as
@@ -811,9 +785,9 @@ print(f"Our solution: {check(cure_solution)}")
 # Slower after torch.compile, or compiled again and again?
 # --------------------------------------------------------
 #
-# A compiled function has to pay for its compilation, and at each call a little more,
-# for checking that its input is like that of the first time. So it can be slower than
-# the plain one, if
+# A compiled function pays for its compilation, and at each call a little for checking
+# that its input is like that of the first time. So it can be slower than the plain one,
+# if
 #
 # - you timed the first calls, too. Leave them out, and look at the calls until it pays,
 #   above;
@@ -827,10 +801,19 @@ print(f"Our solution: {check(cure_solution)}")
 # every new compilation with its reason, and every break. Against changing shapes,
 # compile with ``dynamic=True``, or pad the input to a few sizes.
 #
-# In JAX it's the same with ``jax.jit``. Each new shape or type, and each new value of a
-# ``static_argnums``, is compiled anew, and so is a function that you wrap *inside* a
-# loop, because it is a new function every time. Wrap it once, outside. Then
-# ``JAX_LOG_COMPILES=1`` in the environment should print each name once. If one
-# compilation takes minutes, a Python loop was unrolled: write ``jax.lax.fori_loop`` or
-# ``jax.lax.scan``. The first call includes the compilation here as well, and
-# ``block_until_ready()`` belongs before the clock stops.
+# JAX compiles again at each call: jax.jit in a loop
+# --------------------------------------------------
+#
+# ``jax.jit(f)`` compiles at the call, not where you write it: once for each shape and
+# type of the inputs, and for each new value of a ``static_argnums``. Videos of other
+# lengths, a last batch that is smaller, a Python number that is static: each compiles
+# anew. Pad to a few sizes. And a function that you wrap *inside* a loop, or a
+# ``lambda``, is a new function every time, so wrap it once, outside.
+#
+# ``JAX_LOG_COMPILES=1`` in the environment prints each compilation. If one takes
+# minutes, a Python loop was unrolled: write ``jax.lax.fori_loop`` or ``jax.lax.scan``.
+# ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")`` keeps the result for
+# tomorrow's process. To time it, leave the first call out, and call
+# ``block_until_ready()`` before the clock stops. A small network, or a ``scan`` of
+# small steps, is slower on the GPU than on the CPU, by its launches:
+# ``jax.config.update("jax_platforms", "cpu")``.

@@ -3,16 +3,14 @@ Will a GPU train your network faster?
 =====================================
 
 Your network trains overnight, and you're thinking of renting a GPU, or of asking your
-group to buy one. Everybody says that it will be faster. But for *your* network, on your
-data, how much faster could it be? Twice? Fifty times?
+group to buy one. For *your* network, on your data, how much faster could it be?
+Twice? Fifty times?
 
-**Write down a guess** for two of them, a network of 30,000 weights that looks at one
-small picture at a time, and one with 9 million weights that looks at eight: how many
-times as fast is an H100 as the processor next to it?
-
-At the end of this page you'll be able to say what *any* GPU can do for your loop at
-most, from two times that you measure on your own CPU, and which part of your loop to
-mend first.
+**Write down two guesses.** How many times as fast is an H100 as the CPU next to it, for
+a network of 30,000 weights that looks at one small picture at a time? And for one of 9
+million weights that looks at eight? At the end of this page you'll be able to say, from
+two times measured on your own CPU, the most that any GPU can gain, and which part of
+your loop to change first.
 
 **Needs:** any computer, and scikit-learn for its digits.
 """
@@ -22,14 +20,12 @@ mend first.
 # ----------------
 #
 # We let three networks train on a server with an H100, once on its 16 CPU cores and
-# once on its GPU. All three sort pictures. The *small* one looks at digits of 8 × 8
-# pixels, and has 31,294 weights. The *medium* one comes from :doc:`a public course
-# </claims>`. It has about as many weights, but far more to compute, because its
-# pictures have 32 × 32 pixels in three colours. The *large* one has the convolutions of
-# VGG-11, and 9 million weights.
-#
-# What you see is the time of one *step*: one batch of pictures goes through the
-# network, and the weights change once.
+# once on its GPU. The *small* one looks at digits of 8 × 8 pixels, and has 31,294
+# weights. The *medium* one comes from :doc:`a public course </claims>`. It has about as
+# many weights, but far more to compute, because its pictures have 32 × 32 pixels in
+# three colours. The *large* one has the convolutions of VGG-11, and 9 million weights.
+# In one *step*, one batch of pictures goes through the network, and the weights change
+# once.
 #
 # .. list-table:: One step, without loading, on the H100 and on the 16 cores beside it
 #    :header-rows: 1
@@ -66,13 +62,9 @@ mend first.
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=256"/"large,
 #        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
 #
-# How good was your guess? On the small network, one of the fastest GPUs in the world
-# brought nothing. If you wrote down fifty for the large one, don't cross it out yet,
-# but look at the last row. The network is the same, and so are the two machines.
-#
-# How exact are these numbers? Those of the H100 scatter by a tenth or so, because
-# nearly all of them hang on how fast the CPU launches. Those of the sixteen cores,
-# which are :term:`virtual CPUs <virtual CPU>`, are worse: eight pictures once took
+# On the small network, one of the fastest GPUs in the world brought nothing. If you
+# wrote down fifty for the large one, look at the last row. The sixteen cores are
+# :term:`virtual CPUs <virtual CPU>` whose times scatter: eight pictures once took
 # longer than 256. So read the gains of the first two rows as "about one" and "about
 # two", and the others to one digit.
 #
@@ -85,18 +77,17 @@ mend first.
 #    median(small(8)) > median(small(256))
 #    len(row("training-a-cnn/large, CPU/cpu/n=256").values) == 3
 #
-# A factor says as much about the CPU as about the GPU. For the small network with one
-# picture, an AMD EPYC with two cores took only :timing:`training-a-cnn median "small,
-# CPU/cpu/n=1" @cpu-amd-epyc`, less than the sixteen cores, and less than the H100. For
-# the medium one with 256 it took :timing:`training-a-cnn median "lesson, CPU/cpu/n=256"
-# @cpu-amd-epyc`. So whenever somebody tells you a factor, ask which CPU.
+# For the small network with one picture, an AMD EPYC with two cores took only
+# :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`, less than the
+# sixteen cores, and less than the H100. For the medium one with 256 it took
+# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc`. So if somebody
+# tells you a factor, ask which CPU.
 #
 # Where does the time go?
 # -----------------------
 #
-# Why does the large network gain so little with 8 pictures, and so much with 256? Here
-# are all its times, and those of the small one, from the same server. *n* is the number
-# of pictures in a batch:
+# Here are all times of the large and the small network on that server. *n* is the
+# number of pictures in a batch:
 #
 # .. timings:: training-a-cnn
 #    :plot:
@@ -118,24 +109,23 @@ mend first.
 #    near(one, eight, 0.1)
 #
 # So it can't have been the computing. A step consists of many operations, 35 for the
-# small network. Each is a :term:`launch`: Python calls PyTorch, and PyTorch asks the
-# GPU to start. That takes the same time for one picture as for 256.
+# small network, and each is a :term:`launch`: Python calls PyTorch, and PyTorch asks
+# the GPU to start. That takes the same time for one picture as for 256.
 #
-# Think of going to another city. A faster train shortens the ride, but not your walk to
-# the station, and not the queue for the ticket. A step of training is such a journey:
+# Think of going to another city. A faster train doesn't shorten your walk to the
+# station, or the queue for the ticket. A step of training is such a journey:
 #
 # - **loading** the batch is the walk. It happens on the CPU, for each picture;
 # - **launching** is the queue. It also happens on the CPU, for each operation;
 # - **computing** is the ride. It grows with the pictures and with the network, and it's
 #   the only part that a GPU makes faster.
 #
-# The small network is nearly all queue. The large one is in the queue, too, as long as
-# its batches are small. With 256 pictures the CPU took :timing:`training-a-cnn median
-# "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`, while the H100 took
-# :timing:`training-a-cnn median "large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, only
-# a quarter more than for eight. With 1,024 it took :timing:`training-a-cnn median
-# "large, GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. Four times the pictures took more
-# than twice the time, so the GPU is busy at last.
+# The small network is nearly all queue. With 256 pictures, for the large one, the CPU
+# took :timing:`training-a-cnn median "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`,
+# while the H100 took :timing:`training-a-cnn median "large, GPU/cuda:0/n=256"
+# @nvidia-h100-80gb-hbm3`, only a quarter more than for eight. With 1,024 it took
+# :timing:`training-a-cnn median "large, GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`.
+# Four times the pictures took more than twice the time, so the GPU is busy at last.
 #
 # .. holds::
 #
@@ -146,11 +136,9 @@ mend first.
 #    1.15 < many / eight < 1.35
 #    2 < step("large, GPU", 1024) / many < 3
 #
-# And the walk? It isn't in the figure, because we had loaded all batches before. To
-# load 256 pictures one by one, the H100's server needed :timing:`training-a-cnn median
-# "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`. That's longer than even the
-# large network's step on the H100. So the H100 would mostly wait for the next batch,
-# and with the loading, all gains of the table are smaller.
+# And the walk? We had loaded all batches before. To load 256 pictures one by one, the
+# H100's server needed :timing:`training-a-cnn median "load, item by item/cpu/n=256"
+# @nvidia-h100-80gb-hbm3`. That's longer than even the large network's step on the H100.
 #
 # .. holds::
 #
@@ -160,11 +148,10 @@ mend first.
 # Copy this: two times of your own
 # --------------------------------
 #
-# Now for your network. Loading and computing are easy to tell apart on any CPU.
-# ``loader`` and ``step`` are yours: ``step`` takes one batch, trains on it, and returns
-# the loss. Give ``loader`` the argument ``drop_last=True``, so that all batches are
-# full, and no workers, so that the two times add up. This trains your network, so use a
-# copy of it.
+# Loading and computing are easy to tell apart on any CPU. ``step`` takes one batch,
+# trains on it, and returns the loss. Give ``loader`` the argument ``drop_last=True``,
+# so that all batches are full, and no workers, so that the two times add up. This
+# trains your network, so use a copy of it.
 
 from time import perf_counter
 
@@ -184,8 +171,8 @@ def two_parts(loader, step):
 
 
 # %%
-# We try it on the medium network, which the code calls ``lesson``, after the course. In
-# place of photographs we draw spiral galaxies, which turn to the left or to the right.
+# We try it on the medium network, which the code calls ``lesson``. In place of
+# photographs we draw spiral galaxies, which turn to the left or to the right.
 
 # folded: The three networks, and a step of training
 from contextlib import nullcontext
@@ -293,23 +280,22 @@ print(f"loading a batch of 64  {1e3 * load_64:6.2f} ms")
 print(f"training on it         {1e3 * step_64:6.2f} ms")
 
 # %%
-# Nothing has moved to a GPU here, so these are times of the CPU, on the H100's server,
-# too. If you have a loop of your own at hand, try ``two_parts`` on it now.
+# These are times of the CPU, even in the tab of the H100.
 #
 # The most that any GPU can do
 # ----------------------------
 #
 # On your CPU, a step takes :math:`t_\text{load} + t_\text{compute}`, and you've just
 # measured both. On the best GPU that you can imagine, the computing takes no time at
-# all. But you still load. So, if you don't change the loading, the loop becomes at most
+# all. So, if you don't change the loading, the loop becomes at most
 #
 # .. math::
 #
 #     \frac{t_\text{load} + t_\text{compute}}{t_\text{load}}
 #
-# times as fast. No GPU can beat this, as long as the same CPU loads, and only between
-# the steps. Let's try it with the medium network and 256 pictures. On the H100's
-# server, loading takes :timing:`training-a-cnn median "load, item by item/cpu/n=256"
+# times as fast, as long as this CPU does the loading, and doesn't load while the GPU
+# computes. Let's try it with the medium network and 256 pictures. On the H100's server,
+# loading takes :timing:`training-a-cnn median "load, item by item/cpu/n=256"
 # @nvidia-h100-80gb-hbm3`, and computing on its 16 cores :timing:`training-a-cnn median
 # "lesson, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`. **Work it out, before you look at the
 # figure.**
@@ -444,13 +430,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# You should find a bit more than two and a half. The formula in the figure's title
-# finds less, because it counts launches, too. What the figure calls measured is the sum
-# of both parts, timed apart. The real H100 took :timing:`training-a-cnn median "lesson,
-# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step. Add the loading, and it comes
-# out a little below two. Moving the batch would come on top, and is the smallest part
-# here: a copy of 4 MB to the same H100 took :timing:`pinned-memory median "to the GPU,
-# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`, and the batch has 3 MB.
+# You should find a bit more than two and a half. The real H100 took
+# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
+# a step. Add the loading, and it comes out a little below two, because it also has to
+# launch. The formula in the figure's title counts that.
 #
 # .. holds::
 #
@@ -460,18 +443,16 @@ plt.show()
 #    copied = median("pinned-memory/to the GPU, pageable/cuda:0/n=4194304")
 #    copied < min(load, real) / 5
 #
-# So, will a GPU train *your* network faster? Take your two times, and look for yourself
-# in this list:
+# So, will a GPU train *your* network faster? Take your two times, and look in this
+# list:
 #
 # - *Loading takes as long as computing, or longer.* Whatever you buy, the time of your
-#   loop doesn't even fall to a half. Mend the loading first. The figure's third bar
-#   shows the same batch, loaded in one go.
+#   loop doesn't even fall to a half. Change the loading first.
 # - *A batch computes in a few milliseconds.* Don't expect much. Even the large network
 #   took :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
 #   on the H100 for a single picture, and most of that is the queue.
 # - *A batch computes far longer than that, and far longer than it loads.* You're in the
-#   last row of the first table. Rent one. In between, work out the limit, and expect
-#   clearly less.
+#   last row of the first table. Rent one.
 #
 # .. holds::
 #
@@ -495,24 +476,21 @@ plt.show()
 #
 # .. dropdown:: Can a data sheet tell?
 #
-#    Networks that people really train are larger, so computing decides. Can you predict
-#    their steps as the number of operations divided by the card's rate? Don't rely on
-#    it:
+#    Are a larger network's operations, divided by the card's rate, the time of its
+#    step? Don't rely on it:
 #
 #    .. measured-by-others:: resnet-rtx4090 resnet-v100 vgg-v100
 #
-#    The RTX 4090 reached about a fifth of the predicted rate, because the layers
-#    between the convolutions wait for its memory. And with VGG-16, the V100 was faster
-#    than predicted, because it got by with fewer multiplications than we count. So
-#    before you buy a card, rent one for an hour, and measure.
+#    The layers between the convolutions wait for the RTX 4090's memory. And with
+#    VGG-16, the V100 got by with fewer multiplications than we count. So rent a card
+#    for an hour, and measure.
 #
 # Which trick helps?
 # ------------------
 #
-# You'll find long lists of tricks for faster training. Each of them shortens one part
-# of the journey, so it brings nothing if another part decides. Each factor in the table
-# is for loading alone, or for the step alone, so expect less for the whole loop. We
-# measured them on the H100's server, with this page's networks:
+# Each trick shortens one part of the journey, so it brings nothing if another part
+# decides. Each factor is for loading alone, or for the step alone, on the H100's
+# server:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1
@@ -544,13 +522,14 @@ plt.show()
 #        GPU/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast, the same network and
 #        pictures (:doc:`/tutorials/2_devices/13_precision`)
 #
-# But with 256 pictures, the H100 still waits for launches. There they made the step
-# slower: with both together it was :timing:`training-a-cnn speedup "large,
-# both/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` as fast, and
-# ``autocast`` alone :timing:`training-a-cnn speedup "large,
-# autocast/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. It did make
-# the computing shorter, but it has launches of its own, because it converts the weights
-# at each step. It also costs digits.
+# But with fewer pictures, the H100 still waits for launches. At 256 pictures the last
+# two tricks made the step slower: with both together it was :timing:`training-a-cnn
+# speedup "large, both/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`
+# as fast, and ``autocast`` alone :timing:`training-a-cnn speedup "large,
+# autocast/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. ``autocast``
+# has launches of its own, because it converts the weights at each step. It also costs
+# digits. ``channels_last`` stores the colours of a pixel side by side, as the tensor
+# cores want them.
 #
 # .. holds::
 #
@@ -568,9 +547,8 @@ plt.show()
 #        loss = cross_entropy(model(x), y)
 #
 # On a T4, Colab's card, and on all that are older than the A100, leave the ``autocast``
-# out, or take :doc:`float16 with a scaler </tutorials/2_devices/13_precision>`. These
-# cards have no units for ``bfloat16``. PyTorch computes with it there all the same,
-# only slower than with ``float32``.
+# out, or take :doc:`float16 with a scaler </tutorials/2_devices/13_precision>`. They
+# compute with ``bfloat16`` more slowly than with ``float32``.
 #
 # .. dropdown:: Four more tricks: workers, pinned memory, fewer launches, cuDNN's choice
 #
@@ -580,8 +558,8 @@ plt.show()
 #    pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` as fast. ``torch.compile`` makes
 #    :doc:`fewer operations of many </tutorials/2_devices/16_fewer_launches>`, and so
 #    does ``fused=True`` in ``Adam``. ``torch.backends.cudnn.benchmark = True`` tries
-#    several convolutions and keeps the fastest, if all batches have one size. But for
-#    the copy, we haven't measured what these bring to a network.
+#    several convolutions and keeps the fastest, if all batches have one size. Except
+#    for the copy, we haven't measured what these bring to a network.
 #
 # .. dropdown:: Workers need a guard, and this is a whole script with one
 #
@@ -604,10 +582,9 @@ plt.show()
 # When faster is worse
 # --------------------
 #
-# A larger batch is the easiest trick of all: you change one number. Let's use it on the
-# small network and its digits. We train for eight epochs with 64 pictures in a batch,
-# then with 256 and with 1,024, and look at digits that it hasn't seen. **What will
-# happen to the time, and what to the score?**
+# We train the small network for eight epochs with 64 pictures in a batch, then with 256
+# and with 1,024. **What will happen to the time, and what to the score on digits that
+# it hasn't seen?**
 
 # folded: Training with a score
 
@@ -657,14 +634,12 @@ for batch, (epochs, steps, time, p) in sweep.items():
     print(f"{batch:12} {epochs:6} {steps:6} {epochs * time:8.2f}  {right}")
 
 # %%
-# Both larger batches made the epochs faster, as promised, and the network worse. With
-# 1,024 pictures in a batch, eight epochs are only 16 steps, and a network learns in
-# steps. The ± is how far a share of 360 digits can be off by chance.
-#
-# In the last row we trained with 256 for as many *steps* as with 64. The score is back,
-# but it took longer. So compare the time *to the same score*. A larger batch wants a
-# larger learning rate, too: for Adam, by `the square root`__. We left it alone, so that
-# only the batch changes.
+# Both larger batches made the epochs faster, and the network worse, because a network
+# learns in steps. The ± is how far a share of 360 digits can be off by chance. In the
+# last row we trained with 256 for as many *steps* as with 64. The score is back, but it
+# took longer. So compare the time *to the same score*. A larger batch wants a larger
+# learning rate, too: for Adam, larger by `the square root`__ of the factor. We left it
+# alone.
 #
 # .. holds::
 #
@@ -681,17 +656,14 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # Your turn
 # ---------
 #
-# The first trick of the table shortens the walk, and you don't need a GPU for it. A
-# ``DataLoader`` asks your data set for one picture after the other. But ask
+# A ``DataLoader`` asks your data set for one picture after the other. But ask
 # ``Pictures`` for a *list* of rows, and NumPy fetches and prepares them all at once.
-#
 # Write ``in_one_go(dataset, batch)``, which returns such a loader. It should shuffle in
 # each epoch, and leave out the pictures that don't fill a batch. Two things will help
 # you: ``BatchSampler(RandomSampler(dataset), batch, drop_last=True)`` hands out lists
 # of rows, and a ``DataLoader`` with ``batch_size=None`` asks the data set for whatever
 # its ``sampler`` hands out. Put your answer where the dots are, and run ``firstlight
-# try 17_training_a_cnn.py``. Then give your loader to ``two_parts``, and see what's
-# left of the loading.
+# try 17_training_a_cnn.py``. Then give your loader to ``two_parts``.
 #
 # .. holds::
 #

@@ -2,13 +2,12 @@
 My code is slow on the GPU. Why?
 ================================
 
-Your program runs on the GPU, without an error, and it's slow. Perhaps it's even slower
-than on the CPU. Or ``nvidia-smi`` shows a GPU utilization of 20 %, or the first call
-takes ages. The card was expensive. What is it waiting for?
+Your program runs on the GPU, without an error, and it's slow. Perhaps it's even
+slower than on the CPU. Or ``nvidia-smi`` shows a GPU utilization of 20 %, or the
+first call takes ages. What is the card waiting for?
 
 **Write down a guess: in your own program, what part of the time does the GPU
-compute?** By the end of this page you can tell which of nine causes is yours, and you
-know the page that mends it.
+compute?** Then find which of nine causes is yours, and the page that mends it.
 
 **Needs:** any computer, and some PyTorch. The program here is made slow on purpose, and
 it's slow without a GPU, too.
@@ -71,9 +70,9 @@ it's slow without a GPU, too.
 #      - now faster kernels help: :doc:`16 bits or TF32
 #        </tutorials/2_devices/13_precision>`, ``torch.compile``, a larger card
 #
-# Is the *utilization* in ``nvidia-smi`` a test? Only from below. It's the part of the
-# time in which at least one kernel was running, however small. So 20 % says that the
-# GPU waits, and 100 % doesn't say that it's full.
+# The *utilization* in ``nvidia-smi`` is the part of the time in which at least one
+# kernel was running, however small. So 20 % says that the GPU waits, and 100 % doesn't
+# say that it's full.
 #
 # Three numbers, in twenty lines
 # ------------------------------
@@ -155,11 +154,11 @@ print(f"with an infinitely fast GPU: at most {1 / share:.1f} times as fast")
 # %%
 # The first line is *loading*. No GPU makes that faster, and the third line says what
 # follows: even if a step took no time at all, the epoch would gain no more than that.
-# The second is *launches*. If a GPU, or a CPU, takes about as long for 32 pictures as
-# for 16, it isn't the arithmetic that takes the time. On an H100, a step of another
-# small network took :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
-# @nvidia-h100-80gb-hbm3` for one picture and :timing:`training-a-cnn median "small,
-# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for 256.
+# The second is *launches*. If a step takes about as long for 32 pictures as for 16, it
+# isn't the arithmetic that takes the time. On an H100, a step of another small network
+# took :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
+# for one picture and :timing:`training-a-cnn median "small, GPU/cuda:0/n=256"
+# @nvidia-h100-80gb-hbm3` for 256.
 #
 # .. holds::
 #
@@ -210,8 +209,8 @@ plt.show()
 # The first call takes seconds
 # ----------------------------
 #
-# Then something is being made or loaded that is kept afterwards. Here Numba compiles a
-# loop. **Which of the three calls will be slow?**
+# Something is being made or loaded that is kept afterwards. Here Numba compiles a loop.
+# **Which of the three calls will be slow?**
 
 from numba import njit
 
@@ -281,10 +280,10 @@ for kind in (np.float32, np.float32, np.float64):
 # Your turn
 # ---------
 #
-# Write down what the table says, as a function. It gets four times in seconds, those
-# that ``look`` returns. If the loading alone takes more than half of an epoch, return
-# ``"loading"``. Else, if twice the batch makes a step less than a quarter longer,
-# return ``"launches"``. Else return ``"busy"``. Put your answer where the dots are, run
+# Write the table's test as a function. It gets the four times in seconds that ``look``
+# returns. If the loading alone takes more than half of an epoch, return ``"loading"``.
+# Else, if twice the batch makes a step less than a quarter longer, return
+# ``"launches"``. Else return ``"busy"``. Put your answer where the dots are, run
 # ``firstlight try 18_slow_on_the_gpu.py``, and then ask it about a loop of your own.
 
 
@@ -349,3 +348,21 @@ def suspect_solution(epoch, loading, step, doubled):
 
 
 print(f"Our solution: {check(suspect_solution)}")
+
+# %%
+# TensorFlow and Keras: slower on the GPU than on the CPU
+# -------------------------------------------------------
+#
+# The causes are those of the table, under other names:
+#
+# - *the CPU does it:* ``tf.config.list_physical_devices("GPU")`` is empty, as it always
+#   is on Windows outside of WSL
+# - *loading:* ``num_parallel_calls=tf.data.AUTOTUNE`` in each ``map``, ``.cache()`` if
+#   it fits, and ``.prefetch(tf.data.AUTOTUNE)`` at the end
+# - *launches:* a larger ``batch_size``. In ``model.compile``, ``jit_compile=True`` and
+#   ``steps_per_execution=50`` launch less. An LSTM is fast only with its default
+#   activations: with others it can't take cuDNN's kernel
+# - *waiting:* ``run_eagerly=True``, or a callback in each batch
+# - *the first call:* a ``tf.function`` is traced anew for each Python number and each
+#   shape. Pass tensors, and pad
+# - *it's busy:* ``tf.keras.mixed_precision.set_global_policy("mixed_float16")``

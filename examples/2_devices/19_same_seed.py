@@ -4,19 +4,19 @@ Same seed, other result: why?
 
 You've set ``torch.manual_seed(1)``, and still no two runs of your training give the
 same numbers. Or they do, until you train on another GPU, with another batch, or with
-four workers in place of two. Is that a bug? And what do you have to set, so that
-results are reproducible?
+four workers in place of two. What do you have to set, so that results are
+reproducible?
 
 **Write down a guess: will the same line, with the same input and no random number in
-it, give the same result with two threads as with one?** By the end of this page you can
-say which of four causes is yours, and which of them nobody can remove.
+it, give the same result with two threads as with one?** By the end of this page you
+can say which of four causes is yours, and which of them nobody can remove.
 
 **Needs:** any computer, and some PyTorch.
 """
 
 # %%
-# Copy this
-# ---------
+# Copy this: seeds, deterministic algorithms, and four causes
+# -----------------------------------------------------------
 #
 # Everything that you can set, in the first lines of a program:
 #
@@ -34,9 +34,8 @@ say which of four causes is yours, and which of them nobody can remove.
 #    torch.backends.cudnn.benchmark = False  # don't choose by the stopwatch
 #
 # Up to PyTorch 2.9, the fourth line also wants ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` in
-# the environment before the program starts, and says so in an error. Since then,
-# PyTorch `gives each stream a workspace of its own`__, and you can leave it out. This
-# is what the lines are for:
+# the environment, and says so in an error. Since then, PyTorch `gives each stream a
+# workspace of its own`__. This is what the lines are for:
 #
 # __ https://github.com/pytorch/pytorch/pull/161749
 #
@@ -102,7 +101,7 @@ print(f"one row, alone or among 64: differs by {(alone - among).abs().max():.0e}
 # last digits, with any seed.
 #
 # How large may such a difference be? Let's add a million numbers in five orders, and
-# compare with the rounding of one addition, which is :term:`eps`.
+# compare with the rounding of one addition, :term:`eps`.
 
 numbers = torch.rand(1_000_003, generator=random)
 truth = numbers.double().sum().item()
@@ -115,18 +114,15 @@ print(f"{len(set(sums))} different sums of 5, off by {max(off):.1f} eps at most"
 assert max(off) < 10
 
 # %%
-# That's nothing to worry about. But training makes small differences large: each step
-# starts where the last one ended, so two runs that differ in the seventh digit today
-# have different weights tomorrow. Both are right, as two runs with other seeds would
-# be. So for a paper, run several seeds and give the scatter. Equal bits are for finding
-# mistakes.
+# But training makes small differences large: two runs that differ in the seventh digit
+# today have different weights tomorrow. Both are right, as two runs with other seeds
+# would be. So for a paper, run several seeds and give the scatter.
 #
-# On a GPU, there's an order that nobody knows. In ``index_add_``, ``scatter_add_`` and
-# the gradient of an embedding, thousands of threads add to the same number by
-# :term:`atomics <atomic>`, each when it arrives. So two runs of *one* program differ
-# (:doc:`we measured it </tutorials/3_kernels/08_reductions>`). That's what
-# ``use_deterministic_algorithms`` is for. Where PyTorch has a fixed order it takes
-# that, which may be slower, and otherwise it stops:
+# In ``index_add_``, ``scatter_add_`` and the gradient of an embedding, thousands of
+# threads of a GPU add to the same number by :term:`atomics <atomic>`, each when it
+# arrives. So two runs of *one* program differ (:doc:`we measured it
+# </tutorials/3_kernels/08_reductions>`). ``use_deterministic_algorithms`` takes a fixed
+# order where PyTorch has one, which may be slower, and otherwise it stops:
 
 torch.use_deterministic_algorithms(True)
 try:
@@ -139,13 +135,12 @@ torch.use_deterministic_algorithms(False)
 # %%
 # With ``warn_only=True`` it goes on, and you get a list of the lines to replace.
 #
-# Workers draw for themselves
-# ---------------------------
+# Workers of a DataLoader draw for themselves
+# -------------------------------------------
 #
 # A ``DataLoader`` with ``num_workers=2`` loads in two processes, and each has random
-# numbers of its own. This program draws twice for each sample, once from PyTorch, and
-# once from a NumPy generator that the data set keeps. **Which of the two columns will
-# be wrong?**
+# numbers of its own. This program draws twice for each sample, from PyTorch, and from a
+# NumPy generator that the data set keeps. **Which of the two columns will be wrong?**
 
 PROGRAM = """
 import numpy as np, torch
@@ -205,13 +200,13 @@ assert columns[5][1::2] == columns[5][2::2]  # twice the same, from two copies
 # generator in it, so with two workers each number comes twice. Half of your noise, or
 # of your augmentation, is the same as the other half, and no error tells you. NumPy's
 # global ``np.random.rand`` is seeded for each worker by PyTorch, so it has the first
-# fault only. The exercise has a way that depends on no worker at all.
+# fault only.
 #
-# Two more things draw: ``shuffle=True`` does, and so does what comes before it. So give
-# the loader a generator of its own, ``generator=torch.Generator().manual_seed(1)``.
-# Then a new layer in your model doesn't change the order of your data. And if a run
-# goes on from a :doc:`checkpoint </tutorials/2_devices/02_training_loop>`, save
-# ``torch.get_rng_state()``, and ``torch.cuda.get_rng_state_all()``, in it.
+# ``shuffle=True`` draws, too. So give the loader a generator of its own,
+# ``generator=torch.Generator().manual_seed(1)``. Then a new layer in your model doesn't
+# change the order of your data. And if a run goes on from a :doc:`checkpoint
+# </tutorials/2_devices/02_training_loop>`, save ``torch.get_rng_state()``, and
+# ``torch.cuda.get_rng_state_all()``, in it.
 #
 # Your turn
 # ---------
@@ -297,13 +292,17 @@ def noise_solution(seed, epoch, index):
 print(f"Our solution: {check(noise_solution)}")
 
 # %%
-# The seed is set, and XGBoost or LightGBM still differs
-# ------------------------------------------------------
+# TensorFlow, JAX, XGBoost, LightGBM: the seed is set, and they still differ
+# --------------------------------------------------------------------------
 #
-# A library that adds up gradients on a GPU has the same problem, and its own switch.
-# LightGBM adds in ``float32`` there unless you set ``gpu_use_dp=true``. Then the sums
-# are nearly exact, so that their order shows less, and it is slower. Bits that must be
-# equal want the CPU, with ``deterministic=true`` and a fixed number of threads. In
-# others, look for "deterministic" or "double precision" in the list of parameters. If
-# there's no such word, repeat the training with five seeds, and report how much the
-# score scatters.
+# Two runs on the CPU agree and two on the GPU don't? Then it's the order of sums, and
+# each library has its own switch:
+#
+# - TensorFlow: ``tf.keras.utils.set_random_seed(1)`` and then
+#   ``tf.config.experimental.enable_op_determinism()``. ``TF_DETERMINISTIC_OPS=1`` was
+#   its forerunner, and missed some, such as ``segment_sum``.
+# - JAX: ``XLA_FLAGS=--xla_gpu_deterministic_ops=true`` in the environment.
+# - LightGBM: ``gpu_use_dp=true`` adds in ``float64``, so that the order shows less, and
+#   is slower. Bits that must be equal want the CPU, with ``deterministic=true``.
+# - Others: look for "deterministic" or "double precision" among the parameters. If
+#   there's no such word, repeat with five seeds, and say how much the score scatters.

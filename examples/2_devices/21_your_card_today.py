@@ -3,13 +3,13 @@ How fast is your card today?
 ============================
 
 Your program takes half as long again as yesterday, with the same code, the same data,
-and the same kind of card. So you begin to doubt your code. But a data sheet only says
-what a card can do on a good day. What it does today was decided by somebody else:
-whoever set its clock, plugged it into a narrow slot, or gave you a seventh of it.
+and the same kind of card. A data sheet only says what a card can do on a good day.
+What it does today was decided by somebody else: whoever set its clock, plugged it
+into a narrow slot, or gave you a seventh of it.
 
 **Guess: for how long did our H100 multiply matrices before it slowed down? For
 milliseconds, for seconds, or for minutes?** By the end you'll be able to read a
-card's state in one line, and to say what becomes of a floor of this site on that card.
+card's state in one line, and to say what becomes of a floor on that card.
 
 **Needs:** any computer, and :doc:`floors </tutorials/2_devices/03_is_it_possible>`.
 Without a GPU from NVIDIA, you'll read what others' cards said.
@@ -40,16 +40,15 @@ Without a GPU from NVIDIA, you'll read what others' cards said.
 #    nvidia-smi --query-gpu=$WHAT --format=csv > card.txt
 #    nvidia-smi -L >> card.txt
 #
-# Why while it runs? A card with nothing to do lowers its clock to save power, and then
-# it tells you nothing. If your driver doesn't know one of the fields, leave that out.
+# A card with nothing to do lowers its clock to save power, so ask while it works. If
+# your driver doesn't know one of the fields, leave that out.
 #
 # Try it
 # ------
 #
-# Here's what two cards said, as their owners posted it when they asked for help with
-# something else: a `V100`__, and a `GTX 1080 Ti`__. **Both were slower than on paper.
-# Which kind of floor is higher on each: that of the memory, or that of the
-# arithmetic?**
+# Here's what two cards said, as their owners posted it when they asked for help: a
+# `V100`__, and a `GTX 1080 Ti`__. **Both were slower than on paper. Which kind of floor
+# is higher on each: that of the memory, or that of the arithmetic?**
 #
 # __ https://github.com/NVIDIA/nvidia-docker/issues/1076
 # __ https://github.com/anderskm/gputil/issues/38
@@ -65,15 +64,10 @@ for seen in read(posted):
     print(f"{seen.name}\n  {seen.rows()[0]}\n  {seen.rows()[1]}")
 
 # %%
-# The V100's memory ran as fast as it can, so whatever waits for the memory took as long
-# as ever. But it leaves the factory with a clock of 1,290 MHz for programs, and its
-# sheet counts with 1,530: whatever waits for *arithmetic* took nearly a fifth longer.
-# The GTX 1080 Ti was slower at both. It may run at 1,911 MHz, but the rates on its
-# sheet are those at 1,582 MHz, so that is the clock on paper.
-#
-# You could write that down as two rules. Think of a kitchen. If the cooks work more
-# slowly, then the dishes that take much chopping come late. If the waiters walk more
-# slowly, all that has to be fetched comes late.
+# The V100's memory ran as fast as it can. But it leaves the factory with a clock of
+# 1,290 MHz for programs, and its sheet counts with 1,530: whatever waits for
+# *arithmetic* took nearly a fifth longer. The GTX 1080 Ti was slower at both. The rates
+# on its sheet are those at 1,582 MHz, so that is the clock on paper.
 #
 # .. math::
 #
@@ -87,20 +81,21 @@ for seen in read(posted):
 #         \frac{1}{\text{your part}}
 #
 # The parts are those that you have of the card's cores and of its memory, if you share
-# the card with others. Otherwise they are 1. If the memory's own clock is lower, that
-# belongs into the second. A launch and a transfer know nothing of the card's clock.
-# What they need is the CPU and the slot.
+# the card. Otherwise they are 1. If the memory's own clock is lower, that belongs into
+# the second. A launch and a transfer know nothing of the card's clock. They need the
+# CPU and the slot.
 #
 # How long does a card stay fast?
 # -------------------------------
 #
 # And if nobody sets a lower clock? Our H100 multiplied two matrices of 4,096 rows again
-# and again. One point stands for nineteen products in TF32, or for 34 in ``float16``.
+# and again. One point stands for nineteen products in TF32, or for 34 or 36 in 16 bits.
 #
 # .. holds::
 #
 #    kinds = "tf32", "float16"
-#    [row(f"precision/GPU, matmul, {kind}").loops for kind in kinds] == [19, 34]
+#    every = (*kinds, "bfloat16")
+#    [row(f"precision/GPU, matmul, {kind}").loops for kind in every] == [19, 34, 36]
 
 # folded code: The times are those of its record, which a clone of this site has
 from pathlib import Path
@@ -116,7 +111,7 @@ found = [folder / NAME for folder in here.parents if (folder / NAME).is_file()]
 fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 for path in found[:1]:
     rows = read_record(path).timings
-    for kind, marker in (("tf32", "o"), ("float16", "s")):
+    for kind, marker in (("tf32", "o"), ("float16", "s"), ("bfloat16", "^")):
         row = rows[f"precision/GPU, matmul, {kind}/cuda:0/n=4096"]
         taken = row.loops * np.cumsum(row.values)
         label = {"tf32": "TF32"}.get(kind, kind)
@@ -129,15 +124,17 @@ ax.legend(frameon=False)
 fig.set_label(
     "The time of a product against the milliseconds that the card has multiplied. In "
     "TF32 and in float16, it's level until nearly 40 ms, then an eighth to a seventh "
-    "longer, and after that a seventh to a fifth."
+    "longer, and after that a seventh to a fifth. In bfloat16 it's a twentieth longer "
+    "from 24 to 30 ms on."
 )
 plt.show()
 
 # %%
 # It was milliseconds. Before a twentieth of a second was over, each product took an
-# eighth longer at first, then a seventh to a fifth. Most likely that was the power. A
-# card may only draw so much *power*, and if products of matrices need more, it lowers
-# its clock until they don't. That run didn't ask ``nvidia-smi``, so we can't be sure.
+# eighth longer at first, then a seventh to a fifth. In ``bfloat16``, which ran last, it
+# took a twentieth longer, and sooner. Most likely that was the *power*. A card may only
+# draw so much, and if products need more, it lowers its clock until they don't. That
+# run didn't ask ``nvidia-smi``, so we can't be sure.
 #
 # .. holds::
 #
@@ -149,14 +146,16 @@ plt.show()
 #    all(1.11 < late[kind] < 1.15 for kind in kinds)
 #    later = [value / min(early[kind]) for kind in kinds for value in values[kind][10:]]
 #    1.14 < min(later) and max(later) < 1.2
+#    last = row("precision/GPU, matmul, bfloat16").values
+#    max(last[:3]) < 1.01 * last[0] and 1.04 < min(last[4:]) / last[0]
+#    max(last) < 1.06 * last[0] and 0.023 < 36 * sum(last[:4]) < 0.025
 #    plain = [row(f"precision/GPU, matmul, float{bits}").values for bits in (32, 64)]
 #    all(max(one) < 1.01 * min(one) for one in plain)
 #
 # So a benchmark of a few milliseconds tells you what a rested card does, and your
-# program runs on a tired one. If somebody has lowered the power limit, for example to
-# fit more cards into a rack, it happens sooner, and no formula says by how much. You
-# have to measure. The next cell does so where there's a GPU, for a moment, and asks
-# ``nvidia-smi`` meanwhile.
+# program runs on a tired one. With a lower power limit, as in a rack full of cards, it
+# happens sooner, and no formula says by how much. So the next cell measures, where
+# there's a GPU, for a moment.
 
 # folded code: The same on your GPU
 import time
@@ -215,14 +214,14 @@ else:
 # When you only have a slice
 # --------------------------
 #
-# Clusters cut large cards into slices, so that more people get one. On an A100 or
-# H100 it's called *MIG*, and ``nvidia-smi -L`` names your slice. In ``3g.40gb``, the
-# second number is your memory in GB, and with it comes the same part of the
-# *bandwidth*, `counted in eighths`__. The first one is only a label for the part of the
-# multiprocessors. ``nvidia-smi mig -lgip`` lists how many they are, under ``SM``:
-# ``3g.40gb`` has 42 of an A100's 108, but 60 of the 132 of an H100 with HBM3. Below is
-# an A100 in two slices, which we made up. **A 1g.10gb of it has 14. How much longer do
-# its floors get?** Say it before you look at the table.
+# Clusters cut large cards into slices, so that more people get one. On an A100 or H100
+# it's called *MIG*, and ``nvidia-smi -L`` names your slice. In ``3g.40gb``, the second
+# number is your memory in GB, and with it comes the same part of the *bandwidth*,
+# `counted in eighths`__. The first one is only a label. ``nvidia-smi mig -lgip`` lists
+# the multiprocessors under ``SM``: ``3g.40gb`` has 42 of an A100's 108, but 60 of the
+# 132 of an H100 with HBM3. Below is an A100 in two slices, which we made up. **A
+# 1g.10gb of it has 14. How much longer do its floors get?** Say it before you look at
+# the table.
 #
 # __ https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 
@@ -239,30 +238,26 @@ seen.table().show()
 # %%
 # An eighth of the memory makes each of its floors eight times as high, and 14 of 108
 # multiprocessors make those of arithmetic nearly eight times as high. It has an eighth
-# of the L2, too, so what stayed in the cache on a whole card may not fit any more. But
-# the L2 doesn't always follow the memory: a ``1g.20gb`` has a quarter of the memory and
-# still an eighth of the L2.
+# of the L2, too, and so has a ``1g.20gb``, with a quarter of the memory.
 #
 # Not all settings cost something. With *ECC*, a card finds and mends flipped bits. HBM,
 # the memory of large cards, has room of its own for the check bits, and on a V100 ECC
-# costs `neither memory nor bandwidth`__. In GDDR, the memory of small cards, they lie
-# among your data. On a K40, they took a sixteenth of it.
+# costs `neither memory nor bandwidth`__. In GDDR, they lie among your data: on a K40,
+# they took a sixteenth of it.
 #
-# And one line of the table never changes from day to day. Outside the tensor cores,
-# ``float64`` has half of the ``float32`` rate on some cards, on others a 32nd, a 60th
-# or a 64th (:doc:`/tutorials/2_devices/13_precision`). There are :doc:`the sheets that
-# our floors are worked out from </cards>`, and you can :doc:`measure your GPU in your
-# browser </your_gpu>`.
+# One line of the table never changes. Outside the tensor cores, ``float64`` has half of
+# the ``float32`` rate on some cards, on others a 32nd, a 60th or a 64th
+# (:doc:`/tutorials/2_devices/13_precision`). Our floors come from :doc:`these sheets
+# </cards>`, and you can :doc:`measure your GPU in your browser </your_gpu>`.
 #
 # __ https://images.nvidia.com/content/volta-architecture/pdf/volta-architecture-whitepaper.pdf
 #
 # Your turn
 # ---------
 #
-# You know how many bytes your kernel moves and how many operations it does, and a
-# cluster has given you a card, or a part of one. Write the function that says how long
-# the kernel takes *at least*, on that card, today. A card has these fields. Those with
-# units are as ``nvidia-smi`` prints them:
+# Write the function that says how long a kernel takes *at least*, on a card or a part
+# of one, today. You know how many bytes it moves and how many operations it does. A
+# card has these fields. Those with units are as ``nvidia-smi`` prints them:
 
 from collections import namedtuple
 

@@ -3,15 +3,13 @@ How do you tell a million threads what to do?
 =============================================
 
 You have an image of a million pixels, and the same thing must happen to each of them.
-In Python you would write a loop. In NumPy you write one line, and a loop runs inside
-it. A GPU needs no loop at all: it can start a million :term:`threads <thread>`, one for
-each pixel. But nobody can write a million programs, so how does each thread know what
-to do?
+In NumPy you write one line, and a loop runs inside it. A GPU needs no loop at all: it
+can start a million :term:`threads <thread>`, one for each pixel. But how does each
+thread know what to do?
 
-Take 37 numbers, a small case that a figure below shows. Somebody started 48 threads for
-them. **Why, do you think, 11 threads too many?** By the end of this page you'll know,
-and you'll have written such a program, launched it, broken it in three ways, and mended
-it.
+Take 37 numbers. Somebody started 48 threads for them. **Why, do you think, 11 threads
+too many?** By the end of this page you'll know, and you'll have written such a program,
+launched it, broken it in three ways, and fixed it.
 
 **Needs:** some NumPy. With an NVIDIA GPU the kernels run on it, and without one they
 run all the same, slowly.
@@ -30,10 +28,9 @@ run all the same, slowly.
 #        if i < out.size:
 #            out[i] = a[i] + b[i]
 #
-# Every thread runs these same lines with the same three arrays. So that they don't all
-# add the same pair of numbers, each has to find out which element is its own. A GPU
-# starts its threads in groups of equal size, called *blocks*, and tells each thread
-# three numbers:
+# Every thread runs these same lines with the same three arrays, so each has to find out
+# which element is its own. A GPU starts its threads in groups of equal size, called
+# *blocks*, and tells each thread three numbers:
 #
 # - ``cuda.blockIdx.x``, the number of my block;
 # - ``cuda.blockDim.x``, how many threads a block has;
@@ -60,12 +57,13 @@ def add(a, b, out):
 
 
 # %%
-# Such a function is called a *kernel*. Read it as if you were the thread:
+# Such a function is called a *kernel*. In C++ it would be the same, with a few
+# keywords. Read it as if you were the thread:
 #
-# - *Which element is mine?* All the blocks before mine have ``blockIdx.x *
-#   blockDim.x`` threads, and within my own block I am number ``threadIdx.x``. (``.x``
-#   is there because an image needs a ``.y``, too. ``cuda.grid(1)`` is short for the
-#   whole line.)
+# - *Which element is mine?* All the blocks before mine have ``blockIdx.x * blockDim.x``
+#   threads, and within my own block I am number ``threadIdx.x``. The ``.x`` is there
+#   because an image needs a ``.y``, too, and ``cuda.grid(1)`` is short for the whole
+#   line.
 # - *Is there such an element?* If not, I do nothing. This ``if`` is called the *guard*.
 # - *Where is the loop?* There is none. Every element has a thread of its own.
 # - *What do I return?* Nothing. With thousands of threads, who would get the results?
@@ -75,8 +73,7 @@ def add(a, b, out):
 # security and critical bugs, and its README sends everybody to numba-cuda-mlir. If that
 # is what you have, write ``from numba_cuda_mlir import cuda``, and all the rest stays.
 #
-# For the figure, each thread has signed its element with the number of its block and
-# its own: 37 elements, in blocks of 16 threads.
+# For the figure, each of 37 elements was signed by its thread, in blocks of 16.
 
 # folded: A kernel whose threads sign their elements
 
@@ -124,17 +121,16 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# Find yourself in the figure: you are thread 5 of block 2. Your number is
-# 2 × 16 + 5 = 37, but the last element is number 36. So you are the first of the
-# eleven that have nothing to do. They exist because a GPU only starts whole blocks:
-# with two blocks, five elements would have no thread.
+# You are thread 5 of block 2. Your number is 2 × 16 + 5 = 37, but the last element is
+# number 36. So you are the first of the eleven that have nothing to do. They exist
+# because a GPU only starts whole blocks: with two blocks, five elements would have no
+# thread.
 #
 # Launch it
 # ---------
 #
 # Now let's add 5,466 pairs of numbers, with 1,024 threads in a block. **How many blocks
-# do we need, and how many threads will be idle?** Work both out before you read what
-# the code prints.
+# do we need, and how many threads will be idle?**
 
 N, threads_per_block = 5466, 1024
 blocks = (N + threads_per_block - 1) // threads_per_block  # round up
@@ -163,31 +159,28 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # A GPU works on arrays in its own memory. That's why we copied ``x`` and ``y`` there,
 # and gave the copies names with ``d_``, for *device*. You may also write ``add[6,
 # 1024](x, y, total)`` with the NumPy arrays. Then Numba copies all three of them to the
-# GPU *and back*, at every launch, and on a GPU it warns you. It's convenient for a
-# first try, and for anything else it's usually far slower than the work itself. (A
-# single number, such as a factor, you can pass to a kernel as it is.)
+# GPU *and back*, at every launch, which is usually far slower than the work itself, and
+# on a GPU it warns you. A single number, such as a factor, you can pass to a kernel as
+# it is.
 #
 # The first launch takes longest, because Numba has to compile the kernel first. That's
-# what *jit*, just in time, stands for. Later launches with arguments of the same types
-# are quick.
-#
-# If you have no NVIDIA GPU, the import from ``firstlight_kernels`` made the kernel run
-# in a *simulator*: on the CPU, in NumPy, all threads at once. You get the same answers.
+# what *jit*, just in time, stands for. If you have no NVIDIA GPU, the import from
+# ``firstlight_kernels`` made the kernel run in a *simulator*: on the CPU, in NumPy, all
+# threads at once. You get the same answers.
 #
 # Break it: larger blocks
 # -----------------------
 #
-# Wouldn't fewer and larger blocks do? Change 1024 to 2048, and let's see. If you have
-# an NVIDIA GPU, it answers
+# Wouldn't fewer and larger blocks do? Change 1024 to 2048. An NVIDIA GPU answers
 #
 # .. code-block:: text
 #
 #    CudaAPIError: [1] Call to cuLaunchKernel results in CUDA_ERROR_INVALID_VALUE
 #
-# Some value is invalid, but which one, and why? Let's ask ``trace``, on any computer.
-# It plays a kernel thread by thread, by the rules of a GPU, and says what is wrong.
-# Give it the kernel, the number of blocks, the threads of each, and then all that the
-# kernel itself takes:
+# Some value is invalid, but which one? Let's ask ``trace``, on any computer. It plays a
+# kernel thread by thread, by the rules of a GPU, and says what is wrong. Give it the
+# kernel, the number of blocks, the threads of each, and then all that the kernel itself
+# takes:
 
 try:
     traced = trace(add, 3, 2048, x, y, total)
@@ -195,16 +188,17 @@ except ValueError as error:
     print(f"ValueError: {error}")
 
 # %%
-# No block has more than 1,024 threads, on any NVIDIA card. (To ask yours, print
-# ``cuda.get_current_device().MAX_THREADS_PER_BLOCK``.) Mend it: 128 or 256 are a good
-# choice, as a :doc:`later page </tutorials/3_kernels/04_waves_and_blocks>` shows. **How
-# many blocks of 256 do the 5,466 numbers need?**
+# No block has more than 1,024 threads, on any NVIDIA card, as
+# ``cuda.get_current_device().MAX_THREADS_PER_BLOCK`` says on yours. Fix it: 128 or 256
+# are a good choice, as a :doc:`later page </tutorials/3_kernels/04_waves_and_blocks>`
+# shows. **How many blocks of 256 do the 5,466 numbers need?** Or let Numba choose the
+# blocks:
 
 add.forall(N)(d_x, d_y, d_sum)
 
 # %%
-# It takes 22 blocks, since 21 × 256 is only 5,376. And the guard has to stay even with
-# ``forall``, because the last block may still be too large.
+# 22 blocks of 256, since 21 × 256 is only 5,376. ``forall`` takes what suits your card,
+# often 1,024 threads. The guard has to stay, because its last block may be too large.
 #
 # Break it: no guard
 # ------------------
@@ -224,11 +218,10 @@ print(traced.out_of_bounds[-1])
 
 # %%
 # There you are again, thread 5 of block 2, and this time you have written past the end
-# of the array. (The line is this page's. In the script that you download, it comes a
-# dozen lines later.) **A GPU doesn't check that.** If another array of yours lies
-# there, that one is wrong now. If nothing is there, you may never notice. Or the GPU
-# stops your program, often at some later line. And when the size is a multiple of the
-# block, all is well. So always test a kernel on odd sizes.
+# of the array. **A GPU doesn't check that.** If another array of yours lies there, that
+# one is wrong now. If nothing is there, you may never notice. Or the GPU stops your
+# program, often at some later line. And when the size is a multiple of the block, all
+# is well. So always test a kernel on odd sizes.
 #
 # Break it: one character more
 # ----------------------------
@@ -251,10 +244,10 @@ for launch in (1, 2, 3):
 
 # %%
 # The first launch is right, because ``u`` held zeros, and each launch adds the sum once
-# more. The course knew: it says that ``u`` has to be zeroed before each launch, and
-# skips that while it times the kernel with ``%timeit``, thousands of launches in a row.
-# With ``=`` nobody has to remember, and the kernel has less work, because it need not
-# read ``u``. So write with ``=``, and when you check a kernel, launch it twice.
+# more. The course says that ``u`` has to be zeroed before each launch, and skips that
+# while it times the kernel with ``%timeit``. With ``=`` nobody has to remember, and the
+# kernel need not read ``u``. So write with ``=``, and when you check a kernel, launch
+# it twice.
 
 # folded: Ours, launched twice, on awkward sizes, against float64
 
@@ -279,9 +272,8 @@ print(f"off by {worst:.0e} at most, with sums of up to 2")
 # Was it worth it?
 # ----------------
 #
-# Let's add 33,554,433 pairs, with your kernel, with PyTorch and with NumPy. A launch
-# returns before the work is done. Our timer, ``Bench``, waits for the GPU, and the next
-# page shows how.
+# Let's add 33,554,433 pairs, with your kernel, with PyTorch and with NumPy. Our timer,
+# ``Bench``, waits for the GPU.
 
 # folded: The timing, and what it gave on each computer
 
@@ -313,46 +305,37 @@ assert np.array_equal(d_out.copy_to_host(), out[:few]), "the kernel is wrong"
 bench.show()
 
 # %%
-# On an H100, the kernel took
-# :timing:`first-kernel median "Numba kernel" @nvidia-h100-80gb-hbm3`, and NumPy, on one
-# core of the CPU beside it, :timing:`first-kernel median NumPy @nvidia-h100-80gb-hbm3`.
-# So your kernel wins by
+# On an H100, the kernel took :timing:`first-kernel median "Numba kernel"
+# @nvidia-h100-80gb-hbm3`, and NumPy, on one core of the CPU beside it,
+# :timing:`first-kernel median NumPy @nvidia-h100-80gb-hbm3`. So your kernel wins by
 # :timing:`first-kernel speedup "Numba kernel"/NumPy @nvidia-h100-80gb-hbm3` against
-# that one core, as long as the arrays are on the GPU already. That's no speed-up yet,
-# because it isn't the CPU's best: on :doc:`/tutorials/1_setup/02_first_speedup`, the
-# sixteen cores come much closer. And it's a slow core. It moved :timing:`first-kernel
-# rate NumPy @nvidia-h100-80gb-hbm3`, while one of an AMD EPYC moved
-# :timing:`first-kernel rate NumPy @cpu-amd-epyc` in the same addition.
+# that one core, as long as the arrays are on the GPU already. That's no speed-up yet:
+# :doc:`sixteen cores </tutorials/1_setup/02_first_speedup>` come much closer. And it's
+# a slow core. It moved :timing:`first-kernel rate NumPy @nvidia-h100-80gb-hbm3`, while
+# one of an AMD EPYC moved :timing:`first-kernel rate NumPy @cpu-amd-epyc` in the same
+# addition.
 #
 # .. holds::
 #
 #    fast = row("first-kernel/NumPy", "cpu-amd-epyc").byte_rate
 #    row("first-kernel/NumPy").byte_rate < fast / 4
 #
-# PyTorch's own addition took
-# :timing:`first-kernel median torch.add @nvidia-h100-80gb-hbm3`, so four lines of
-# Python came close to a library that many people have tuned for years. That's no
-# wonder, because adding is no work at all for a GPU. Each thread reads 8 bytes and
-# writes 4, so all that counts is how fast the memory is. The kernel moved
-# :timing:`first-kernel rate "Numba kernel" @nvidia-h100-80gb-hbm3`, and the memory of
-# such a card can deliver :spec:`H100 SXM bandwidth`, says its data sheet.
-#
-# And the copies? That page also has 99 million pairs with the copies to the card and
-# back, and with them the GPU loses against its sixteen cores. In other words, a kernel
-# pays when your data are on the GPU already, and stay there.
+# PyTorch's own addition took :timing:`first-kernel median torch.add
+# @nvidia-h100-80gb-hbm3`, so four lines of Python came close to a library that many
+# people have tuned for years. Each thread reads 8 bytes and writes 4, so all that
+# counts is how fast the memory is. The kernel moved :timing:`first-kernel rate "Numba
+# kernel" @nvidia-h100-80gb-hbm3`, and the memory of such a card can deliver :spec:`H100
+# SXM bandwidth`, says its data sheet. A kernel pays when your data are on the GPU
+# already, and stay there.
 #
 # Your turn
 # ---------
 #
 # Write a kernel for ``out[i] = a[i] * x[i] + y[i]`` that is right for *every* launch,
-# even if there are fewer threads than elements. Then a thread has to take more than one
-# element: its own, then the one that lies as many places further on as there are
-# threads, and so on. You need one more thing: ``cuda.gridsize(1)`` is the number of
-# threads in the whole grid.
-#
-# Put your kernel where the dots are, and run ``firstlight try 01_first_kernel.py``. It
-# runs only the exercise, and answers in about a second. If a loop of yours has no end,
-# it says so.
+# even if there are fewer threads than elements. Then each thread takes several. With 32
+# threads, thread 3 takes elements 3, 35, 67 and so on. ``cuda.gridsize(1)`` is the
+# number of threads in the whole grid. Put your kernel where the dots are, and run
+# ``firstlight try 01_first_kernel.py``. If a loop of yours has no end, it says so.
 
 
 @cuda.jit

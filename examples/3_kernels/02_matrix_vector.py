@@ -3,15 +3,14 @@ Which thread does what, and how fast can it be?
 ===============================================
 
 You want to multiply a matrix of 100,000 × 100 numbers by a vector, on the GPU, with a
-:term:`kernel` of your own. A course notebook (:doc:`one of our sources </where_from>`)
-has done just that, on a laptop's GTX 1650, and claims "about 9X" for Numba, compared
+:term:`kernel` of your own. A course notebook, :doc:`one of our sources </where_from>`,
+has done just that on a laptop's GTX 1650, and claims "about 9X" for Numba, compared
 with NumPy. Can you believe it? By the end of this page you'll have written that kernel,
 you'll know the least time that it can take, and you'll time it so that others believe
 *you*.
 
-**Needs:** :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. Without an NVIDIA GPU everything runs, but for
-the timing.
+**Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. Without an
+NVIDIA GPU, Numba's simulator plays the kernels, and everything but the timing runs.
 """
 
 # %%
@@ -35,10 +34,10 @@ from numba import cuda
 from firstlight_kernels import simulated, trace  # without a GPU, it runs the kernels
 
 # %%
-# Begin with the row. If each thread took one number, or one column, many threads would
-# add to the same number of the result, and would have to take turns. Each row gives a
-# number of its own. Such work is called *data-parallel*. So there's a loop along the
-# row, but none over the rows: they are the threads.
+# With a number or a column for each thread, many threads would add to the same number
+# of the result, and would have to take turns. Each row gives a number of its own. Such
+# work is called *data-parallel*. So there's a loop along the row, but none over the
+# rows: they are the threads.
 
 
 @cuda.jit
@@ -52,12 +51,12 @@ def cu_mv_product(m, v, u):
 
 
 # %%
-# (Not ``total = 0.``, as in the notebook. In Python that is a double, and
-# :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>` would be one in
-# ``float64``. That's slow on a card for games, and you may not need it.)
+# We write ``np.float32(0)`` and not ``0.``, as the notebook does: a Python float is a
+# ``float64``, and :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>`
+# would be one in ``float64``, too, which is slow on a gaming card.
 #
-# Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator
-# is slow, so it gets the first 1,100:
+# Launch it, and compare with NumPy. The simulator is slow, so it gets only the first
+# 1,100 rows:
 
 N, M = 100_000, 100
 rows = 1_100 if simulated() else N
@@ -99,14 +98,14 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 #    among them, and those that find no room :doc:`wait
 #    </tutorials/3_kernels/04_waves_and_blocks>`.
 #
-#    The notebook concludes that "only 32 threads will run at the same time". It isn't
-#    so. All threads of a block are there at once, and while 32 of them wait for their
-#    numbers from memory, the multiprocessor goes on with another 32.
+#    The notebook concludes that "only 32 threads will run at the same time". That's
+#    wrong: while 32 threads of a block wait for their numbers from memory, the
+#    multiprocessor goes on with another 32.
 #
 # How fast can it be?
 # -------------------
 #
-# Now for the "9X". These are times that the notebook printed:
+# Here are the times that the notebook printed:
 #
 # - its kernel, matrix × vector: 264 µs
 # - PyTorch on the GPU, the same: 10.4 µs
@@ -115,11 +114,11 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # **Something is wrong with them. Do you see it? Write down a guess.**
 #
 # To judge a time, count bytes. Each number of the matrix has to come from the GPU's
-# memory once, 40.4 MB with vector and result. To multiply and add it takes no time
-# worth mentioning. The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or
-# :spec:`GTX 1650 GDDR6 bandwidth`, because the card was sold with two kinds of memory.
-# That of an H100 delivers :spec:`H100 SXM bandwidth`. **Divide, and you know the least
-# time:**
+# memory once, which is 40.4 MB with vector and result. Multiplying and adding takes
+# hardly any time beside that. The memory of a GTX 1650 delivers :spec:`GTX 1650
+# bandwidth`, or :spec:`GTX 1650 GDDR6 bandwidth`, because the card was sold with two
+# kinds of memory. That of an H100 delivers :spec:`H100 SXM bandwidth`. **Divide, and
+# you know the least time:**
 
 from firstlight.timing.specs import spec
 
@@ -129,27 +128,28 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
     print(f"{card:>14}: at least {1e6 * least:.0f} µs")
 
 # %%
-# So PyTorch's time is impossible. The GTX 1650 would need at least the second of these,
-# and its cache holds only 1 MB. Even an H100, one of the fastest cards there are, would
-# need longer to read the matrix from its memory. And the adding moves only 1.2 MB, a
-# 34th of the product, and yet it took *more* time. So something else was timed.
+# So PyTorch's time is impossible. The GTX 1650 would need at least the second of these
+# times, even with the faster memory, and its cache holds only 1 MB. Even an H100, one
+# of the fastest cards there are, would need longer to read the matrix. And the kernel
+# that adds moves only 1.2 MB, a 34th of the product's bytes, and yet it took *more*
+# time. So something else was timed.
 #
 # What? A launch returns at once, as soon as the work is in a queue, and the GPU does
 # the work later. And ``%timeit`` stops its clock when the call returns. So these are
 # most likely times of *launches*.
 #
-# And the "9X"? NumPy took 1.25 ms, so it isn't even what the two times say. Divide
-# them, and you get 4.7. And even the kernel's time would need the faster memory. At
-# best, with it, the notebook's card could have won by 6. It also claims "100X" for
-# PyTorch, which is gone with its time. So no, you can't believe it, and nobody had to
-# own the card to see that.
+# And the "9X"? NumPy took 1.25 ms and the kernel 264 µs, a factor of 4.7 and not 9. At
+# best, with the faster memory, the notebook's card could have won by a factor of 6. And
+# the claim of "100X" for PyTorch rests on the impossible time. So no, you can't believe
+# it, and nobody had to own the card to see that.
 #
 # What can a GPU win here? The H100 beats the 16 cores of the CPU beside it by
 # :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
 # @nvidia-h100-80gb-hbm3`: PyTorch took :timing:`wins-matrix-vector median
-# "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3` there, and :timing:`wins-matrix-vector
-# median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3` on the CPU. But if matrix and result
-# have to travel between CPU and GPU, the CPU wins.
+# "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3` on the H100, and
+# :timing:`wins-matrix-vector median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3` on the
+# CPU. But if matrix and result have to travel between CPU and GPU, the CPU wins.
+#
 # Time it right
 # -------------
 #
@@ -179,11 +179,11 @@ else:
 
 # %%
 # If the first is shorter on your card, you have seen the notebook's mistake. On our
-# H100 the two were equal, but for noise, because this matrix is so small for such a
-# card: the kernel is done before Numba has made the next launch. The card waits for
-# Python, and what you have timed is Python. With a larger product, the H100 made the
-# mistake, too, :doc:`by a factor of two hundred
-# </tutorials/2_devices/03_is_it_possible>`.
+# H100 the two were equal, but for noise: this matrix is so small for such a card that
+# the kernel is done before Numba has made the next launch. The card waits for Python,
+# and what you have timed is Python. With a larger product, a clock that doesn't wait
+# was wrong :doc:`by a factor of two hundred </tutorials/2_devices/03_is_it_possible>`
+# on the H100, too.
 #
 # .. holds::
 #
@@ -191,9 +191,9 @@ else:
 #    asked, done = printed(r"asked after (\d+) µs, done after (\d+),", page=pages)
 #    near(1000 * done / asked, 200, 0.1)
 #
-# So let's take ten times as many rows, 1,000,001 of 101. There, the H100 works for
-# :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`
-# at a time. **Is that fast? Divide its bytes by the bandwidth:**
+# So let's take ten times as many rows, 1,000,001 of 101. One launch takes the H100
+# :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
+# @nvidia-h100-80gb-hbm3`. **Is that fast? Divide its bytes by the bandwidth:**
 
 large = 4 * (1_000_001 * 101 + 101 + 1_000_001)
 least = large / spec("H100 SXM", "bandwidth")
@@ -240,8 +240,8 @@ bench.show()
 #        j += 1
 #
 # It looks clumsier. But with a ``for``, most instructions of the loop are bookkeeping:
-# in each step it asks ``range`` whether there's a next number, and then whether
-# ``j`` is negative, because ``m[row, -1]`` would be the last one. With a ``while``, the
+# in each step it asks ``range`` whether there's a next number, and then whether ``j``
+# is negative, because ``m[row, -1]`` would be the last one. With a ``while``, the
 # compiler sees that ``j`` only grows, and :doc:`drops most of that
 # </tutorials/3_kernels/10_what_the_compiler_did>`.
 #
@@ -282,11 +282,12 @@ plt.show()
 
 # %%
 # If any thread of a warp needs one number of a sector, all eight are fetched. Stored by
-# rows, each thread causes a sector of its own. Stored by columns, as
-# ``np.asfortranarray`` does it, eight threads share one, and the kernel stays as it is.
-# (It copies the matrix. So do it once, and not before each product.)
-# Let ``trace`` count for a whole warp of 32 threads. **How many sectors do you expect,
-# in each case?**
+# rows, each thread causes a sector of its own. Stored by columns, eight threads share
+# one, and the kernel stays as it is. ``np.asfortranarray`` makes such a copy, so call
+# it once, and not before each product.
+#
+# ``trace`` plays a kernel thread by thread and notes every address. Let it count for a
+# whole warp of 32 threads. **How many sectors do you expect, in each case?**
 
 ones, result_of_warp = np.ones(100, dtype=np.float32), np.zeros(32, dtype=np.float32)
 counts = {}
@@ -327,26 +328,27 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 # rows, a thread comes back for the next number of its sector in its next step, and
 # often finds it still in :doc:`a cache </tutorials/3_kernels/06_caches>`.
 #
-# When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
-# to see that in any kernel is the subject of :doc:`coalescing
-# </tutorials/3_kernels/05_coalescing>`.
+# When neighbouring threads read neighbouring numbers, their reads are *coalesced*. The
+# :doc:`page on coalescing </tutorials/3_kernels/05_coalescing>` shows it for any
+# kernel.
 #
 # Your turn
 # ---------
 #
 # What if you can't store the matrix another way? PyTorch is fast by rows, so there must
-# be a trick. Perhaps threads *share* a row? Here's a first try.
-# Write a kernel in which a block of 32 threads, one warp, takes one row. In each step
-# they read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and so on,
-# and thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. If all 32
-# wrote ``u[row]`` at once, parts would be lost, so let each *add* its part with
+# be a trick. Perhaps threads *share* a row?
+#
+# Try it: write a kernel in which a block of 32 threads, one warp, takes one row. In
+# each step they read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and
+# so on, and thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. If
+# all 32 wrote ``u[row]`` at once, parts would be lost, so let each *add* its part with
 # ``cuda.atomic.add(u, row, part)``, which lets no other thread come in between. So
 # ``u`` has to hold zeros before each launch, ``mv_together[rows, 32](m, v, u)``.
 #
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
 # With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],
-# wait=True)``. (The sums pile up then, but the time is right.) **Will it beat a row a
-# thread? Write down a guess.** The answer comes after the solution.
+# wait=True)``. **Will it beat a row for each thread? Write down a guess.** The answer
+# comes after the solution.
 
 
 @cuda.jit
@@ -460,21 +462,16 @@ if not simulated():
 both.show()
 
 # %%
-# Did it beat a row a thread? On our H100 it didn't. For the large matrix it took
+# Did it beat a row for each thread? On our H100 it didn't. For the large matrix it took
 # :timing:`a-warp-a-row median "a row a warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3`,
 # :timing:`a-warp-a-row speedup "a row a thread/cuda:0/n=1000001"/"a row a
-# warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` as long as a row a thread with the same
-# kind of loop, although its threads read side by side. (For the small one, which your
-# timer times, it took :timing:`a-warp-a-row median "a row a warp/cuda:0/n=100000"
-# @nvidia-h100-80gb-hbm3`.)
+# warp/cuda:0/n=1000001" @nvidia-h100-80gb-hbm3` as long as with a row for each thread,
+# although its threads read side by side.
 #
 # There are two suspects. After three or four numbers each, 32 threads add to the same
 # ``u[row]``, one after the other. And a million tiny blocks have to be started. The
-# second kernel of the fold gets rid of both. It puts four rows into a block, and the
-# threads of a warp hand each other their parts, which is called a :term:`shuffle`:
-# thread 0 adds what thread 16 has, thread 1 what thread 17 has, and so on, then 8
-# places on, 4, 2 and 1. After these five steps thread 0 has the whole sum. We haven't
-# timed it on a GPU yet.
+# second kernel of the solution gets rid of both: it puts several rows into a block, and
+# the threads of a warp add up their parts by a :term:`shuffle`.
 #
 # What should you write?
 # ----------------------
@@ -486,7 +483,3 @@ both.show()
 # rows, and *there* sharing won clearly:
 #
 # .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti
-#
-# For a row a thread, our model says eight times the bytes, as in the figure, and it's
-# nearly right. So on that card it was the sectors, more than too few threads, and its
-# cache hardly helped.

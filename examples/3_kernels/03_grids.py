@@ -2,15 +2,14 @@
 Which thread takes which pixel?
 ===============================
 
-Your first :term:`kernel` added two long rows of numbers. Now you have an image, and you
-want each pixel to become the mean of itself and its eight neighbours. So you launch a
-thread for each pixel, try it on an image of 16 × 16, and it's right. You try it on one
-of 29 × 31, to be careful, and it's right again. Then you run it on the image that you
-need it for, and a part of that comes out empty.
+Now you have an image, and you want each pixel to become the mean of itself and its
+eight neighbours. So you launch a thread for each pixel, try your :term:`kernel` on an
+image of 16 × 16, and it's right. On one of 29 × 31 it's right again. Then you run it
+on the image that you need it for, and a part of that comes out empty.
 
-**Write down a guess: what can be wrong with a kernel that's right for 29 × 31?** At the
-end of this page you'll be able to lay threads over an image of any shape, and you'll
-know which shapes to test.
+**Write down a guess: what can be wrong with a kernel that's right for 29 × 31?** At
+the end of this page you'll be able to lay threads over an image of any shape, and
+you'll know which shapes to test.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it and are
@@ -22,11 +21,10 @@ timed; without one, they run in a :term:`simulator`, which has no times.
 # ------
 #
 # A grid of threads can have two axes, x and y, like an image. ``cuda.grid(2)`` tells a
-# thread its place along both of them. Here is the kernel. The mean is computed by a
-# *device function*, which kernels can call. (Our images have a frame, one pixel wide,
-# so that the pixels at the border have neighbours, too. So in ``framed`` everything is
-# one further down and to the right, and the nine pixels around ``[row, column]`` begin
-# at ``framed[row, column]``.)
+# thread its place along both of them. The mean is computed by a *device function*,
+# which kernels can call. Our images have a frame, one pixel wide, so that the pixels at
+# the border have neighbours, too. In ``framed`` the nine pixels around ``[row,
+# column]`` begin at ``framed[row, column]``.
 
 import numpy as np
 from numba import cuda
@@ -64,11 +62,10 @@ def smooth(framed, out):
 #    blocks = (columns + 15) // 16, (rows + 7) // 8  # along x, along y; rounded up
 #    smooth[blocks, (16, 8)](framed, out)
 #
-# Our ``blocks_for((columns, rows), (16, 8))`` is that division, rounded up.
-#
 # Let's take an image of 29 rows and 43 columns, and blocks of 16 threads along x and 8
-# along y. **How many blocks do you need along x, and how many along y?** Then look at
-# these three grids. One of them is yours, I hope:
+# along y. ``blocks_for((columns, rows), (16, 8))`` is that division, rounded up. **How
+# many blocks do you need along x, and how many along y?** One of these three grids is
+# yours, I hope:
 
 BLOCK = (16, 8)  # threads along x, along y
 
@@ -151,17 +148,15 @@ plt.show()
 
 
 # %%
-# The output was filled with :term:`NaN`, "not a number", before the launch, and a pixel
-# that nobody wrote is hatched. The lines are the borders of the blocks.
-#
-# The first grid is right: 43 columns need 3 blocks of 16, and 29 rows need 4 blocks
-# of 8. Some threads stick out at the right and below. They do nothing, because of the
-# guard, the ``if`` in the kernel.
+# A pixel that nobody wrote is hatched. The lines are the borders of the blocks. The
+# first grid is right: 43 columns need 3 blocks of 16, and 29 rows need 4 blocks of 8.
+# Some threads stick out. They do nothing, because of the guard, the ``if`` in the
+# kernel.
 #
 # For the second grid, somebody gave ``image.shape`` to the launch as NumPy has it, the
-# rows first. So the blocks that should cover the columns were counted for the rows:
-# there are too few of them along x, and too many along y. The kernel is right, but 319
-# pixels have no thread. In the third grid, somebody divided and forgot to round up.
+# rows first. So there are too few blocks along x, and too many along y. The kernel is
+# right, but 319 pixels have no thread. In the third grid, somebody divided and forgot
+# to round up.
 #
 # Which shape finds it?
 # ---------------------
@@ -201,11 +196,9 @@ head = "grid", *("{} × {}".format(*s) for s in shapes)
 show_table("Three grids", head, rows)
 
 # %%
-# For any square, the swapped grid *is* the right one. And 29 × 31 isn't a square, but
-# both sides need the same number of blocks: two along x and four along y, whichever
-# side comes first. So a shape can only find the mistake if its two sides are so
-# different that they need different numbers of blocks. **Test with two odd sides, one
-# much longer than the other.**
+# For any square, the swapped grid *is* the right one. And in 29 × 31 both sides need
+# the same number of blocks: two along x and four along y, whichever side comes first.
+# **Test with two odd sides, one much longer than the other.**
 #
 # When you debug a launch, these names help. A kernel can read all of them, and the
 # first four have a part for each axis, ``.x`` and ``.y``:
@@ -242,9 +235,9 @@ show_table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows)
 # Why x is the column
 # -------------------
 #
-# Suppose you write ``row, column = cuda.grid(2)``, which sounds natural, and count the
-# blocks accordingly. `Numba's documentation`__ does it like that, with ``x`` for the
-# row. Is it wrong? No, the image is right, whatever its shape:
+# Suppose you write ``row, column = cuda.grid(2)``, and count the blocks accordingly.
+# `Numba's documentation`__ does it like that, with ``x`` for the row. Is it wrong? No,
+# the image is right, whatever its shape:
 #
 # __ https://numba.readthedocs.io/en/stable/cuda/kernels.html#absolute-positions
 
@@ -274,17 +267,16 @@ for shape in ((1, 1), (9, 17)):
 #    good, turned = call("kernel, 32 × 8"), call("kernel, turned")
 #    turned > 1.5 * good
 #
-# The reason is *which* pixels are read together. The GPU runs threads in groups of 32,
-# called :term:`warps <warp>`, and it numbers them along x first. In memory, the pixels
-# of a *row* lie side by side, and the next row comes a long way behind. So if x is the
-# column, the 32 threads of a warp read side by side. If x is the row, each of them
-# reads from another row. It's the difference between 32 pages of one book, and one page
-# from each of 32 books.
+# The GPU runs threads in groups of 32, called :term:`warps <warp>`, and it numbers them
+# along x first. In memory, the pixels of a *row* lie side by side, and the next row
+# comes a long way behind. So if x is the column, the 32 threads of a warp read side by
+# side. If x is the row, each of them reads from another row. It's the difference
+# between 32 pages of one book, and one page from each of 32 books.
 #
 # We can count that. Memory comes in pieces of 32 bytes, called :term:`sectors
-# <sector>`. If ``trace`` follows a block in the middle of a large image, a load touches
-# about 5 of them where x is the column. That's as few as can be, because 32 numbers
-# fill 4, or touch 5 if they don't begin at a border. Where x is the row, it touches 32.
+# <sector>`. In the middle of a large image, a load touches about 5 of them where x is
+# the column: 32 numbers fill 4, or touch 5 if they don't begin at a border. Where x is
+# the row, it touches 32.
 
 # folded: What a block asks for, counted by trace
 
@@ -320,8 +312,8 @@ show_table("What a block of 256 threads asks for", head, rows)
 #
 # .. measured-by-others:: swapped-gtx1650 swapped-rtx3060ti
 #
-# (All our blocks were 32 × 8. With 16 × 16 the H100 took :timing:`grids median "kernel,
-# 16 × 16" @nvidia-h100-80gb-hbm3`, so that shape is as good.)
+# All our blocks were 32 × 8. With 16 × 16 the H100 took :timing:`grids median "kernel,
+# 16 × 16" @nvidia-h100-80gb-hbm3`, so that shape is as good.
 #
 # .. holds::
 #
@@ -353,18 +345,15 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
     print(f"{blocks[0]} × {blocks[1]} blocks: {outcome}")
 
 # %%
-# Even a single block is right now. The loop is the guard as well.
-#
-# You could hope that it's also faster, with fewer threads to start. We gave each thread
-# four pixels. But the H100 took :timing:`grids median "kernel, 4 a thread"
-# @nvidia-h100-80gb-hbm3`, and with a pixel for each thread :timing:`grids median
-# "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. To start a thread costs a GPU next to
-# nothing, and the loop isn't free. For a ``range`` whose step is known only when the
-# kernel runs, :doc:`the compiler </tutorials/3_kernels/10_what_the_compiler_did>` first
-# works out the number of rounds, with a *division* of integers, which takes a GPU
-# dozens of instructions. On an H100 it also needs half as many registers again, so
-# fewer threads find room. A ``while`` loop that adds the step has no ``range``, and for
-# all that the compiler counts its rounds, to do several at once.
+# Even a single block is right now. The loop is the guard as well. You could hope that
+# it's also faster, with fewer threads to start. We gave each thread four pixels. But
+# the H100 took :timing:`grids median "kernel, 4 a thread" @nvidia-h100-80gb-hbm3`, and
+# with a pixel for each thread :timing:`grids median "kernel, 32 × 8"
+# @nvidia-h100-80gb-hbm3`. To start a thread costs a GPU next to nothing, and the loop
+# isn't free. For a ``range`` whose step is known only when the kernel runs, :doc:`the
+# compiler </tutorials/3_kernels/10_what_the_compiler_did>` first works out the number
+# of rounds, with a *division* of integers. It also needs half as many registers again,
+# so fewer threads find room.
 #
 # .. holds::
 #
@@ -374,12 +363,11 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # blocks along y), when a thread has something to prepare that it can use for many
 # pixels, or when you want a single block to find a mistake.
 #
-# And what does it all gain? PyTorch's ``avg_pool2d``, which does the same, took
-# :timing:`grids median "torch, avg_pool2d/cuda:0/n=67108863" @nvidia-h100-80gb-hbm3`
-# on the H100. NumPy took :timing:`grids median "NumPy" @nvidia-h100-80gb-hbm3` on the
-# CPU beside it. If the H100 read each pixel once and wrote it once, at the :spec:`H100
-# SXM bandwidth` of its data sheet, it would need less than half of what our kernel
-# took. So there's room left for you.
+# PyTorch's ``avg_pool2d``, which does the same, took :timing:`grids median "torch,
+# avg_pool2d/cuda:0/n=67108863" @nvidia-h100-80gb-hbm3` on the H100. NumPy took
+# :timing:`grids median "NumPy" @nvidia-h100-80gb-hbm3` on the CPU beside it. If the
+# H100 read each pixel once and wrote it once, at the :spec:`H100 SXM bandwidth` of its
+# data sheet, it would need less than half of what our kernel took.
 #
 # .. holds::
 #

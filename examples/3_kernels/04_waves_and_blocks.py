@@ -2,14 +2,13 @@
 What does a GPU do with more blocks than it has room for?
 =========================================================
 
-Your :term:`kernel` is right, and you choose its grid. Your card has 132
-:term:`multiprocessors <multiprocessor>`, and you launch 132 blocks, so that each has
-one to work on. Then your data grow a little, and it's 133 blocks.
+Your card has 132 :term:`multiprocessors <multiprocessor>`, and you launch your
+:term:`kernel` with 132 blocks, so that each has one to work on. Then your data grow,
+and it's 133 blocks.
 
-**Write down a guess: how much longer will it take?** The work has grown by less than a
-hundredth. At the end of this page you'll be able to answer such a question for any
-number of blocks, to choose their size, and to find a kernel that relies on an order
-that nobody has promised.
+**Write down a guess: how much longer will it take?** At the end of this page you'll
+be able to answer such a question for any number of blocks, to choose their size, and
+to find a kernel that relies on an order that nobody has promised.
 
 **Needs:** any computer, and :doc:`matrix times vector
 </tutorials/3_kernels/02_matrix_vector>`. With a CUDA GPU, you measure it there; without
@@ -30,17 +29,16 @@ one, you read what we measured.
 #
 # One block more, and the time has doubled! Think of 132 kitchens with one cook in each.
 # If 132 orders come in, every kitchen gets one. The 133rd has to go to a kitchen that's
-# cooking already. There's a place for it on the table, but that cook had no break even
-# before. So these two orders need double the time, and 131 cooks have long gone home.
+# cooking already. So these two orders need double the time, and 131 cooks have long
+# gone home.
 #
 # That's how a GPU hands out blocks. A block goes to a multiprocessor that has room for
 # the whole of it, and stays there until its last thread is done. Blocks that find no
-# room wait. On the H100 there was room for two such blocks on each multiprocessor, so
-# the 133rd could begin at once. But one block of our kernel already keeps a
-# multiprocessor busy all the time. That doesn't mean that all its units compute. Most
-# instructions only turn the loop, with whole numbers, and for those an H100 has half as
-# many lanes as for ``float32``. By our count these lanes are full nearly all the time,
-# and the card does about a ninth of the arithmetic on its data sheet.
+# room wait. Here the 133rd did find room, because an H100's multiprocessor holds two
+# such blocks. But one block of our kernel already keeps it busy all the time. Most of
+# its instructions only turn the loop, with whole numbers, and for those an H100 has
+# half as many lanes as for ``float32``. By our count these lanes are full nearly all
+# the time, and the card does about a ninth of the arithmetic on its data sheet.
 #
 # .. holds::
 #
@@ -49,10 +47,9 @@ one, you read what we measured.
 # The last wave
 # -------------
 #
-# On :doc:`an earlier page </tutorials/3_kernels/02_matrix_vector>`, a course launched
-# 98 blocks of 1,024 threads on a card with 16 multiprocessors, each of which has room
-# for one such block. **How many blocks will each of them compute?** If all blocks take
-# equally long, it looks like this:
+# :doc:`A course </tutorials/3_kernels/02_matrix_vector>` launched 98 blocks of 1,024
+# threads on a card with 16 multiprocessors, each of which has room for one such block.
+# **How many blocks will each of them compute?**
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -84,10 +81,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Two of them compute seven blocks, and the others six. A column of the figure is called
-# a *wave*. Six waves are full, and in the seventh only two multiprocessors have
-# anything to do. We call that the *tail effect*. Blocks aren't shared out in advance,
-# and if some of them take longer than others, the numbers come out differently.
+# If all blocks take equally long, two of them compute seven blocks, and the others six.
+# A column of the figure is called a *wave*. In the seventh only two multiprocessors
+# have anything to do. We call that the *tail effect*.
 #
 # Let :math:`N` be the number of blocks that keep the whole card busy, 16 in the course,
 # and 132 for our kernel on the H100. Then the part of the card that's in use, on
@@ -97,10 +93,9 @@ plt.show()
 #
 #     \frac{\text{blocks} / N}{\lceil \text{blocks} / N \rceil},
 #
-# where the brackets mean "rounded up": the waves, counted whole. (If you look at such a
-# kernel with NVIDIA's profiler, *Waves Per SM* counts otherwise: it divides by the
-# blocks that find *room*, 264 on the H100, so 133 blocks are half a wave. That fits
-# kernels that wait for memory, and for those that calculate it hides the tail.)
+# where the brackets mean "rounded up": the waves, counted whole. NVIDIA's profiler
+# counts *Waves Per SM* otherwise: it divides by the blocks that find *room*, 264 on the
+# H100, so 133 blocks are half a wave. That fits kernels that wait for memory.
 
 
 def in_use(blocks, places):
@@ -123,9 +118,8 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 # - 528 blocks, four waves: :timing:`waves median "busy/cuda:0/n=528"
 #   @nvidia-h100-80gb-hbm3`.
 #
-# The model gets all of them right, within three hundredths. Half a wave costs as much
-# as a whole one. And the more waves there are, the less the last one matters: from ten
-# waves on, at most a tenth of the card is idle.
+# The model gets all of them right, within three hundredths. The more waves there are,
+# the less the last one matters: from ten waves on, at most a tenth of the card is idle.
 #
 # .. holds::
 #
@@ -134,21 +128,20 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 #    all(near(times[n] / times[132], waves[n], 0.03) for n in waves)
 #
 # **Would the 133rd block also double the time of a kernel that copies numbers?** No,
-# because its threads spend most of their time waiting for memory. A cook who waits for
-# the oven can look after a second order. On the H100 we copied an array with one block
-# of 128 threads on each multiprocessor, and it took :timing:`bytes-in-flight median "1
-# load, 6% full" @nvidia-h100-80gb-hbm3`. With *two* blocks on each, the same copy took
-# :timing:`bytes-in-flight median "1 load, 12% full" @nvidia-h100-80gb-hbm3`. They
-# hardly got in each other's way. Such a kernel needs many blocks on a multiprocessor to
-# keep it busy, so its :math:`N` is larger.
+# because its threads spend most of their time waiting for memory. On the H100 we copied
+# an array with one block of 128 threads on each multiprocessor, and it took
+# :timing:`bytes-in-flight median "1 load, 6% full" @nvidia-h100-80gb-hbm3`. With *two*
+# blocks on each, the same copy took :timing:`bytes-in-flight median "1 load, 12% full"
+# @nvidia-h100-80gb-hbm3`. Such a kernel needs many blocks on a multiprocessor to keep
+# it busy, so its :math:`N` is larger.
 #
 # .. holds::
 #
 #    one = median("bytes-in-flight/1 load, 6% full")
 #    one > 1.8 * median("bytes-in-flight/1 load, 12% full")
 #
-# So don't count too closely. **Give each thread one element, and you'll usually have
-# many more blocks than the card needs.**
+# **Give each thread one element, and you'll usually have many more blocks than the card
+# needs.**
 
 # folded: The kernel that keeps a multiprocessor busy, and its check
 
@@ -205,22 +198,20 @@ bench.show()
 #    NumbaPerformanceWarning: Grid size 4 will likely result in GPU under-utilization
 #    due to low occupancy.
 #
-# Older versions say ``Grid size (4) < 2 * SM count (164)``. It's true: four blocks keep
-# at most four multiprocessors busy, and the others of your card have nothing to do
-# (``torch.cuda.get_device_properties(0).multi_processor_count`` counts them). So take
-# smaller blocks, 128 threads in place of 1,024. Or give a thread less to do, an element
-# and not a row. Or put several small arrays into one launch. Only if the kernel is
-# small on purpose, or runs once, is the warning harmless. Then
-# ``NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS=0`` in the environment silences it, and
+# Older versions say ``Grid size (4) < 2 * SM count (164)``. Four blocks keep at most
+# four multiprocessors busy, of those that
+# ``torch.cuda.get_device_properties(0).multi_processor_count`` counts. So take smaller
+# blocks, 128 threads in place of 1,024. Or give a thread less to do, an element and not
+# a row. Or put several small arrays into one launch. If the kernel is small on purpose,
+# ``NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS=0`` in the environment silences the warning, and
 # ``firstlight_kernels`` does so by itself.
 #
 # A thread has no core
 # --------------------
 #
 # You may have read that each thread runs on a core, and that 1,024 threads on 64 cores
-# have to take turns. If each of them ran to its end before the next could start, this
-# kernel couldn't work. Each thread takes a number, *waits until everybody has one*, and
-# puts it down at the other end:
+# have to take turns. Then this kernel couldn't work. Each thread takes a number, *waits
+# until everybody has one*, and puts it down at the other end:
 
 
 @cuda.jit
@@ -237,25 +228,24 @@ wrong = np.sum(line != np.arange(1024)[::-1])
 print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 
 # %%
-# Nobody passes the barrier before all 1,024 threads have come to it. So all of them are
-# *there* at the same time, with their numbers in the registers of the multiprocessor.
+# So all 1,024 threads are *there* at the same time, with their numbers in the registers
+# of the multiprocessor.
 #
 # How many of them *calculate* at the same time is another matter. The threads are in
 # warps of 32, and on most cards a multiprocessor has `four schedulers`__. In each clock
-# cycle, each of them picks a warp that's ready, and starts its next instruction. They
-# are the cook of our kitchen. What a data sheet calls cores are the places in which an
-# instruction is carried out, and no thread has one of its own.
+# cycle, each of them picks a warp that's ready, and starts its next instruction. What a
+# data sheet calls cores are the places in which an instruction is carried out, and no
+# thread has one of its own.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 #
 # How large a block?
 # ------------------
 #
-# A block goes to a multiprocessor as a whole, or not at all. A multiprocessor of an RTX
-# 4090 has room for 1,536 threads. **How much of it stays empty if your blocks have
-# 1,024 threads?** A second one doesn't fit, so it's a third. And each multiprocessor
-# takes `only so many blocks`__, 24 on that card. So with blocks of 32 threads, half of
-# it stays empty:
+# A block goes to a multiprocessor as a whole. A multiprocessor of an RTX 4090 has room
+# for 1,536 threads. **How much of it stays empty if your blocks have 1,024 threads?** A
+# second one doesn't fit, so it's a third. And each multiprocessor takes `only so many
+# blocks`__, 24 on that card. So with blocks of 32 threads, half of it stays empty:
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#compute-capabilities
 
@@ -279,10 +269,8 @@ show_table("Places in use", ("threads a block", *ROOM), rows)
 
 # %%
 # With 128 or 256 threads, each of the three is full, and that's why we start with
-# these. (100 is no multiple of 32, so the last warp of each block is mostly empty.)
-#
-# Does that show in the speed? Somebody has tried it on an A100, which has the limits of
-# the H100. They added two vectors, with blocks of 32 to 1,024 threads:
+# these. Does that show in the speed? Somebody has tried it on an A100, which has the
+# limits of the H100. They added two vectors, with blocks of 32 to 1,024 threads:
 
 # figure
 sizes = (32, 64, 128, 256, 512, 1024)  # and the GB/s that infra-practices measured
@@ -315,13 +303,11 @@ plt.show()
 # .. measured-by-others:: blocks32-a100
 #
 # With one number a thread, blocks of 32 lost more than half. With four, they were as
-# fast as the others! So a place that's taken isn't speed yet. The share of a
-# multiprocessor's places that is taken is called its *occupancy*, and :doc:`another
-# page </tutorials/3_kernels/11_bytes_in_flight>` tells what it's good for.
-#
-# There's one more limit. The threads of a multiprocessor share 65,536 registers. **If
-# each thread needs 40, how many blocks of 256 fit on an H100?** By threads it's 2,048 /
-# 256 = 8. By registers it's 65,536 / (256 × 40) = 6.4, so 6. The smallest number wins,
+# fast as the others! The share of a multiprocessor's places that is taken is called its
+# *occupancy*, and :doc:`another page </tutorials/3_kernels/11_bytes_in_flight>` tells
+# what it's good for. There's one more limit: the threads of a multiprocessor share
+# 65,536 registers. **If each thread needs 40, how many blocks of 256 fit on an H100?**
+# By threads it's 2,048 / 256 = 8. By registers it's 65,536 / (256 × 40) = 6.4, so 6,
 # and the occupancy is 6 × 256 / 2,048, or 75 %.
 
 # folded: On a CUDA GPU: how much your own card can hold
@@ -337,9 +323,9 @@ if has_kernel:
 # -----------------------------
 #
 # In our figure, the blocks began in the order of their numbers. Can you rely on that?
-# Let's try. Each row of an image has a count of bright pixels, and you want their
-# running total. A block (of one thread) takes a row, and adds its count to what the
-# block before it wrote:
+# Each row of an image has a count of bright pixels, and you want their running total. A
+# block (of one thread) takes a row, and adds its count to what the block before it
+# wrote:
 
 
 @cuda.jit
@@ -359,13 +345,10 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # %%
 # On the H100, *all rows but the first* were wrong. It starts many blocks at once, so
 # they read what nobody has written yet. The simulator starts many, too, and which comes
-# first is luck: in one of the tabs, not a single row is wrong. If block 0 ran to its
-# end, then block 1, and so on, all rows would be right, as often as you like. CUDA
-# promises neither: blocks must be able to run `in any order, in parallel or in
-# series`__.
-#
-# A test can't protect you from that, if it passes where you run it. ``trace`` can,
-# because it asks what is *certain* to come before what:
+# first is luck: in one of the tabs, not a single row is wrong. CUDA promises only that
+# blocks are able to run `in any order, in parallel or in series`__. A test can't
+# protect you from that, if it passes where you run it. ``trace`` can, because it asks
+# what is *certain* to come before what:
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#thread-hierarchy
 
@@ -376,31 +359,31 @@ for access in (race.first, race.second):
     print(f"block {access.block.x}: {access.kind} in {access.source}")
 
 # %%
-# Could a block wait in a loop until the one before it has written? That would be worse.
-# If blocks that wait hold all the places, the one that they wait for never gets one,
-# and the launch never ends. What you can do is:
+# Could a block wait in a loop until the one before it has written? If blocks that wait
+# hold all the places, the one that they wait for never gets one, and the launch never
+# ends. What you can do is:
 #
 # - *End the kernel.* A second launch in the same stream begins when all blocks of the
 #   first one are done.
 # - *Use an atomic operation*, if the order doesn't matter. It changes a number so that
-#   nobody comes between reading and writing
-#   (:doc:`reductions </tutorials/3_kernels/08_reductions>`).
+#   nobody comes between reading and writing, as in :doc:`reductions
+#   </tutorials/3_kernels/08_reductions>`.
 # - *Need nobody*: let each block compute what it needs by itself, even if others
 #   compute the same.
-# - *Launch cooperatively*, if there is room for all blocks at once. With such a launch,
-#   CUDA promises that they are all there together, and ``cuda.cg.this_grid().sync()``
-#   makes `all of them wait`__ for each other. Numba launches a kernel like that as soon
-#   as it contains this line, and refuses to if the blocks don't fit.
+# - *Launch cooperatively*, if there is room for all blocks at once. Then
+#   ``cuda.cg.this_grid().sync()`` makes `all of them wait`__ for each other. Numba
+#   launches a kernel like that as soon as it contains this line, and refuses to if the
+#   blocks don't fit.
 #
 # __ https://nvidia.github.io/numba-cuda/user/cooperative_groups.html
 #
 # Your turn
 # ---------
 #
-# Mend ``running_total``, so that it's right in any order, with one launch and one
-# thread for each row. Take the third of these ways, or the atomic one if you know
-# it. ``totals`` holds zeros before the launch. Put your kernel where the dots are, and
-# run ``firstlight try 04_waves_and_blocks.py``.
+# Change ``running_total`` so that it's right in any order, with one launch and one
+# thread for each row. Take the third of these ways, or the atomic one if you know it.
+# ``totals`` holds zeros before the launch. Put your kernel where the dots are, and run
+# ``firstlight try 04_waves_and_blocks.py``.
 
 
 @cuda.jit
@@ -446,8 +429,7 @@ print(check(any_order))
 #
 # The third line is the rule for kernels like ours. A cooperative launch isn't the only
 # way round it: blocks of one *cluster* start together, and a block may look, by an
-# atomic operation and a fence, for what another has *finished*. It mustn't wait for one
-# that may not have begun.
+# atomic operation and a fence, for what another has *finished*.
 
 # remember
 

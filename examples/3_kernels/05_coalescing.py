@@ -7,12 +7,10 @@ Your :term:`kernel` reads only those, and skips seven of eight. So it should tak
 eighth of the time, shouldn't it? **Write down a guess: what part of the time does it
 take, on an H100?**
 
-The answer will be on the next screen. At the end of this page you'll be able to look at
-an index in a kernel and say how many bytes will move for it. You'll also mend the
-layout of data that made a kernel slow.
+At the end of this page you'll be able to look at an index in a kernel and say how many
+bytes will move for it. You'll also fix a data layout that makes a kernel slow.
 
-**Needs:** any computer, and :doc:`grids
-</tutorials/3_kernels/03_grids>`.
+**Needs:** any computer, and :doc:`grids </tutorials/3_kernels/03_grids>`.
 """
 
 # %%
@@ -53,8 +51,6 @@ def gather(x, stride, offset, out):
 # boxes are pieces of 32 bytes, called :term:`sectors <sector>`, and eight ``float32``
 # numbers fit into each. **If any thread of the warp needs one number of a sector, the
 # whole sector is fetched.**
-#
-# That's how a memory chip is built: neighbours cost hardly more than one number alone.
 #
 # Below you see the 32 threads of a warp, or its :term:`lanes <lane>`, and the sectors
 # that they ask for. They come from ``trace``, which plays a kernel thread by thread and
@@ -137,21 +133,20 @@ Lanes(cases)
 
 # %%
 # You should have found 4 sectors for ``i``, then 8, and 32 for both of the others,
-# because there are only 32 threads to ask. Backwards is as good as forwards: in a box,
-# nobody cares who takes which egg. And ``i + 1`` touches five sectors, because the
+# because there are only 32 threads to ask. Backwards is as good as forwards: nobody
+# cares who takes which egg of a box. And ``i + 1`` touches five sectors, because the
 # first number that you want is the second of its box.
 #
-# When the threads of a warp ask for no more sectors than they must, we say that the
-# access is *coalesced* (grown together). For 32 neighbours that's 4 sectors, or 5 if
-# they don't begin where a sector does.
+# When the threads of a warp ask for no more sectors than they must, the access is
+# *coalesced* (grown together). For 32 neighbours that's 4 sectors, or 5 if they don't
+# begin where a sector does.
 #
 # The rule
 # --------
 #
-# We can write that down. With ``x[i * stride + offset]``, the first thread starts
-# somewhere in its sector, and the last one reads ``31 * stride`` numbers further on. Up
-# to a stride of 8, every sector between them is touched. From there on, each thread has
-# a sector of its own:
+# With ``x[i * stride + offset]``, the first thread starts somewhere in its sector, and
+# the last one reads ``31 * stride`` numbers further on. Up to a stride of 8, every
+# sector between them is touched. From there on, each thread has a sector of its own:
 
 
 def sectors(stride, offset=0):
@@ -164,10 +159,10 @@ for step in (1, 2, 4, 6, 8, 64):
 
 # %%
 # The memory of a GPU moves only so many bytes in a second, and those that you don't
-# want count, too. So the share of the bytes that you use should be the share of the
-# speed that is left for you. With a stride of 8, that's an eighth. In other words, the
-# kernel of our opening reads an eighth of the numbers at an eighth of the rate, which
-# takes as long as reading them all. That's just what the H100 did.
+# want count, too. So your speed should fall to the share of the bytes that you use.
+# With a stride of 8, that's an eighth. In other words, the kernel of our opening reads
+# an eighth of the numbers at an eighth of the rate, which takes as long as reading them
+# all. That's just what the H100 did.
 #
 # .. holds::
 #
@@ -367,10 +362,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# In the figure, the blue rings are from the GPU glossary of Modal, a company that rents
-# GPUs: they measured a T4. Up to a stride of 8,
-# they lie on the rule, or up to about a third above it. And then they go on falling! So
-# our rule is incomplete. Look at the times of our kernel on the H100:
+# The blue rings are from the GPU glossary of Modal, a company that rents GPUs: they
+# measured a T4. Up to a stride of 8 they follow the rule to within a third. And then
+# they go on falling! So our rule is incomplete. Look at the times of our kernel on the
+# H100:
 #
 # .. list-table:: One pass over the same array, on an H100
 #    :header-rows: 1
@@ -395,13 +390,10 @@ plt.show()
 #      - :timing:`coalescing median "kernel, stride 64" @nvidia-h100-80gb-hbm3`
 #
 # With a stride of 16, half of the sectors would do, and yet it takes as long as all of
-# them. So it looks as if this memory hands out its boxes in pairs. NVIDIA knows of it:
-# when a sector is missing in the L2, the cache may fetch its neighbours along with it,
-# and CUDA has `a limit`__ for how many bytes, 128 at most. Pairs are the dashed line,
-# and the T4 is close to it, too. But a stride of 64 should take half the time of 32,
-# and on the H100 it took two thirds. Most likely that's because memory is organized in
-# pages of some kilobytes, which have to be opened first. We haven't measured longer
-# strides.
+# them. So this memory seems to hand out its boxes in pairs. NVIDIA documents that: when
+# a sector isn't in the cache, its neighbours may be fetched along with it, up to `a
+# limit`__ that CUDA can set, 128 bytes at most. Pairs are the dashed line, and the T4
+# is close to it, too.
 #
 # __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
 #
@@ -411,15 +403,15 @@ plt.show()
 #    took = lambda k: median(f"coalescing/kernel, stride {k}")
 #    near(took(8), took(1), 0.05) and near(took(16), took(1), 0.05)
 #    took(32) < 0.6 * took(1)
-#    near(took(64) / took(32), 2 / 3, 0.05)
 #
 # A stride that nobody wrote
 # --------------------------
 #
-# Nobody writes ``x[i * 6]``. But suppose you have a table of visibilities, and each row
-# holds six numbers: ``u``, ``v``, ``re``, ``im``, ``weight``, ``frequency``. NumPy lays
-# it out row after row, so the weights lie six numbers apart. A kernel in which thread
-# ``i`` reads ``table[i, 4]`` has a stride of 6. **How many sectors is that?**
+# Nobody writes ``x[i * 6]``. But suppose you have a table of measurements from a radio
+# telescope, and each row holds six numbers: ``u``, ``v``, ``re``, ``im``, ``weight``,
+# ``frequency``. NumPy lays it out row after row, so the weights lie six numbers apart.
+# A kernel in which thread ``i`` reads ``table[i, 4]`` has a stride of 6. **How many
+# sectors is that?**
 #
 # It's 24, six times as many as would do. On the H100 a stride of 6 took
 # :timing:`coalescing median "kernel, stride 6" @nvidia-h100-80gb-hbm3`: a sixth of the
@@ -437,10 +429,10 @@ plt.show()
 #
 #    fields = np.ascontiguousarray(table.T)  # the weights are fields[4], side by side
 #
-# Now thread ``i`` reads ``fields[4, i]``. In other words, as NumPy lays an array out,
-# the index that changes from thread to thread should be the *last* one. This line
-# copies everything once, so it pays if you use the data more than once. And you can
-# count sectors for any kernel of yours, on a laptop:
+# Now thread ``i`` reads ``fields[4, i]``. **In a NumPy array, the index that changes
+# from thread to thread should be the last one.** This line copies everything once, so
+# it pays if you use the data more than once. And you can count sectors for any kernel
+# of yours, on a laptop:
 
 
 @cuda.jit
@@ -456,10 +448,10 @@ print("sectors a load:", noted.sectors_per_load["table"])
 
 # %%
 # Can you believe such a count? An NVIDIA GPU counts sectors, too, in its hardware, and
-# the profiler Nsight Compute shows them. (Its metric for loads is called
-# ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum``.) We let an H200 count twelve of
-# our launches, with strides, matrices in both orders, and transposes. Its numbers were
-# those of ``trace``, to the last sector.
+# the profiler Nsight Compute shows them, as
+# ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum`` for loads. We let an H200 count
+# twelve of our launches, with strides, matrices in both orders, and transposes. Its
+# numbers were those of ``trace``, to the last sector.
 #
 # One of the two has to go wrong
 # ------------------------------
@@ -473,24 +465,19 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # On the H100, and for 8,191 × 8,191 numbers, the kernel that *writes* far apart took
 # :timing:`coalescing median "kernel, write columns" @nvidia-h100-80gb-hbm3`. The one
 # that *reads* far apart took :timing:`coalescing median "kernel, read columns"
-# @nvidia-h100-80gb-hbm3`. So let it be the reads, at least at first.
-#
-# At least at first, because this is one size on one card, and a friendly one. The
-# numbers of a column lie 8,191 apart, so they spread over the whole cache. With 8,192
-# numbers in a row, a power of two, they may all want the same few places of it, and
-# then what was fetched along is gone before anybody reads it. We haven't measured that.
-# If your images have such a size, time both kernels with it before you choose.
+# @nvidia-h100-80gb-hbm3`. So let it be the reads. If the rows of your images hold a
+# power of two numbers, time both, because a column then competes for few places in the
+# cache.
 #
 # .. holds::
 #
 #    reads = median("coalescing/kernel, read columns")
 #    median("coalescing/kernel, write columns") > 3 * reads
 #
-# How good could it be? A plain copy moves the same bytes, and both sides of it lie side
-# by side. The remedy in every textbook is a *tile*: a block reads a piece of the image
-# along its rows, turns it around in :doc:`shared memory
-# </tutorials/3_kernels/07_shared_memory>`, and writes it along the rows of the result.
-# So we expected tiles to be about as fast as the copy.
+# How good could it be? A plain copy moves the same bytes, all of them side by side. The
+# remedy in every textbook is a *tile*: a block reads a piece of the image along its
+# rows, turns it around in :doc:`shared memory </tutorials/3_kernels/07_shared_memory>`,
+# and writes it along the rows of the result.
 #
 # On the H100, the copy took :timing:`coalescing median "torch, copied"
 # @nvidia-h100-80gb-hbm3`, and the transpose through tiles :timing:`coalescing median
@@ -504,22 +491,15 @@ print("sectors a load:", noted.sectors_per_load["table"])
 #    0.9 * reads < tiles < reads < median("coalescing/torch, transposed")
 #    tiles > 1.5 * median("coalescing/torch, copied")
 #
-# Why reading far apart does so well is the subject of :doc:`the next page
-# </tutorials/3_kernels/06_caches>`: our rule is right about *each load*, but it doesn't
-# know what's left over from the one before. Why tiles don't do better, we know only in
-# part. With an odd number in a row, rows don't begin where a sector does, so the 32
-# numbers of a warp touch five sectors more often than four. ``trace`` counts a fifth
-# more of them each way, and many are written by two blocks, a part by each. That's a
-# third of what separates the tiles from the copy. With 8,192 numbers it would be gone.
+# Our rule is right about *each load*, but it doesn't know what's left over from the one
+# before. That's why reading far apart does so well, as the :doc:`page on caches
+# </tutorials/3_kernels/06_caches>` shows.
 #
-# Here are two measurements of other people's, and all of ours are in the fold. (The
-# TITAN Xp *wrote* its numbers, and boxes of 8 come nearer to that.) In our table, NumPy
-# adds up numbers on the CPU, which has boxes, too. On most CPUs, 16 numbers fit into
-# one.
+# Two measurements of other people's agree with the boxes:
 #
 # .. measured-by-others:: stride16-t4 stride16-titanxp
 
-# folded: All our measurements, and the same on your own GPU, in this browser
+# folded: All our measurements. Your own GPU can be timed beside them, in the browser
 
 bench.show()
 
@@ -528,7 +508,7 @@ bench.show()
 # ---------
 #
 # Here is a kernel that is right and slow. It computes the weighted power of each
-# visibility, from a table with a row of six numbers for each:
+# measurement, from a table with a row of six numbers for each:
 #
 # .. code-block:: python
 #
@@ -538,10 +518,10 @@ bench.show()
 #        if i < out.size:
 #            out[i] = table[i, 4] * (table[i, 2] ** 2 + table[i, 3] ** 2)
 #
-# Mend it. First write ``arrange``, which gets the table (a NumPy array of ``n`` rows
-# and six columns) and returns an array in which neighbouring threads find neighbouring
-# numbers. Then write the kernel that reads this array. ``n`` can be any number. Put
-# both where the dots are, and run ``firstlight try 05_coalescing.py``.
+# Make it fast. First write ``arrange``, which gets the table (a NumPy array of ``n``
+# rows and six columns) and returns an array in which neighbouring threads find
+# neighbouring numbers. Then write the kernel that reads this array. ``n`` can be any
+# number. Put both where the dots are, and run ``firstlight try 05_coalescing.py``.
 
 
 def arrange(table): ...
@@ -595,9 +575,6 @@ print(check((arrange, power)))
 # %%
 # Three lines to remember
 # -----------------------
-#
-# In the first line, the sectors are those that a warp *asks for*. What memory then
-# moves can be fewer, if a cache has some, or more: on the H100, most came in pairs.
 
 # remember
 

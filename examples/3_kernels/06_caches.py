@@ -2,11 +2,10 @@
 What do the caches save?
 ========================
 
-You have written a kernel that multiplies a matrix by a vector, with one thread for each
-row. Then you count what it asks of memory, and you're shocked. For 32 numbers, each
-load touches 32 :term:`sectors <sector>` where four would do. Seven of eight bytes are
-moved for nobody, so your kernel should run at an eighth of the speed that it could
-have.
+You have written a kernel that multiplies a matrix by a vector, with one thread for
+each row. Then you count what it asks of memory, and you're shocked. For 32 numbers,
+each load touches 32 :term:`sectors <sector>` where four would do. So your kernel
+should run at an eighth of the speed that it could have.
 
 **Write down a guess: what speed does it have left, on an H100?** At the end of this
 page you'll be able to tell which of your mistakes a cache forgives, and which ones it
@@ -20,10 +19,9 @@ can't.
 # Try it
 # ------
 #
-# Here is the kernel. In each step of its loop, neighbouring threads read from
-# neighbouring rows. We let ``trace`` count the sectors of each load, once with the rows
-# one after the other in memory, as NumPy stores them, and once with the columns one
-# after the other.
+# In each step of its loop, neighbouring threads read from neighbouring rows. We let
+# ``trace`` count the sectors of each load, once with the rows one after the other in
+# memory, as NumPy stores them, and once with the columns one after the other.
 
 import numpy as np
 from numba import cuda
@@ -53,10 +51,8 @@ for stored, layout in {"rows": "C", "columns": "F"}.items():
 # Now to a real GPU, with a matrix of 500,001 rows and 101 columns. By columns, where
 # each load touches only what it needs, the H100 took :timing:`what-the-compiler-did
 # median "single_sum, columns" @nvidia-h100-80gb-hbm3`. By rows it took
-# :timing:`what-the-compiler-did median "single_sum, rows" @nvidia-h100-80gb-hbm3`.
-#
-# So it has about two fifths of its speed left, and not an eighth. Something gave us a
-# good part of it back!
+# :timing:`what-the-compiler-did median "single_sum, rows" @nvidia-h100-80gb-hbm3`. So
+# it has about two fifths of its speed left, and not an eighth.
 #
 # .. holds::
 #
@@ -64,11 +60,9 @@ for stored, layout in {"rows": "C", "columns": "F"}.items():
 #    rows = median("what-the-compiler-did/single_sum, rows")
 #    0.37 < columns / rows < 0.43
 #
-# Look at what one thread does. It needs a number from its row, and a sector with eight
-# numbers of that row arrives. It uses one of them. In the next step it wants the next
-# one, and that's in the same sector. So if someone has *kept* that sector in the
-# meantime, nobody has to fetch it again for the next seven steps.
-#
+# A thread needs a number from its row, and a sector with eight numbers of that row
+# arrives. In the next step it wants the next one, and that's in the same sector. So if
+# someone has *kept* that sector, nobody has to fetch it again for the next seven steps.
 # The one who keeps it is called a :term:`cache`. Let ``trace`` assume that a block
 # keeps every sector until it ends, and count how many it has to ask for from outside:
 
@@ -83,18 +77,16 @@ for stored, (_, fetched) in counts.items():
 #
 # Think of a library. The books that you're using lie on your *desk*. It's small, but
 # everything on it is at hand. There's a *shelf* in the reading room, which you share
-# with everybody. All the other books are in the *basement*.
-#
-# A GPU has the same three places. Each of its multiprocessors has a desk of its own,
-# the :term:`L1` cache. All of them share one shelf, the L2 cache. The basement is the
-# memory of the card, often called *DRAM*. On an H100, an L1 holds 256 KiB (the *shared
-# memory* of a kernel is cut from the same 256), the L2 holds 50 MiB, and the memory 80
-# GB.
+# with everybody. All the other books are in the *basement*. A GPU has the same three
+# places. Each of its multiprocessors has a desk of its own, the :term:`L1` cache, from
+# which the *shared memory* of a kernel is cut. All of them share one shelf, the L2
+# cache. The basement is the memory of the card, often called *DRAM*. On an H100, an L1
+# holds 256 KiB, the L2 holds 50 MiB, and the memory 80 GB.
 #
 # How much faster is the desk? To find out, read a small array again and again, then a
-# larger one, and watch for the size at which the rate drops. **Before you look at the
-# figure: how many stairs do you expect, and where?** We do this with copies on the CPU,
-# which has caches, too, and with a kernel if there's a CUDA GPU.
+# larger one, and watch for the size at which the rate drops. **How many stairs do you
+# expect, and where?** We do this with copies on the CPU, which has caches, too, and
+# with a kernel if there's a CUDA GPU.
 
 # folded: The measurement: the same array again and again, from small to large
 
@@ -179,36 +171,30 @@ plt.show()
 
 # %%
 # The hollow marks are from `RRZE-HPC`__, who measured an H100 with PCIe, a sister of
-# ours with slower memory. There are two stairs. As long as the array fits into an L1,
-# all desks together deliver more than ten times what the basement does. From there to
-# about 40 MB the L2 serves them, at a third of the rate of the desks. Beyond that, more
-# and more comes from memory, and from about 100 MB on nearly all. The blue points are a
-# CPU. Where they fall, its caches are full.
+# ours with slower memory. As long as the array fits into an L1, all desks together
+# deliver more than ten times what the basement does. From there to about 40 MB the L2
+# serves them, at a third of the rate of the desks. Beyond that, more and more comes
+# from memory, and from about 100 MB on nearly all. The blue points are a CPU.
 #
 # We have climbed one of the stairs ourselves. On our H100, whose L2 holds 50 MiB, the
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. The arrays of 8 and 16 MiB are
-# missing, because our timer refuses rates above the memory's peak.
+# missing, because our timer still refused rates above the memory's peak.
 #
-# RRZE's squares are twice as high. Their card has the same kind of L2, so it isn't the
-# cache. Our threads ask for four bytes at a time and wait. If 2,048 threads of a
-# multiprocessor do that, 8 KiB are :doc:`in flight
-# </tutorials/3_kernels/11_bytes_in_flight>`, and by Little's law our rate follows if a
-# number takes some 700 cycles to come, with all the others on their way. So two or four
-# loads at once in each thread should bring more. We haven't tried it.
+# RRZE's squares are twice as high: our threads ask for only four bytes at a time, so
+# too little is :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`.
 #
 # .. holds::
 #
 #    rate = lambda n: row(f"caches/kernel/cuda:0/n={n}").byte_rate
 #    rate(2**25) > rate(2**26) > rate(2**27) > 0.95 * rate(2**30)
 #    rate(2**25) > 1.3 * rate(2**30)
-#    near(8192 * 132 * 1.98e9 / rate(2**25), 700, 0.05)
 #
-# So a cache can fool you when you time something. In the box below, somebody added two
-# vectors again and again, and reached nearly everything that the memory of an A100 can
-# deliver. But all three arrays together had 12 MB and lay in the L2. **If you want to
-# measure memory, take arrays several times as large as the last cache.**
+# So a cache can fool you when you time something. Somebody added two vectors again and
+# again, and reached nearly everything that the memory of an A100 can deliver. But all
+# three arrays together had 12 MB and lay in the L2. **If you want to measure memory,
+# take arrays several times as large as the last cache.**
 #
 # .. measured-by-others:: l2-a100
 #
@@ -227,15 +213,13 @@ plt.show()
 # - a transpose that reads along the rows, and writes down the columns.
 #
 # *The table: mostly.* It's the matrix by rows once more: the same thread wants the next
-# number in the very next step. But as you've seen, it isn't free. Perhaps that's the
-# desk itself, because a load that touches 32 different places keeps an L1 busy for
-# longer than a load that touches one. A small, old card may not forgive it at all: a
-# GTX 1050 Ti of others took as long as if every number were fetched with a sector of
-# its own (:doc:`/tutorials/3_kernels/02_matrix_vector`). (And it isn't only memory.
-# With a ``while`` loop, which takes :doc:`far fewer instructions
+# number in the very next step. But it isn't free, and a small, old card may not forgive
+# it at all: a GTX 1050 Ti :doc:`of others </tutorials/3_kernels/02_matrix_vector>` took
+# as long as if every number were fetched with a sector of its own. And it isn't only
+# memory. With a ``while`` loop, which takes :doc:`far fewer instructions
 # </tutorials/3_kernels/10_what_the_compiler_did>`, the H100 took only
 # :timing:`coalescing speedup "kernel, by columns"/"kernel, by rows"
-# @nvidia-h100-80gb-hbm3` as long by rows as by columns.)
+# @nvidia-h100-80gb-hbm3` as long by rows as by columns.
 #
 # .. holds::
 #
@@ -253,7 +237,7 @@ plt.show()
 # *Writing columns: no.* It took :timing:`coalescing median "kernel, write columns"
 # @nvidia-h100-80gb-hbm3` for the same image. An L1 keeps what has been *read*, but it
 # doesn't collect what you write. So each number goes to the L2 by itself, and a sector
-# is sent eight times. That's what our count says as well, in the next cell.
+# is sent eight times, as the next cell counts.
 
 # folded: The two transposes, counted
 
@@ -284,9 +268,10 @@ for kernel, image, turned in ((along_rows, low, high), (down_columns, high, low)
 
 # %%
 # So don't count on being forgiven. A desk is small, and the 2,048 threads of an H100's
-# multiprocessor share it. If each of them goes along a row of its own, in one matrix,
-# their sectors take 64 KiB, which fits. With six matrices at once it would be 384 KiB,
-# more than an L1 has. A kernel that is coalesced doesn't depend on that.
+# multiprocessor share it. If each of them goes along a row of its own, their sectors
+# take 64 KiB. But an L1 makes room by *lines* of four sectors, and 2,048 lines are all
+# of its 256 KiB. With two matrices at once it's twice as much as an L1 has. A kernel
+# that is coalesced doesn't depend on that.
 #
 # Your turn
 # ---------
@@ -307,11 +292,10 @@ def mean_of_nine_rows(image, out):
 
 
 # %%
-# Mend the launch. Which block, of at most 1,024 threads, asks the L2 for the *fewest*
-# bytes, with the loads still coalesced? ``check`` traces one block, and counts. With
-# 256 × 1 it's 40 bytes a pixel, and with 32 × 32 it's 9, but there are better ones. Put
-# the threads along x and along y where the dots are, and run
-# ``firstlight try 06_caches.py``.
+# Fix the launch. Which block, of at most 1,024 threads, asks the L2 for the *fewest*
+# bytes, with the loads still coalesced? With 256 × 1 it's 40 bytes a pixel, and with 32
+# × 32 it's 9, but there are better ones. Put the threads along x and along y where the
+# dots are, and run ``firstlight try 06_caches.py``.
 
 block = ...
 

@@ -4,13 +4,13 @@ Shared memory: how do you stop asking for the same number?
 
 You want the product of two matrices on a GPU, so you write a :term:`kernel`: one thread
 for each element of the result, with a loop over a row of :math:`A` and a column of
-:math:`B`. It's right. Then you call the library, as PyTorch does, and on the same card
-that's many times as fast.
+:math:`B`. It's right. Then you call the library, as PyTorch does, and it's many times
+as fast on the same card.
 
 **Write down two guesses: how many times as fast, and what does your kernel spend its
 time on?** Then climb with us from that kernel towards the library, one step at a time.
-The step that you'll need for kernels of your own makes a whole block of threads share
-what one of them has fetched.
+At the third, a whole block of threads shares what one of them has fetched, and that's
+the step that you'll need for kernels of your own.
 
 **Needs:** any computer, and :doc:`coalescing </tutorials/3_kernels/05_coalescing>`.
 With a CUDA GPU, you time each step on it.
@@ -20,9 +20,9 @@ With a CUDA GPU, you time each step on it.
 # The ladder
 # ----------
 #
-# Here is one product, of two matrices of 4,096 × 4,096 ``float32`` numbers, seven times
-# on the same H100. Numba compiled our kernels. The library is cuBLAS, called by
-# PyTorch, in full ``float32`` as ours.
+# Here is one product of two matrices of 4,096 × 4,096 numbers in ``float32``, seven
+# times on the same H100. Numba compiled our kernels, and the library is cuBLAS, called
+# by PyTorch:
 #
 # .. list-table:: One product, seven times, on an H100
 #    :header-rows: 1
@@ -56,18 +56,23 @@ With a CUDA GPU, you time each step on it.
 #      - 100 %
 #
 # The library is :timing:`shared-memory speedup "torch"/"row along x"
-# @nvidia-h100-80gb-hbm3` as fast as step 0: was that your guess? To see what a step
-# waits for, we compare its time with three *limits*, which say how long it would take
-# if only one thing counted:
+# @nvidia-h100-80gb-hbm3` as fast as step 0. Was that your guess?
 #
-# - *Slots.* In each clock cycle, a multiprocessor can start one instruction for each of
-#   four :term:`warps <warp>`. If all of them multiply and add, that's the :spec:`H100
-#   SXM fp32` on the data sheet.
-# - *Loads.* A multiprocessor's cache looks up one row of 128 bytes in a cycle, and
-#   hands it out to the threads of a warp. So a load takes at least one cycle, in which
-#   four instructions could have started.
+# Step 0: what you'd write first
+# ------------------------------
+#
+# You'd write ``i, j = cuda.grid(2)``, and add up ``A[i, k] * B[k, j]``. We launch it
+# with 32 threads along the first axis, so the 32 threads of a :term:`warp` have 32
+# different ``i``. What does it wait for? Let's compare its time with three *limits*.
+# Each says how long the product would take if only one thing counted:
+#
+# - *Slots.* A multiprocessor can start four instructions in a clock cycle, each for a
+#   whole warp. If all of them multiply and add, that's the :spec:`H100 SXM fp32` on the
+#   data sheet.
+# - *Loads.* A multiprocessor's cache hands out 128 bytes in a cycle, so a load takes at
+#   least one.
 # - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. Here we count as if there
-#   were no caches, which may save most of it.
+#   were no caches.
 
 import numpy as np
 from numba import cuda
@@ -91,29 +96,23 @@ def limits(step, slots, cycles, moved):
 best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 
 # %%
-# At best, a product waits for its arithmetic. The library comes near that. What about
-# us?
-#
-# Step 0 is what you'd write first: ``i, j = cuda.grid(2)``, ``A[i, k] * B[k, j]``. We
-# launch it with 32 threads along the first axis, so the 32 threads of a warp have 32
-# different ``i``. Their numbers of :math:`A` lie in 32 rows, and one load takes 32
-# cycles. With one more for :math:`B`, that's 33. `Numba's manual`__ begins with the
-# same kernel, but in blocks of 16 × 16, which is half as bad.
+# At best, a product waits for its arithmetic, and the library comes near that. In step
+# 0, the 32 numbers of :math:`A` that a warp loads lie in 32 rows, so one load takes 32
+# cycles. With one more for :math:`B`, that's 33:
 
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
 # %%
 # On the H100 it took :timing:`shared-memory median "row along x"
-# @nvidia-h100-80gb-hbm3`. That's less than memory alone would need, so the caches have
-# helped. The loads explain it all.
+# @nvidia-h100-80gb-hbm3`. That's less than memory would need without caches, so they
+# have helped. The loads explain it all.
 #
 # Step 1: neighbours read neighbours
 # ----------------------------------
 #
-# Write ``j, i = cuda.grid(2)``, and give the grid the columns first. Then neighbours
-# read the same number of :math:`A`, and of :math:`B` numbers that touch:
+# Write ``j, i = cuda.grid(2)``, and give the grid the columns first. Then the threads
+# of a warp read the same number of :math:`A`, and neighbouring numbers of :math:`B`:
 #
-# __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
 
 
 @cuda.jit
@@ -128,8 +127,6 @@ def first_try(a, b, c):
 
 # %%
 # On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`.
-# The sum starts as ``np.float32(0)``, because ``0.0`` would make all of it ``float64``.
-#
 # **What does it wait for now?** In a product of 32 × 8 times 8 × 32, ``trace`` plays
 # the kernel and notes each access to memory, in *sectors* of 32 bytes:
 
@@ -166,7 +163,7 @@ def column_along_x(a, b, c):
 # On the H100 it took :timing:`shared-memory median "column along x"
 # @nvidia-h100-80gb-hbm3`, so it's :timing:`shared-memory speedup "column along
 # x"/"first try" @nvidia-h100-80gb-hbm3` as fast with the same loads. It wasn't memory,
-# then: the caches had brought most of the numbers, and the match was chance.
+# then. The caches had brought most of the numbers, and the match was chance.
 #
 # .. holds::
 #
@@ -178,8 +175,8 @@ def column_along_x(a, b, c):
 #    counted, profile, waits = code("counted", "profile", "waits")
 #    88 < profile["l1_hit_rate"]["2"] < 90 and 74 <= profile["l2_hit_rate"]["2"] < 76
 #
-# What was it? Let's ask NVIDIA's compiler, which needs no GPU, how many instructions
-# the loop has for each multiply-add:
+# What was it? Let's ask NVIDIA's compiler how many instructions the loop has for each
+# multiply-add. That needs no GPU:
 
 # folded code: How to count the instructions of a loop
 
@@ -202,9 +199,9 @@ except (ptx.NoCompilerError, TypeError):  # or no machine code without nvdisasm
     print("without NVIDIA's compiler, believe us: 36 and 7.5")
 
 # %%
-# With ``for``, nearly all of them work out where ``a[row, k]`` lies. A negative ``k``
-# would count from the end, as in ``a[row, -1]``, and the compiler doesn't see that
-# there is none. With ``while`` it does. With two loads of a cycle each, the limits are:
+# With ``for``, nearly all of them work out where ``a[row, k]`` lies, because a negative
+# ``k`` would count from the end, and the compiler doesn't see that there is none. With
+# ``while`` it does. With two loads of a cycle each, the limits are:
 
 step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
 step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
@@ -245,8 +242,8 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
 #
-# What hangs there of a matrix is called a *tile*. Here a block of 8 × 8 threads
-# computes a tile of :math:`C`, in rounds along :math:`A` and down :math:`B`:
+# The part of a matrix that hangs there is called a *tile*. Here a block of 8 × 8
+# threads computes a tile of :math:`C`, in rounds along :math:`A` and down :math:`B`:
 
 # figure
 
@@ -331,34 +328,32 @@ def tiled(T):
 #   my own place in :math:`C` is out there, I don't leave, because the others need what
 #   I pin up.
 #
-# In a round, a thread uses ``2 * T`` numbers, and has fetched two. Let's count again,
-# with tiles of 8 × 8:
+# In a round, a thread fetches two numbers, and uses ``2 * T``. With tiles of 8 × 8:
 
 shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 
 # %%
-# That's an eighth, and with tiles of side :math:`T` it's one in :math:`T`. Blocks
-# have at most 1,024 threads, so 32 × 32 is the largest.
+# That's an eighth. With tiles of side :math:`T` it's one in :math:`T`, and 32 × 32 is
+# the largest, because blocks have at most 1,024 threads.
 #
 # On the H100 that took :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`,
 # :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3` as fast
 # as step 2. But it asks memory for only a 32nd of the numbers!
 #
-# **What does it wait for now?** For each multiply-add, a warp reads both tiles. Shared
-# memory hands out 128 bytes in a cycle, as the cache does, so ``b_tile`` takes a cycle.
-# In ``a_tile`` all threads want the same number, and the compiler reads four of them
-# with *one* instruction, in `two cycles`__. That makes 1.5 cycles. The same count as in
-# step 2 finds 129 instructions for 32 multiply-adds:
+# **What does it wait for now?** Shared memory hands out 128 bytes in a cycle, as the
+# cache does, so reading ``b_tile`` takes a cycle for each multiply-add. Reading
+# ``a_tile`` takes half a cycle, because all threads want the same number there, and the
+# compiler fetches four of them at once in `two cycles`__. And the loop has 129
+# instructions for 32 multiply-adds:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
 step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
 # %%
-# Memory would be done long before. Now the blackboard is in the way: reading from it
-# takes seven tenths of the time. The rest is mostly waiting, at the barriers and for a
-# full queue.
+# Now the blackboard is in the way: reading from it takes seven tenths of the time. The
+# rest is mostly waiting, at the barriers and for a full queue.
 #
 # .. holds::
 #
@@ -368,7 +363,7 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # Step 4: 4 × 4 elements each
 # ---------------------------
 #
-# The remedy is the same once more: fetch a number, and use it many times. If a thread
+# Let's do the same once more: fetch a number, and use it many times. If a thread
 # computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
 # keeps them in its *registers*, which are even nearer.
 #
@@ -379,9 +374,9 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
 #
-# Here is all of it, for ``R`` × ``R`` elements. ``fetch`` brings one number into one of
+# Here is the kernel for ``R`` × ``R`` elements. ``fetch`` brings one number into one of
 # the ``R`` tiles, and ``multiply`` keeps ``R`` numbers of B and multiplies each of A by
-# all of them. The kernel around them is that of step 3.
+# all of them. All else is as in step 3.
 
 
 @cuda.jit(device=True)
@@ -501,16 +496,15 @@ print(f"all {len(ladder)} are right")
 # %%
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and is :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` as fast as step 3.
-#
-# **What does it wait for now?** In four turns of ``k``, a warp loads 16 numbers of B, a
-# cycle each, and 16 of A with four wide loads of two cycles. That's 24 cycles for 64
-# multiply-adds, and two instructions for each:
+# @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** The loop has
+# two instructions for each multiply-add. And for 64 multiply-adds, a warp loads 16
+# numbers of B, a cycle each, and 16 of A, four at once in two cycles. That's 24 cycles:
 
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
 # %%
-# Now the slots are its longest limit, but half of the instructions do what we want.
+# Now the slots are its longest limit, and half of the instructions multiply and add, as
+# they should.
 #
 # .. holds::
 #
@@ -521,8 +515,8 @@ step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 # ------------------------------------------------
 #
 # With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds,
-# half as many for each. It now loads those of A one by one, and has 1,761 instructions
-# for 1,024 multiply-adds. All we change is ``R``:
+# half as many for each. All we change is ``R``. The loop then loads numbers of A one by
+# one, and has 1,761 instructions for 1,024 multiply-adds:
 
 step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)
 
@@ -535,11 +529,11 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 #    took("8 x 8 each") < 1.05 * took("4 x 4 each")
 #
-# Look at what it needs. The compiler gave each thread 146 registers, and a block has
-# 256 threads. A multiprocessor has 65,536 registers, so there's room for *one* block,
-# or eight warps, two for each of its four slots. How many warps there are is called
-# *occupancy*. When both wait for a number, the slot stays empty. With 128 registers,
-# two blocks would fit, and you may ask for that:
+# Look at its registers. The compiler gave each thread 146, so a block of 256 threads
+# has more than half of a multiprocessor's 65,536, and there's room for *one* block.
+# That's eight warps, two for each of the four slots. When both wait for a number, the
+# slot stays empty. How many warps there are is called *occupancy*. With 128 registers a
+# thread, two blocks would fit, and you may ask for that:
 #
 # .. code-block:: python
 #
@@ -547,9 +541,10 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 # Then it took :timing:`shared-memory median "8 x 8 each, 128 registers"
 # @nvidia-h100-80gb-hbm3`, :timing:`shared-memory share "8 x 8 each, 128
-# registers"/"torch" @nvidia-h100-80gb-hbm3` of the library's rate. What doesn't fit is
-# *spilled*, which means stored in memory for a while. Here that's only two of a
-# thousand instructions. Ask for much less, and it's many.
+# registers"/"torch" @nvidia-h100-80gb-hbm3` of the library's rate. Numbers that don't
+# fit into registers are *spilled*, which means stored in memory for a while. Here
+# that's only two of a thousand instructions. If you ask for much fewer registers, it's
+# many.
 #
 # .. holds::
 #
@@ -561,7 +556,7 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # ----------------
 #
 # All this was counted. **Were we right?** NVIDIA's profiler, Nsight Compute, measures
-# how busy slots, loads, and memory are:
+# how busy slots, loads and memory are:
 #
 # .. code-block:: bash
 #
@@ -570,8 +565,8 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 # In its report, slots are *One or More Eligible*, loads *L1/TEX Cache Throughput*, and
 # memory *DRAM Throughput*. If it says ``ERR_NVGPUCTRPERM``, ask whoever runs the
-# machine for a permission. Here are our limits, as parts of the time that each step
-# took, and after the arrow what it measured on the H100:
+# machine for a permission. Before each arrow is our limit, as a part of the time that
+# the step took, and after it what the profiler measured on the H100:
 
 # folded: What Nsight Compute measured of each step
 # (benchmarks/profile_products.py has the command)
@@ -638,8 +633,8 @@ show_table(
 
 # %%
 # Slots are as we counted. Loads were busier, in step 4 by over a quarter, because we
-# had left out the stores. Memory was idle for nine tenths of step 1. Now that case *is*
-# closed.
+# had left out the stores. Memory was idle for nine tenths of step 1, so now that case
+# *is* closed.
 #
 # .. holds::
 #
@@ -655,7 +650,7 @@ show_table(
 #    lasted = profile["time_duration"].values()
 #    all(near(ms, took(row), 0.06) for row, ms in zip(rows, lasted, strict=True))
 #
-# The last column says what a warp waits for longest between two of its instructions,
+# In the last column is what a warp waits for longest between two of its instructions,
 # which Nsight Compute calls a *stall*. Here is how to read it for a kernel of your own:
 #
 # .. list-table:: What it says, and what helped
@@ -676,8 +671,8 @@ show_table(
 #      - 5: more warps
 #
 # *Not selected* is no reason to wait: the warp could go on, and another one got the
-# slot. So look at the stall behind it. In step 1 that's *math pipe throttle*, which is
-# just as long: the units for arithmetic are busy, with addresses.
+# slot. So look at the stall behind it. In step 1 that's *math pipe throttle*, just as
+# long: the units for arithmetic are busy, with addresses.
 #
 # .. holds::
 #
@@ -687,11 +682,10 @@ show_table(
 #    near(waits["stalled_math_pipe_throttle"]["1"], ready, 0.02)
 #    longest("5, 146 registers") == "stalled_wait"
 #
-# There's a simple rule behind the last line. A scheduler with two warps, each of which
-# starts an instruction every 3.4 cycles, uses 2 / 3.4 of its slots. That was step 5 at
-# first. The library has no more than two, with 254 registers for each thread. But each
-# of them starts one every 2.2 cycles. And it needs 1.13 instructions for a multiply-add
-# where step 5 needs 1.72. That is nearly all of the difference:
+# Why is the library faster still? Like step 5 at first, it has only two warps for each
+# slot, with 254 registers a thread. But its warps start an instruction every 2.2
+# cycles, where ours took 3.4. And it needs 1.13 instructions for a multiply-add, where
+# step 5 needs 1.72. That's nearly all of the difference:
 #
 # .. holds::
 #
@@ -715,9 +709,9 @@ show_table(
 # What comes next?
 # ----------------
 #
-# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000, where his step 5 had
-# 69 % of the library. **Which of his next steps would you try first?** The rates are
-# from `his repository`__.
+# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000, where
+# his step 5 had 69 % of the library. **Which of his next steps would you try first?**
+# His rates are from `his repository`__.
 #
 # .. list-table:: Each step, beside the library on the same card
 #    :header-rows: 1
@@ -747,26 +741,22 @@ show_table(
 # @nvidia-h100-80gb-hbm3` as fast, for :doc:`a few digits
 # </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
 #
-# So for a plain product, call the library. Write a tile for what isn't in any library,
-# such as the summed absolute differences between all pairs of spectra. There you change
-# the line that multiplies and adds. If you look for a minimum, pin up infinity beyond
-# the edge, and not zero.
+# So for a plain product, call the library. Write a tile for sums that no library has,
+# such as the absolute differences between all pairs of spectra. There you change the
+# line that multiplies and adds. If you look for a minimum, pin up infinity beyond the
+# edge, and not zero.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 # __ https://github.com/siboehm/SGEMM_CUDA
 # __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
-# __ https://kapilsh.github.io/posts/learn-cutlass-the-hard-way/
+# __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
 #
-# .. dropdown:: Another card? An RTX 4090, and an A100
-#
-#     K. Sharma `has profiled a plain tile`__ on an RTX 4090: *mio throttle*, for 20.7
-#     of 36.5 cycles. With 8 elements a thread, it was gone.
+# .. dropdown:: Another card? An A100
 #
 #     A multiprocessor of an A100 has half of the slots for multiply-adds. By the same
 #     count, a plain tile may reach a third of its rate, and 8 × 8 elements all of it:
 #
 #     .. measured-by-others:: tile-a100 eight-a100
-#
 #
 # Why are tiles often 33 numbers wide?
 # ------------------------------------
@@ -776,10 +766,11 @@ show_table(
 # in 32 banks, so it comes at once. But a transpose reads a column, and in a tile that
 # is 32 wide, a column lies in *one* bank. Its numbers come one by one, which is called
 # a :term:`bank conflict`. ``cuda.shared.array((32, 33), np.float32)`` has one more
-# column, which nobody uses, and now a column lies in 32 banks, too. On an H200, Nsight
-# Compute counted 3,968 passes more for a transpose of 64 × 64 numbers with tiles 32
-# wide, and with tiles 33 wide none. ``trace(...).bank_conflicts`` finds them without a
-# GPU.
+# column, which nobody uses, and now a column lies in 32 banks, too.
+#
+# For a transpose of 64 × 64 numbers, Nsight Compute counted 3,968 passes more on an
+# H200 with tiles 32 wide, and none with tiles 33 wide. ``trace(...).bank_conflicts``
+# finds them without a GPU.
 
 # %%
 # Break it: three mistakes
@@ -787,10 +778,9 @@ show_table(
 #
 # A wrong tile often gives the right answer. You might forget the second wait, or take
 # ``a.shape[1] // T`` rounds, rounded down. Or you take ``cuda.gridDim.x`` rounds, the
-# number of blocks along a row of :math:`C`. The manual's example does that, and is
-# right, because it launches as many blocks as the longest side needs. If you copy its
-# kernel without that launch, you have the mistake. **Which product of m × k by k × n
-# numbers finds all three?**
+# number of blocks along a row of :math:`C`. `Numba's manual`__ does that, and is right
+# only because its launch has as many blocks as the longest side needs. **Which product
+# of m × k by k × n numbers finds all three?**
 #
 # .. list-table:: With tiles of 8 × 8
 #    :header-rows: 1
@@ -936,18 +926,17 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 # ---------
 #
 # You fit a model to your data by least squares, and for that you need :math:`A^T B`.
-# Both matrices have a row for each of many measurements. Make ``at_b(a, b, c)`` write
-# ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. It begins as a copy of ``product``.
-# But the sum now runs down the rows of both matrices, so the tiles of :math:`A` go down
-# the matrix, as those of :math:`B` do.
+# Make ``at_b(a, b, c)`` write ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. As it
+# stands, it's a copy of ``product``, and gives :math:`AB`. But now the sum runs down
+# the rows of both matrices, so the tiles of :math:`A` go down the matrix, as those of
+# :math:`B` do.
 #
 # Here is the catch. If each thread fetches a number for its own row of :math:`C`,
 # neighbours read a whole row of :math:`A` apart. So let threads with neighbouring
 # ``tx`` fetch neighbouring numbers of a row. Then each thread needs a number that
 # another one has fetched: where in the tile is it? Change the four marked lines, add
 # one if you like, and run ``firstlight try 07_shared_memory.py``. The check counts your
-# loads. As the kernel stands, it gives :math:`AB`. If you have changed what is fetched,
-# and ``check`` shows the same two numbers as before, then look at the line that reads
+# loads. If it shows the same two numbers after a change, look at the line that reads
 # ``a_tile``.
 
 
@@ -1048,7 +1037,7 @@ print(f"""\
 # How each step was timed
 # -----------------------
 #
-# Open these if you want to time them on a GPU of your own, or to see wide loads.
+# Open these to time the steps on a GPU of your own, or to see wide loads.
 
 # folded: Wide loads in Numba: let the numbers of a thread touch
 
@@ -1187,7 +1176,7 @@ if not simulated():
 
 # %%
 
-# folded: All times, and the same on your own GPU, in this browser
+# folded: All times. Your own GPU can be timed beside them, in the browser
 # (with tensor cores the library is "above-roof": that roof is without them)
 bench.show()
 

@@ -4,13 +4,13 @@ How do a million threads make one number?
 
 Your image has just been computed on the GPU, and now you want its total flux: one
 number out of a hundred million. With NumPy it would be one call. On the GPU, the
-numbers are spread over thousands of :term:`threads <thread>`, none of which knows what
-the others have. How do they get together?
+numbers are spread over thousands of :term:`threads <thread>`, none of which knows
+what the others have.
 
 **Write down two guesses.** If each thread adds its number to the same sum, one after
 the other, what does that cost? And is the sum right? By the end of this page you'll
-have a sum that is as fast as PyTorch's, you'll know how many of its digits to believe,
-and why some sums come out differently each time you run them.
+have a sum that is as fast as PyTorch's, and you'll know how many of its digits to
+believe.
 
 **Needs:** :doc:`shared memory
 </tutorials/3_kernels/07_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
@@ -49,12 +49,10 @@ print("sum:", add_all(values))
 print("largest:", largest(values), "or", largest(values, init=-np.inf))
 
 # %%
-# Did you see it? The largest of -3, -1 and -2 isn't 0. ``cuda.reduce`` begins with a
-# number of its own, and that is 0 unless you give it as ``init``. So give it one that
-# changes nothing: 0 for a sum, 1 for a product, minus infinity for a maximum.
-#
-# Is it fast, too? Its source says that it launches 64 blocks of 128 threads, however
-# long your array. A large GPU can hold thirty times as many. Keep that in mind, and
+# Did you see it? The largest of -3, -1 and -2 isn't 0. ``cuda.reduce`` begins with 0
+# unless you give it another ``init``. So give it one that changes nothing: 0 for a sum,
+# 1 for a product, minus infinity for a maximum. It also launches 64 blocks of 128
+# threads, however long your array, and a large GPU can hold thirty times as many. So
 # let's build a sum that uses them all.
 #
 # Everybody adds to one number
@@ -77,7 +75,7 @@ print(trace(add_mine, 8, 128, thousand, total).races[0])
 # %%
 # That's a :term:`race`. ``out[0] += x[i]`` is three steps: read the sum, add, write it
 # back. If two threads read the same old sum, both write back a sum with only *one*
-# number added, and the other is lost. With a million threads, most of them are.
+# number added, and the other is lost.
 #
 # An :term:`atomic addition` does the three steps as one, so that no other thread comes
 # in between:
@@ -94,16 +92,12 @@ total[:] = 0
 print(trace(atomic_each, 8, 128, thousand, total).races or "no race", total)
 
 # %%
-# Now no number is lost, and a thousand ones make a thousand. So are we done?
-#
-# On an H100, we let this kernel add eight million random numbers between 0 and 1. It
-# took :timing:`reductions median "atomic, each" @nvidia-h100-80gb-hbm3`. You'll see a
-# kernel that adds a thousand numbers while this one adds one. And then we let it add
-# 134 million numbers. It found a quarter of the sum! No addition was lost, there was no
-# race, and yet three quarters were missing.
-#
-# So the second guess on your paper is as interesting as the first. Hold on to it, we'll
-# come back to the missing numbers. Let's see to the time first.
+# Now no number is lost, and a thousand ones make a thousand. On an H100, for eight
+# million random numbers between 0 and 1, this kernel took :timing:`reductions median
+# "atomic, each" @nvidia-h100-80gb-hbm3`. Another one will add a thousand numbers while
+# this one adds one. And of 134 million numbers, it found a quarter of the sum! No
+# addition was lost, there was no race, and yet three quarters were missing. We'll come
+# back to them. Let's see to the time first.
 #
 # Count as in an election
 # -----------------------
@@ -111,11 +105,9 @@ print(trace(atomic_each, 8, 128, thousand, total).races or "no race", total)
 # Imagine that all the votes of a country were counted like this: each voter walks to
 # the capital and adds a stroke to one sheet of paper. Of course nobody does that. Each
 # polling station counts its own votes, the districts add up what the stations report,
-# and the capital adds a few numbers in the end.
-#
-# A GPU can do the same. First, each thread counts alone. It starts at its own number
-# and goes on in steps of ``gridsize``, the number of all threads, so that each number
-# is somebody's. It adds up its share in a :term:`register`, where nobody interferes.
+# and the capital adds a few numbers in the end. So let each thread count alone first.
+# It starts at its own number and goes on in steps of ``gridsize``, and adds up its
+# share in a :term:`register`, where nobody interferes.
 
 
 @cuda.jit(device=True)
@@ -134,7 +126,7 @@ def my_share(x):
 # Then the 128 threads of a block add up what they have, in :term:`shared memory`. In
 # the first round, each of the first 64 threads adds the number of a thread in the
 # second half to its own. In the next round, 32 threads do so, then 16, and after seven
-# rounds thread 0 has the sum. The figure shows three rounds, for eight threads.
+# rounds thread 0 has the sum.
 
 # figure
 
@@ -172,8 +164,7 @@ plt.show()
 
 # %%
 # Such a sum is called a *tree*. After each round there is a :term:`barrier`, because
-# nobody may go on before all have written. (``block_sums`` makes a kernel for any tree,
-# because we'll try others.)
+# nobody may go on before all have written. ``block_sums`` makes a kernel for any tree.
 
 
 @cuda.jit(device=True)
@@ -203,11 +194,10 @@ def block_sums(tree, n=128, atomic=False):
 
 
 # %%
-# Each block now reports one number, and someone has to add those. Blocks of a plain
-# launch can't wait for each other (there are :doc:`others
-# </tutorials/3_kernels/04_waves_and_blocks>`), but a second launch begins only when the
-# first is done. So launch the same kernel again, on what the blocks have written, with
-# one block:
+# Each block now reports one number. Blocks of a plain launch can't :doc:`wait for each
+# other </tutorials/3_kernels/04_waves_and_blocks>`, but a second launch begins only
+# when the first is done. So launch the same kernel again, on what the blocks have
+# written, with one block:
 
 f32, rng = np.float32, np.random.default_rng(seed=1)
 x, add = rng.random(1001, dtype=f32), block_sums(sequential)
@@ -222,8 +212,7 @@ print(f"kernel: {d_out.copy_to_host()[0]:.4f}, exact: {math.fsum(x):.4f}")
 # -------------------
 #
 # Each number is read once and used once, so memory sets the least time. **How long does
-# an H100 need at least for 134 million numbers of four bytes?** Divide by its
-# bandwidth:
+# an H100 need at least for 134 million numbers of four bytes?**
 
 from firstlight.timing.specs import spec
 
@@ -231,9 +220,8 @@ least = 4 * 2**27 / spec("H100 SXM", "bandwidth")
 print(f"at least {1e6 * least:.0f} µs")
 
 # %%
-# Here is what we measured on one, from a slow sum to a fast one. In the first row, the
-# tree is another one, in which every other thread adds its neighbour's number to its
-# own.
+# Here is what we measured on one. In the first row, the tree is another one, in which
+# every other thread adds its neighbour's number to its own.
 #
 # .. list-table:: The sum of 134 million numbers, on an H100
 #    :header-rows: 1
@@ -263,26 +251,22 @@ print(f"at least {1e6 * least:.0f} µs")
 #      - :timing:`reductions median torch.sum @nvidia-h100-80gb-hbm3`
 #      - 100 %
 #
-# In the first three rows the tree matters. In ``strided``, some threads of each
-# :term:`warp` add and all the others wait for them, round after round. In the tree of
-# the figure whole warps are done early. It is :timing:`reductions speedup "sequential,
-# one each"/"strided, one each" @nvidia-h100-80gb-hbm3` as fast.
+# In ``strided``, some threads of each :term:`warp` add and all the others wait for
+# them, round after round. In the tree of the figure whole warps are done early. It is
+# :timing:`reductions speedup "sequential, one each"/"strided, one each"
+# @nvidia-h100-80gb-hbm3` as fast.
 #
 # But look at the fourth row. If each thread brings many numbers, the same tree is
 # :timing:`reductions speedup sequential/"sequential, one each" @nvidia-h100-80gb-hbm3`
-# as fast. That's more than four fifths of what the data sheet allows. And with many
-# numbers the clumsy tree takes :timing:`reductions median strided
-# @nvidia-h100-80gb-hbm3`, practically the same, because a tree that is climbed once for
-# sixty thousand numbers costs nothing. So don't polish the tree. Give each thread more
-# to count.
-#
-# And Numba's own, with its 64 blocks? On the H100, ``cuda.reduce`` took
-# :timing:`cuda-reduce median "cuda.reduce" @nvidia-h100-80gb-hbm3` for the same
-# numbers. It's convenient, but slow.
+# as fast, more than four fifths of what the data sheet allows. And with many numbers
+# the clumsy tree takes :timing:`reductions median strided @nvidia-h100-80gb-hbm3`,
+# practically the same. So don't polish the tree. Give each thread more to count.
+# ``cuda.reduce``, with its 64 blocks, took :timing:`cuda-reduce median "cuda.reduce"
+# @nvidia-h100-80gb-hbm3` for the same numbers.
 #
 # Others measured the fourth row on an A100, and on a GTX 1650 an atomic addition for
-# *every* number, to the same address. Our model is the A100's bandwidth by its data
-# sheet, and for the GTX 1650 one addition in each clock cycle:
+# *every* number, to the same address. The models are the A100's bandwidth, and one
+# addition in each clock cycle:
 #
 # .. measured-by-others:: two-stages-a100 atomics-gtx1650
 
@@ -424,22 +408,21 @@ of_numba.show()
 # Where did the numbers go?
 # -------------------------
 #
-# We still owe you three quarters of a sum. You don't need a GPU to find them. Let's add
-# 33,554,432 ones, one after the other, in ``float32``. **What do you expect?**
+# You don't need a GPU to find the three quarters of a sum. Let's add 33,554,432 ones,
+# one after the other, in ``float32``. **What do you expect?**
 
 print(f"{one_by_one(ones):,.0f}")
 
 # %%
 # It stops at 16,777,216, which is :math:`2^{24}`. A ``float32`` has 24 binary digits.
-# So from there on the next number that it can hold is 2 away, and adding 1 changes
+# From there on the next number that it can hold is 2 away, and adding 1 changes
 # nothing, however often you do it. The atomic sum on the H100 also adds one number
-# after the other, so it got stuck near :math:`2^{24}` as well, at a quarter of what it
-# should have been.
+# after the other, so it got stuck near :math:`2^{24}` as well.
 #
-# And the tree? It adds numbers of about the same size, ones to ones, sums to sums. No
-# small number ever meets a huge one, so hardly anything is rounded away. In other
-# words, counting as in an election isn't only faster, it's also more exact. Let's see
-# how much, for random numbers around zero, added up on the CPU in the same orders:
+# And the tree? It adds numbers of about the same size, ones to ones, sums to sums, so
+# hardly anything is rounded away. So counting as in an election isn't only faster, it's
+# also more exact. Let's see how much, for random numbers around zero, added up on the
+# CPU in the same orders:
 
 
 def tree_sum(x):
@@ -518,27 +501,27 @@ plt.show()
 
 # %%
 # So if the sum of a GPU differs from that of a plain loop, the GPU's is as a rule the
-# better one. (NumPy's ``sum`` is no plain loop, but a tree, too.) And if you need all
-# digits on a single thread, :term:`Kahan's sum` adds in each step what the last
-# rounding lost. Its code is in the fold above the figure.
+# better one. NumPy's ``sum`` is a tree, too. And if you need all digits on a single
+# thread, :term:`Kahan's sum` adds in each step what the last rounding lost. Its code is
+# in the fold above the figure.
 #
 # .. dropdown:: Where the dashed lines come from
 #
-#    Each addition rounds the sum so far, and is off by a fifth of an eps on average
-#    (:doc:`/tutorials/2_devices/13_precision`). Independent errors add in quadrature,
-#    and :math:`k` random numbers around zero have a sum of size :math:`\sqrt k`. One by
-#    one, all sums so far are rounded, so relative to the result the errors make
-#    :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`. In
-#    each of the :math:`\log_2 n` rounds of a tree, the squares of what is rounded add
-#    up to :math:`n`, which makes :math:`\sqrt{\log_2 n}`. Two stages with :math:`P`
-#    threads do both: :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel
+#    Each addition is off by :doc:`a fifth of an eps
+#    </tutorials/2_devices/13_precision>` on average. Independent errors add in
+#    quadrature, and :math:`k` random numbers around zero have a sum of size
+#    :math:`\sqrt k`. One by one, relative to the result the errors make :math:`\sqrt{1
+#    + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`. In each of the
+#    :math:`\log_2 n` rounds of a tree, the squares of what is rounded add up to
+#    :math:`n`, which makes :math:`\sqrt{\log_2 n}`. Two stages with :math:`P` threads
+#    do both: :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel
 #    (:term:`cancellation`), what is left keeps their error, so add in ``float64``.
 #
 # Is the sum the same each time?
 # ------------------------------
 #
-# One question is left. Add the same numbers twice. Are the results equal, to the last
-# bit? On a GPU nobody knows which atomic addition comes first, so let's imitate that:
+# Add the same numbers twice. Are the results equal, to the last bit? On a GPU nobody
+# knows which atomic addition comes first, so let's imitate that:
 
 pixels = rng.random(128 * 128, dtype=f32)
 for attempt in (1, 2, 3):
@@ -547,19 +530,19 @@ for attempt in (1, 2, 3):
 # %%
 # The same numbers in another order give another sum, because they are rounded at other
 # places. So it depends on who decides the order. In two stages the *program* does, and
-# the sum is the same each time. With atomic additions the *clock* does.
+# on one card the sum is the same each time. With atomic additions the *clock* does.
 #
 # On the H100 we launched these two sums twenty times each. The two stages, which took
 # :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit
 # for bit. The kernel in which each block makes one atomic addition is a little faster,
 # with :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`, but it gave
-# several different sums in twenty launches. They are a few :term:`ulps <ulp>`
-# apart, units in the last place, so that is no mistake. But if your test compares bits,
-# or you want to repeat a result next year, it matters.
+# several different sums, a few :term:`ulps <ulp>` apart, units in the last place. That
+# is no mistake. But if your test compares bits, or you want to repeat a result next
+# year, it matters.
 #
-# In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for a fixed order
-# (:doc:`/tutorials/2_devices/19_same_seed`). Integer sums and maxima are never rounded,
-# so they are the same in any order.
+# In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for :doc:`a fixed order
+# </tutorials/2_devices/19_same_seed>`. Integer sums and maxima are never rounded, so
+# they are the same in any order.
 #
 # .. dropdown:: Shuffles, and GPUs of other makers
 #
@@ -574,11 +557,10 @@ for attempt in (1, 2, 3):
 # Your turn
 # ---------
 #
-# Why 128 threads? Because halving 128 comes out even, down to 1. With 96 threads,
-# ``sequential`` loses numbers: 96, 48, 24, 12, 6, 3, and half of 3 is 1. Write a tree
-# that is right for *any* number ``n`` of threads in a block. It gets the shared array
-# ``part``, the number ``t`` of its thread, and ``n``, and in the end ``part[0]`` must
-# hold the sum. All threads of the block call it.
+# With 96 threads, ``sequential`` loses numbers: 96, 48, 24, 12, 6, 3, and half of 3 is
+# 1. Write a tree that is right for *any* number ``n`` of threads in a block. It gets
+# the shared array ``part``, the number ``t`` of its thread, and ``n``, and in the end
+# ``part[0]`` must hold the sum. All threads of the block call it.
 #
 # Put your answer where the dots are, and run ``firstlight try 08_reductions.py``.
 
@@ -670,19 +652,16 @@ print(f"Our solution: {check(any_tree_solution)}")
 # A histogram, particles on a mesh, visibilities on a grid: each thread adds to an
 # address that depends on its data. What counts is how many threads want *one address at
 # the same time*. With 512³ cells and particles anywhere, that's hardly ever two, so
-# write ``cuda.atomic.add(grid, cell, value)``, and you're done: the additions happen in
-# the L2 cache, and memory sets the time, as for any scattered write. Only if many meet
-# in a few cells do they queue, as at the beginning of this page. Then, in this order:
+# write ``cuda.atomic.add(grid, cell, value)``, and you're done. Only if many meet in a
+# few cells do they queue, as at the beginning of this page. Then, in this order:
 #
 # - *Sort by cell*, once or now and then. Neighbours in a warp then add up among
-#   themselves, as above, and one of them adds for all. It also mends the scattered
-#   access.
+#   themselves, and one of them adds for all. It also makes the access less scattered.
 # - *Private copies*, if the grid is small: one for each block in shared memory (a
 #   histogram of up to a few thousand bins), and one addition a bin at the end.
 # - *Turn it round.* A thread for each cell collects what belongs there, and needs no
-#   atomic at all. That's best if you can find those particles quickly.
+#   atomic at all.
 #
 # In PyTorch, ``grid.index_add_(0, cell, value)`` and ``torch.bincount`` do it, in CuPy
 # ``cupyx.scatter_add``. Atomic additions in ``float64`` exist since cards of 2016, and
-# cost twice the bytes. And the order is different every time, so the last bits are,
-# too.
+# cost twice the bytes. And the order, and so the last bits, are different every time.

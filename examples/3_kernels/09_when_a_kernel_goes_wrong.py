@@ -6,13 +6,11 @@ Your :term:`kernel` passed its test yesterday. Today you gave it another image, 
 colleague ran it on another card, and the answer is wrong, or the program crashes in a
 line that has nothing to do with the kernel. What happened?
 
-A right answer proves little. Each of the next three kernels has a mistake, and each can
-give the right answer all the same. **While you read them, write down where you think
-the mistake is.** By the end you'll be able to find such mistakes before
-another size or another card does, with a tool that needs no GPU, with a debugger, and
-with NVIDIA's own tools.
-
-If you are in a hurry, go to :ref:`the table of symptoms <symptoms>`.
+A right answer proves little. Each of the next three kernels has a mistake, and each
+can give the right answer all the same. **While you read them, write down where you
+think the mistake is.** By the end you'll be able to find such mistakes before another
+size or another card does. If you are in a hurry, go to :ref:`the table of symptoms
+<symptoms>`.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. The third kernel uses :doc:`shared memory
@@ -61,14 +59,11 @@ except IndexError as error:
 
 # %%
 # It depends on where you run it! The :term:`simulator`, which runs kernels where there
-# is no GPU, looks at every index, names the thread, and stops. A real GPU doesn't look.
-# The H100 of our records answered ``True``, and meanwhile wrote past the end of
-# ``out``, into whatever lay there.
-#
-# So don't only ask whether the answer is right. Ask whether every access was allowed.
-# ``trace`` does that. It plays your kernel on the CPU, thread by thread, and notes each
-# access to memory. Give it the kernel, the numbers of blocks and threads, and NumPy
-# arrays:
+# is no GPU, looks at every index, names the thread, and stops. The H100 of our records
+# answered ``True``, and meanwhile wrote past the end of ``out``, into whatever lay
+# there. So don't only ask whether the answer is right. Ask whether every access was
+# allowed. ``trace`` plays your kernel on the CPU, thread by thread, and notes each
+# access to memory:
 
 from textwrap import fill
 
@@ -83,13 +78,12 @@ def problems_of(kernel, *arrays):
 print(problems_of(differences, x, out))
 
 # %%
-# Two blocks have 128 threads, for 101 samples. So 27 of them have none, and must do
-# nothing. The cure is a :term:`guard`: write ``if 0 < i < x.size``. With 128 samples
-# ``trace`` would have found nothing, because then each thread has a sample. So **trace
-# with an odd size**, and choose one that isn't a multiple of the block.
+# Two blocks have 128 threads, for 101 samples. So 27 of them must do nothing. The cure
+# is a :term:`guard`: write ``if 0 < i < x.size``. With 128 samples ``trace`` would have
+# found nothing, so **trace with an odd size** that isn't a multiple of the block.
 #
-# It changes from run to run
-# --------------------------
+# The result changes from run to run
+# ----------------------------------
 #
 # The second kernel has a guard. It counts how often the signal rises.
 
@@ -108,21 +102,20 @@ print("the answer:", rises[0])
 # %%
 # The samples rise at every step, so 100 is right. And still ``trace`` complains. Think
 # of two people who keep a tally on one sheet of paper. Both read *5*, both write *6*,
-# and one rise is lost. ``rises[0] += 1`` is three steps as well: read, add, write. If
-# another thread comes in between, its rise is gone. ``trace`` lets one thread run after
-# the other, so the answer was right this time. On a GPU thousands run at once.
+# and one rise is lost. ``rises[0] += 1`` is three steps as well: read, add, write.
+# ``trace`` lets one thread run after the other, so the answer was right this time. On a
+# GPU thousands run at once.
 #
 # This is a :term:`race`: two threads touch the same element, at least one of them
-# writes, and nothing decides who comes first. That's why the result can change from run
-# to run. The cure is an :term:`atomic` addition, which lets nobody in between:
-# ``cuda.atomic.add(rises, 0, 1)``.
+# writes, and nothing decides who comes first. The cure is an :term:`atomic` addition,
+# which lets nobody in between: ``cuda.atomic.add(rises, 0, 1)``.
 #
-# It works on my card
-# -------------------
+# It works on my card, and not on another
+# ---------------------------------------
 #
 # The third kernel computes differences again. This time the threads of a block first
-# put their samples into :term:`shared memory`, so that each sample is fetched only
-# once. Then each thread takes its neighbour's from there.
+# put their samples into :term:`shared memory`, and each takes its neighbour's from
+# there.
 
 
 @cuda.jit
@@ -141,12 +134,10 @@ print("the answer is right:", np.allclose(out, np.diff(x)))
 
 # %%
 # Another race. Thread 1 reads what thread 0 has to write first, and nobody makes it
-# wait. On your card the threads may happen to run in a good order, for years. On
-# another card they don't. (In the simulator all threads write before one of them reads,
-# so this kernel is right there in every run.)
-#
-# What's missing is a :term:`barrier`, a line at which each thread of a block waits for
-# all others: ``cuda.syncthreads()``. Let's put it where the sample has been written.
+# wait. On your card the threads may happen to run in a good order, for years. In the
+# simulator all threads write before one of them reads, so this kernel is right there in
+# every run. What's missing is a :term:`barrier`, a line at which each thread of a block
+# waits for all others. Let's put it where the sample has been written.
 
 
 @cuda.jit
@@ -168,8 +159,7 @@ print(problems_of(first_try, x, out))
 # Right again, and wrong again! Threads without a sample never reach this barrier. CUDA
 # wants *all* threads of a block to get there, or none. Otherwise "the code execution is
 # likely to hang or produce unintended side effects", `says its manual`__. It's called a
-# *divergent barrier*. The cure is to end the ``if`` before the barrier, and to begin it
-# again behind:
+# *divergent barrier*. End the ``if`` before the barrier, and begin it again behind:
 #
 # .. code-block:: python
 #
@@ -257,9 +247,8 @@ plt.show()
 # Stop one thread, and look
 # -------------------------
 #
-# Sometimes you know that a kernel is wrong, and want to watch it. In the simulator,
-# kernels are ordinary Python. So Python's debugger works in them, if you stop in *one*
-# thread only. Put this into ``broken.py``:
+# In the simulator, kernels are ordinary Python. So Python's debugger works in them, if
+# you stop in *one* thread only. Put this into ``broken.py``:
 #
 # .. code-block:: python
 #
@@ -293,15 +282,14 @@ plt.show()
 #    IndexError: index 127 is out of bounds for axis 0 with size 127
 #
 # There it is: thread 63 of block 1 has the number 127, and there is no sample of that
-# number. (From Python 3.13 on, you stop at ``breakpoint()`` itself, so type ``next``
+# number. From Python 3.13 on, you stop at ``breakpoint()`` itself, so type ``next``
 # once more. In PowerShell, set the variable first: ``$env:NUMBA_ENABLE_CUDASIM=1``. And
-# keep it to *one* bad thread: if others fail as well, they end the program while you
-# type. That's why there are 127 samples here.)
+# keep it to *one* bad thread, because others that fail end the program while you type.
 #
-# But a kernel that fails only on a GPU has to be watched there. Take out the two lines
-# of the breakpoint, write ``@cuda.jit(debug=True, opt=False)``, and start Python in
-# ``cuda-gdb``, a debugger that comes with the CUDA Toolkit, on Linux. This is what we
-# typed on an H100, with the lines that matter of what it answered:
+# A kernel that fails only on a GPU has to be watched there. Take out the two lines of
+# the breakpoint, write ``@cuda.jit(debug=True, opt=False)``, and start Python in
+# ``cuda-gdb``, a debugger that comes with the CUDA Toolkit, on Linux. Here is a session
+# on an H100, with the lines that matter:
 #
 # .. code-block:: text
 #
@@ -322,18 +310,18 @@ plt.show()
 #
 # The thread that we suspect is about to read ``x[127]``, of 127 samples. `Numba's
 # guide`__ wants version 13.1, and this was 13.0. `NVIDIA's manual`__ has all commands.
-# And a kernel may ``print``, best in one thread only. The text appears in the terminal
-# as soon as you wait for the GPU.
+# A kernel may ``print``, too, best in one thread only, and you see the text as soon as
+# you wait for the GPU.
 #
 # __ https://nvidia.github.io/numba-cuda/user/debugging.html
 # __ https://docs.nvidia.com/cuda/cuda-gdb/index.html
 #
-# The error comes late, and stays
-# -------------------------------
+# Illegal memory access: the error comes late, and stays
+# ------------------------------------------------------
 #
 # Some mistakes a GPU does notice, such as an address so far outside that there is no
-# memory at all. But then it tells you in the wrong place. Imagine that ``wrong`` writes
-# far outside, and ``right`` is without fault. **Which of these lines raises an error?**
+# memory at all. Imagine that ``wrong`` writes far outside, and ``right`` is without
+# fault. **Which of these lines raises an error?**
 #
 # .. code-block:: python
 #
@@ -345,8 +333,7 @@ plt.show()
 # Mostly it's the third, the copy of a right kernel's result, and the error is called
 # ``CUDA_ERROR_ILLEGAL_ADDRESS``. A launch only puts the work :doc:`into a queue
 # </tutorials/2_devices/06_queues>`, and so the error waits for the first call that
-# waits for the GPU. And from then on every call fails, the last line as well, whatever
-# it is. It doesn't help to catch the exception. So
+# waits for the GPU. And from then on every call fails, whatever it is. So
 #
 # - set ``CUDA_LAUNCH_BLOCKING=1`` before you start the program. Now each launch waits,
 #   and the error comes out of the right line. It's slow, so do it only to search.
@@ -367,16 +354,15 @@ plt.show()
 #    =========     Access to 0x2a9a0001fc is out of bounds
 #    =========     and is 1 bytes after the nearest allocation ... of size 508 bytes
 #
-# Thread 63 of block 1 again, one number behind 127 of them. The tool comes with the
-# CUDA Toolkit, or from pip as ``cuda-toolkit[sanitizer]``. Two gaps are good to know.
-# No tool of it finds the race in ``count_rises``, because that one isn't in shared
-# memory. And PyTorch keeps spare memory, in which *memcheck* sees nothing wrong, unless
-# you set ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
+# The tool comes with the CUDA Toolkit, or from pip as ``cuda-toolkit[sanitizer]``. It
+# has two gaps. It doesn't find the race in ``count_rises``, because that one isn't in
+# shared memory. And PyTorch keeps spare memory, in which *memcheck* sees nothing wrong,
+# unless you set ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
 #
 # .. _symptoms:
 #
-# The table to come back to
-# -------------------------
+# The table of symptoms, to come back to
+# --------------------------------------
 #
 # .. table:: Symptoms, mistakes, and what finds them
 #
@@ -397,18 +383,17 @@ plt.show()
 #   ================================ ======================== ==========================
 #
 # ``trace`` has its limits, too. It sees only what your sizes and numbers make the
-# kernel do, and it is slow, so give it small arrays. An index that is wrong but still
-# inside shows only when you compare with the right answer. And if the last digits of a
-# sum change from run to run, that may be :doc:`rounding
-# </tutorials/3_kernels/08_reductions>`, and no mistake.
+# kernel do, and it is slow. An index that is wrong but still inside shows only when you
+# compare with the right answer. And if the last digits of a sum change from run to run,
+# that may be :doc:`rounding </tutorials/3_kernels/08_reductions>`.
 #
 # Your turn
 # ---------
 #
 # This kernel adds up the power of each block of 64 samples. It squares them, and then
-# folds the block in half, again and again, until one number is left. It has three
-# mistakes, of three kinds. Mend it where it stands, and run ``firstlight try
-# 09_when_a_kernel_goes_wrong.py``, which names one at a time.
+# folds the block in half, again and again. It has three mistakes, of three kinds. Fix
+# it where it stands, and run ``firstlight try 09_when_a_kernel_goes_wrong.py``, which
+# names one at a time.
 
 
 @cuda.jit

@@ -3,16 +3,14 @@ What did the compiler make of your kernel?
 ==========================================
 
 You have written a :term:`kernel` for arrays of ``float32``, and you want it to stay in
-``float32``, because a graphics card for games does ``float64`` at a small part of its
-usual rate. So you checked all your arrays. But did you check what the compiler made of
-the code between them?
+``float32``, because a gaming card does ``float64`` at a small part of its usual rate.
+But did you check what the compiler made of the code?
 
-You can. What it makes is a text, in a language called PTX, and you can print it and
-search it, even on a laptop that has no GPU. **Look at the kernel below, and write
-down a guess: each step of its loop loads two numbers, multiplies them and adds. How
-much of that is done in** ``float64``? By the end of this page you'll be able to find a
-``float64`` that you never wrote, say whether it costs you time, and decide whether you
-want it out.
+You can. It's a text, in a language called PTX, and you can print it and search it,
+even on a laptop that has no GPU. **Look at the kernel below, and write down a guess:
+each step of its loop loads two numbers, multiplies them and adds. How much of that is
+done in** ``float64``? By the end of this page you'll be able to find a ``float64``
+that you never wrote, and say whether it costs you time.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. NVIDIA's compiler runs on Linux and Windows; on
@@ -71,10 +69,8 @@ def compiled(kernel):
 
 
 # %%
-# Now compile it for an H100. Our ``ptx.compile`` takes the kernel, the types of its
-# arguments and the number of a kind of GPU, and ``compiled`` returns the text that it
-# made. Of its 200 lines or so, these are the last in which a floating-point number
-# appears:
+# ``compiled`` returns the text for an H100. Of its 200 lines or so, these are the last
+# in which a floating-point number appears:
 
 TYPES = "float32[:, ::1], float32[::1], float32[::1]"  # ::1 says: next to each other
 
@@ -87,15 +83,13 @@ def lines_with_floats(kernel):
 print(*lines_with_floats(double_sum)[-7:], sep="\n")
 
 # %%
-# Read them slowly. ``ld.global.f32`` loads a ``float32`` from the GPU's memory, and it
-# stands there twice, once for the matrix and once for the vector. ``mul.f32``
-# multiplies them. So far, so good. Then comes ``cvt.f64.f32``: *convert* to ``f64``,
-# from ``f32``. And ``add.f64`` adds in ``float64``. Only after the loop, the sum is
-# converted back and stored.
-#
-# So of the five instructions that handle such numbers in each step, two are in
-# ``float64``, in a kernel all of whose arrays are ``float32``. Have you found the
-# culprit? It's the innocent ``total = 0.0``. Let's mend that one word, and look again.
+# ``ld.global.f32`` loads a ``float32`` from the GPU's memory, and it stands there
+# twice. ``mul.f32`` multiplies them. So far, so good. Then comes ``cvt.f64.f32``:
+# *convert* to ``f64``, from ``f32``. And ``add.f64`` adds in ``float64``. Only after
+# the loop, the sum is converted back and stored. So of the five instructions that
+# handle such numbers in each step, two are in ``float64``, in a kernel all of whose
+# arrays are ``float32``. The culprit is the innocent ``total = 0.0``. Let's change that
+# one word.
 
 
 @cuda.jit
@@ -111,15 +105,13 @@ def single_sum(a, x, y):
 print(*lines_with_floats(single_sum)[-4:], sep="\n")
 
 # %%
-# Both are gone, and something more happened. The product and the sum have become *one*
-# instruction, ``fma``. It's called a :term:`fused multiply-add`: it multiplies, adds
-# and rounds once. A ``float32`` product and a ``float64`` sum can't be fused, so the
-# plain zero cost that as well.
+# Both are gone, and the product and the sum have become *one* instruction, ``fma``.
+# It's called a :term:`fused multiply-add`: it multiplies, adds and rounds once. A
+# ``float32`` product and a ``float64`` sum can't be fused.
 #
 # The language that you have just read is called :term:`PTX`. The version number of a
 # kind of GPU, such as 9.0, is its :term:`compute capability`. In your own program you
-# need nothing of ours for this. Put it into a file, with your own function and its
-# types:
+# need nothing of ours for this:
 #
 # .. code-block:: python
 #
@@ -142,20 +134,15 @@ print(*lines_with_floats(single_sum)[-4:], sep="\n")
 #
 # Numba gives each variable *one* type, for the whole kernel. In Python, ``0.0`` is a
 # ``float64``. Later ``total`` also gets a ``float64`` plus a ``float32``, which is a
-# ``float64`` again. So that's what it is from the first line to the last.
-#
-# A test with NumPy won't warn you, because there a plain ``0.0`` takes the type of the
-# array beside it:
+# ``float64`` again. A test with NumPy won't warn you, because there a plain ``0.0``
+# takes the type of the array beside it:
 
 print("NumPy:", (0.0 + np.float32(1)).dtype)
 
 # %%
-# And the :term:`simulator`, which runs kernels where there is no GPU, computes with
-# NumPy. So only the compiler's text can tell.
-#
-# **Try it yourself.** Here are four lines that one could write in a kernel, where ``x``
-# is an array of ``float32`` and ``n`` is an integer. Which of them compute in
-# ``float64``? Decide before you read on.
+# And the :term:`simulator` computes with NumPy. So only the compiler's text can tell.
+# **Try it yourself.** Which of these lines compute in ``float64``, if ``x`` is an array
+# of ``float32`` and ``n`` is an integer?
 #
 # .. code-block:: python
 #
@@ -189,20 +176,17 @@ except ptx.NoCompilerError:
 
 # %%
 # All but the second do. ``0.1`` and ``0.0`` are ``float64`` like any such constant in
-# Python, and Numba divides a ``float32`` by an integer in ``float64``. But ``0.5`` is a
-# surprise: a ``float32`` can hold it exactly, the product stored as ``float32`` would
-# be the same, and the compiler sees that and takes the double out. So look before you
-# mend.
-#
-# The cure is always the same: write ``np.float32(0.1)``, and ``np.float32(n)``.
+# Python, and Numba divides a ``float32`` by an integer in ``float64``. But a
+# ``float32`` can hold ``0.5`` exactly, and the compiler sees that and takes the double
+# out. The cure is always the same: write ``np.float32(0.1)``, and ``np.float32(n)``.
 #
 # Does it cost time?
 # ------------------
 #
-# Let's predict it. The kernel has two jobs for each number of the matrix: fetch its
-# four bytes from memory, and convert and add it in ``float64``. The GPU does both at
-# the same time, with different threads, so the slower job decides. Data sheets say how
-# fast each can be at best. **On which of these five cards will you notice the zero?**
+# The kernel has two jobs for each number of the matrix: fetch its four bytes from
+# memory, and convert and add it in ``float64``. The GPU does both at the same time, so
+# the slower job decides. Data sheets say how fast each can be at best. **On which of
+# these five cards will you notice the zero?**
 
 from firstlight.timing.specs import spec
 
@@ -215,12 +199,12 @@ for card, part in PART.items():
     print(f"{card:>8}: reads {1e6 * reading:.0f} µs, adds {1e6 * adding:.0f} µs")
 
 # %%
-# On three of them you won't, says the model, although it's close on the RTX 4090. The
-# matrix has to come from memory, and while a thread waits for it, others have all the
-# time in the world to add in ``float64``. On a T4, the card that Colab lends you, the
-# additions take a quarter longer than the reading. And on a B300, with the fastest
-# memory of the five and hardly any ``float64``, nearly all of the time goes into
-# adding: the reading is done in less than a sixth of it!
+# On three of them you won't, says the model, although it's close on the RTX 4090. While
+# a thread waits for memory, others have all the time in the world to add in
+# ``float64``. On a T4, the card that Colab lends you, the additions take a quarter
+# longer than the reading. And on a B300, with the fastest memory of the five and hardly
+# any ``float64``, the reading is done in less than a sixth of the time of the
+# additions.
 #
 # .. holds::
 #
@@ -235,19 +219,16 @@ for card, part in PART.items():
 # "double_sum, rows" @nvidia-h200`. Without, it took :timing:`what-the-compiler-did
 # median "single_sum, rows" @nvidia-h200`. So the kernel with the ``float64`` was, if
 # anything, the faster of the two, and on an H100, too! Both kernels are far from the
-# least time, because the threads of a warp read from rows that lie far apart
-# (:doc:`coalescing </tutorials/3_kernels/05_coalescing>`).
+# least time, because the threads of a warp read from rows that :doc:`lie far apart
+# </tutorials/3_kernels/05_coalescing>`.
 #
-# With the matrix stored by columns, the two took
-# :timing:`what-the-compiler-did median "double_sum, columns" @nvidia-h200` and
-# :timing:`what-the-compiler-did median "single_sum, columns" @nvidia-h200`. Now that
-# the numbers come faster, the ``float64`` begins to show, by a few percent on either
-# card.
+# By columns, the two took :timing:`what-the-compiler-did median "double_sum, columns"
+# @nvidia-h200` and :timing:`what-the-compiler-did median "single_sum, columns"
+# @nvidia-h200`. There the ``float64`` begins to show, by a few percent on either card.
 #
-# So beware of the other case. If a kernel uses each number many times, as a matrix
-# product does, or finds its data in the :term:`cache`, nothing hides the ``float64``.
-# We haven't timed such a kernel, but on a card for games the price would be high,
-# because its ``float64`` really is as slow as the data sheet says:
+# If a kernel uses each number many times, as a matrix product does, or finds its data
+# in the :term:`cache`, nothing hides the ``float64``. Then the price is high on a
+# gaming card, because its ``float64`` really is as slow as the data sheet says:
 #
 # .. measured-by-others:: f64-rtx5060
 
@@ -285,9 +266,8 @@ bench.show()
 # Is the zero a mistake?
 # ----------------------
 #
-# Before you throw the double out, ask what you get for it. A sum is rounded after each
-# step, and in ``float64`` the rounding is 500 million times finer. Both kernels are
-# easy to imitate in NumPy, one step at a time. **Which will be nearest to the exact
+# A sum is rounded after each step, and in ``float64`` the rounding is 500 million times
+# finer. Both kernels are easy to imitate in NumPy. **Which will be nearest to the exact
 # result: the kernel with the double, the kernel without, or NumPy's own product?**
 
 
@@ -312,27 +292,21 @@ for name, result in results.items():
 # %%
 # With the plain zero the kernel is the most accurate of the three, more so than NumPy.
 # The GPU and the CPU both follow IEEE 754, the standard for floating-point numbers.
-# They only round at different places, and here the GPU's result is the better one,
-# thanks to a double that nobody had noticed.
-#
-# So a result that differs from NumPy's needn't be wrong: compare both with something
-# more exact. And decide for yourself. If five digits are enough, write
-# ``np.float32(0)``. If you want all that a ``float32`` can hold, and wait for memory
-# anyway, write ``np.float64(0)``, so that readers see that you mean it. (If you need
-# the digits on a card that is slow in ``float64``, *Kahan's sum* gets them with four
-# ``float32`` additions: :doc:`/tutorials/3_kernels/08_reductions`.)
+# They only round at different places. So compare both with something more exact. If
+# five digits are enough, write ``np.float32(0)``. If you want all that a ``float32``
+# can hold, and wait for memory anyway, write ``np.float64(0)``, so that readers see
+# that you mean it. On a card that is slow in ``float64``, *Kahan's sum* gets the digits
+# with four ``float32`` additions, as shown in :doc:`reductions
+# </tutorials/3_kernels/08_reductions>`.
 #
 # What really runs
 # ----------------
 #
-# One more surprise. No GPU runs PTX. It's an intermediate language, and a second
-# compiler turns it into the machine code of one kind of GPU, which is called
-# :term:`SASS`. There the names are shorter: ``LDG`` loads, ``FFMA`` is the fused
-# multiply-add, and ``DADD`` adds doubles.
-#
-# A step of ``single_sum`` needs two loads and one multiply-add. **How many instructions
-# do you think an H100 runs for it?** The figure shows our two kernels, and a third. It
-# is ``single_sum`` again, but with a ``while`` loop in place of ``for j in
+# No GPU runs PTX. A second compiler turns it into the machine code of one kind of GPU,
+# which is called :term:`SASS`. There the names are shorter: ``LDG`` loads, ``FFMA`` is
+# the fused multiply-add, and ``DADD`` adds doubles. **How many instructions do you
+# think an H100 runs for a step of** ``single_sum``? The figure shows our two kernels,
+# and a third, ``single_sum`` again, but with a ``while`` loop in place of ``for j in
 # range(x.size)``:
 
 
@@ -453,27 +427,27 @@ fig.set_label(
 plt.show()
 
 # %%
-# Three of 31 instructions do the work. (The loop is :term:`unrolled`: the compiler
-# writes out four steps at a time, so a step can have 28.25 of a kind.) The others are
+# Three of 31 instructions do the work. The loop is :term:`unrolled`: the compiler
+# writes out four steps at a time, so a step can have 28.25 of a kind. The others are
 # bookkeeping. At each step, ``range`` asks whether there is a next number. And because
 # ``x[-1]`` is the last element in Python, the kernel tests for both arrays whether the
-# index is negative. Then it works out two addresses, in 64 bits, for which a GPU needs
-# two instructions or more each time. With ``while``, the compiler sees that ``j``
-# starts at 0 and only grows. So it drops the tests, and moves each address along.
+# index is negative. Then it works out two addresses, in 64 bits. With ``while``, the
+# compiler sees that ``j`` starts at 0 and only grows. So it drops the tests, and moves
+# each address along.
 #
 # Don't rewrite all your loops now. Instructions aren't time, just as the ``float64``
 # wasn't. By columns, where memory sets the time, most of them cost little: an H100
 # moved :timing:`what-the-compiler-did rate "single_sum, columns"
 # @nvidia-h100-80gb-hbm3` with the ``for``, and :timing:`coalescing rate "kernel, by
-# columns" @nvidia-h100-80gb-hbm3` with a ``while``. But you know where to look when
-# memory doesn't set the time. By rows, the ``while`` turned
-# :timing:`what-the-compiler-did rate "single_sum, rows" @nvidia-h100-80gb-hbm3` into
-# :timing:`coalescing rate "kernel, by rows" @nvidia-h100-80gb-hbm3`.
+# columns" @nvidia-h100-80gb-hbm3` with a ``while``, on twice as many rows. By rows, the
+# ``while`` turned :timing:`what-the-compiler-did rate "single_sum, rows"
+# @nvidia-h100-80gb-hbm3` into :timing:`coalescing rate "kernel, by rows"
+# @nvidia-h100-80gb-hbm3`.
 #
-# And in a product of two matrices every number is used again and again, so it comes
-# from a cache. There, a ``while`` alone made :doc:`the first kernel
-# </tutorials/3_kernels/07_shared_memory>` :timing:`shared-memory speedup
-# "column along x"/"first try" @nvidia-h100-80gb-hbm3` as fast on an H100.
+# And in a product of two matrices every number comes from a cache. There, a ``while``
+# alone made :doc:`the first kernel </tutorials/3_kernels/07_shared_memory>`
+# :timing:`shared-memory speedup "column along x"/"first try" @nvidia-h100-80gb-hbm3` as
+# fast on an H100.
 #
 # .. dropdown:: Names that you'll meet
 #
@@ -508,22 +482,18 @@ plt.show()
 #    ``ptx.compile(kernel, types).sass`` and, on a GPU, ``kernel.inspect_sass()`` give
 #    the machine code. Both need ``nvdisasm``, a program that comes with the CUDA
 #    Toolkit, or from pip as ``nvidia-cuda-nvdisasm``. Another version of Numba or of
-#    CUDA may compile your kernel differently, and other types certainly do. AMD, Intel
-#    and Apple have other compilers and other machine languages. PyTorch's
-#    operations give back ``float32`` for ``float32``, but inside they may compute in
-#    another format: convolutions in TF32 on an A100 or newer, unless you forbid it, and
-#    some sums on a CPU in ``float64``.
+#    CUDA may compile your kernel differently. PyTorch's operations may compute inside
+#    in another format: convolutions in TF32 on an A100 or newer, unless you forbid it,
+#    and some sums on a CPU in ``float64``.
 #
 # Your turn
 # ---------
 #
-# The next kernel computes the root mean square of each row. Somebody has been careful:
-# the sum starts as a ``float32``, and the counter ``j`` is unsigned, a common trick to
-# save instructions. Yet two doubles hide in it, and neither of them is a constant.
-#
-# Mend the kernel where it stands, and run ``firstlight try
-# 10_what_the_compiler_did.py``. It runs the kernel on odd sizes, compiles it, and tells
-# you about one double at a time.
+# The next kernel computes the root mean square of each row. The sum starts as a
+# ``float32``, and the counter ``j`` is unsigned, a common trick to save instructions.
+# Yet two doubles hide in it, and neither of them is a constant. Fix the kernel where it
+# stands, and run ``firstlight try 10_what_the_compiler_did.py``, which tells you about
+# one double at a time.
 
 import math
 

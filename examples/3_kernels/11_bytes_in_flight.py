@@ -2,15 +2,14 @@
 Your occupancy is 25%. Is that bad?
 ===================================
 
-Your kernel is slower than you hoped, so you run it under a :term:`profiler`. It reports
-*achieved occupancy 25%*: only a quarter of the :term:`threads <thread>` that your GPU
-could hold are there. That looks bad, and many guides tell you to raise it. Should you?
+Your kernel is slower than you hoped, so you run it under a :term:`profiler`. It
+reports *achieved occupancy 25%*: only a quarter of the :term:`threads <thread>` that
+your GPU could hold are there. Many guides tell you to raise it. Should you?
 
 Here is a bet. A :term:`kernel` copies an array, at an occupancy of 25%. **Write down
-how much of the GPU's full speed it reaches, in percent.** And a second one: what if you
-could change the kernel, but not the occupancy? By the end of this page you'll be able
-to work out what keeps a memory busy, and to write kernels that do it with few threads.
-(In a hurry? Here are :ref:`three steps <occupancy-steps>` for your own kernel.)
+how much of the GPU's full speed it reaches, in percent.** And a second one: what if
+you could change the kernel, but not the occupancy? If you're in a hurry, here are
+:ref:`three steps <occupancy-steps>` for your own kernel.
 
 **Needs:** :doc:`coalescing </tutorials/3_kernels/05_coalescing>`. The experiment runs
 on your CPU. With an NVIDIA GPU, you see the same thing there.
@@ -20,21 +19,18 @@ on your CPU. With an NVIDIA GPU, you see the same thing there.
 # One at a time, or several
 # -------------------------
 #
-# You are hungry, and have seven friends. You order a pizza, wait until it comes, order
-# the next one, wait again, and so on, eight times. Your neighbour orders eight at once,
-# and has them all before you have your second. The kitchen is just as fast for both of
-# you. You have only kept it idle.
-#
+# You order a pizza, wait until it comes, order the next one, wait again, and so on,
+# eight times. Your neighbour orders eight at once, and has them all before you have
+# your second. The kitchen is just as fast for both of you. You have only kept it idle.
 # Memory is such a kitchen. A number that your program asks for comes after a while,
 # which is called the :term:`latency` of the memory. Until then we say that it is
-# :term:`in flight`. Let's have one number in flight, then two, then four, on your own
-# CPU.
+# :term:`in flight`.
 #
-# For that we need a table in which each entry says where to go next. (An entry is 64
-# bytes long, the piece in which memory comes to a CPU. The order is random, so that the
-# CPU can't guess.) One walker can only take a step when the last one has told it where.
-# So with one walker there is one load in flight, and with eight walkers, who don't wait
-# for each other, there are eight. **How much faster will 32 walkers be than one?**
+# Let's try it on your own CPU. In a table each entry says where to go next. An entry is
+# 64 bytes long, the piece in which memory comes to a CPU, and the order is random, so
+# that the CPU can't guess. One walker can only take a step when the last one has told
+# it where, so there is one load in flight. With eight walkers, who don't wait for each
+# other, there are eight. **How much faster will 32 walkers be than one?**
 
 import numba
 import numpy as np
@@ -116,16 +112,13 @@ fig.set_label(
 plt.show()
 
 # %%
-# The same core, the same memory, the same bytes. On the computer of an H100, whose CPU
-# has large caches and fast memory, one walker took
-# :timing:`bytes-in-flight median "chains: 1" @nvidia-h100-80gb-hbm3`. For the same
-# number of steps, 32 walkers were :timing:`bytes-in-flight speedup
-# "chains: 32"/"chains: 1" @nvidia-h100-80gb-hbm3` as fast. In other words, one walker
-# leaves nearly all of the memory idle.
-#
-# Twice as many in flight gives twice the rate, until something is full: a CPU core can
-# only keep so many loads open. Through an array in order, a CPU fetches ahead of you,
-# which a GPU hardly does.
+# On the computer of an H100, one walker took :timing:`bytes-in-flight median "chains:
+# 1" @nvidia-h100-80gb-hbm3`. For the same number of steps, 32 walkers were
+# :timing:`bytes-in-flight speedup "chains: 32"/"chains: 1" @nvidia-h100-80gb-hbm3` as
+# fast. In other words, one walker leaves nearly all of the memory idle. Twice as many
+# in flight gives twice the rate, until something is full: a CPU core can only keep so
+# many loads open. Through an array in order, a CPU fetches ahead of you, which a GPU
+# hardly does.
 #
 # How much has to be in flight?
 # -----------------------------
@@ -140,17 +133,14 @@ plt.show()
 #     \text{bytes in flight} = \text{bandwidth} \times \text{latency}.
 #
 # The :term:`bandwidth` of your card stands in its :term:`data sheet`. The latency
-# doesn't, but you can measure it just as on the CPU, with a single walker.
-#
-# On an H100, a walker took
+# doesn't, but you can measure it with a single walker. On an H100, one took
 # :timing:`bytes-in-flight median "1 thread walks" @nvidia-h100-80gb-hbm3` for 10,000
-# steps. Divided by 10,000, and times the clock rate of 1.98 GHz, that makes some 730
-# clock cycles for each load.
+# steps. At 1.98 GHz, that makes some 730 clock cycles for each load.
 #
-# If you don't know your card, 600 cycles are a usable guess. So here is the law for
-# three cards. A copy reads half of its bytes and writes the other half, and a thread
-# waits only for those that it reads. **How many threads does each**
-# :term:`multiprocessor` **need, if each of them has one number of 4 bytes in flight?**
+# If you don't know your card, 600 cycles are a usable guess. A copy reads half of its
+# bytes and writes the other half, and a thread waits only for those that it reads.
+# **How many threads does each** :term:`multiprocessor` **need, if each of them has one
+# number of 4 bytes in flight?**
 
 from firstlight.timing.specs import spec
 
@@ -168,10 +158,10 @@ for name, (multiprocessors, room, clock) in CARDS.items():
     print(f"{name:>9}: {in_flight / 1e3:.0f} kB, {needs[name]:,.0f} threads, {share}")
 
 # %%
-# That share of the threads which are there, of those that there could be, is the
-# :term:`occupancy`. With one load a thread, an H100 needs about half. So yes, 25% is
-# bad for this kernel. But look at what the law asks for: it says *bytes*, and nothing
-# of threads. Who says that a thread may only have one load in flight?
+# That share of the threads that could be there is the :term:`occupancy`. With one load
+# a thread, an H100 needs about half. So yes, 25% is bad for this kernel. But the law
+# says *bytes*, and nothing of threads. Who says that a thread may only have one load in
+# flight?
 #
 # Four pizzas on one order
 # ------------------------
@@ -183,11 +173,10 @@ for name, (multiprocessors, room, clock) in CARDS.items():
 #     for e in range(4):
 #         out[at + e * step] = x[at + e * step]
 #
-# **How many loads does a thread have in flight now?** You might say four. Let's ask the
-# compiler, as on :doc:`the page before
-# </tutorials/3_kernels/10_what_the_compiler_did>`. In the machine code we mark each
-# load with an L and each store with an S. We also give it another version, which loads
-# all four numbers first and stores them afterwards:
+# **How many loads does a thread have in flight now?** Let's ask the compiler, as on
+# :doc:`the page before </tutorials/3_kernels/10_what_the_compiler_did>`. In the machine
+# code we mark each load with an L and each store with an S. Another version loads all
+# four numbers first:
 #
 # .. code-block:: python
 #
@@ -255,29 +244,24 @@ except ptx.NoCompilerError:
     print("On record: four_in_turn LSLSLSLS, loads_first(4) LLLLSSSS")
 
 # %%
-# A GPU starts the instructions of a thread in order. A load doesn't stop it. It goes on
-# to the next instruction, and waits only at the first one that *needs* the number.
+# A GPU starts the instructions of a thread in order. A load doesn't stop it. It waits
+# only at the first instruction that *needs* the number.
 #
 # - ``LSLSLSLS``: the first store needs the first number, so the thread waits there. The
 #   second load stands behind it and hasn't been sent. *One* load is in flight.
 # - ``LLLLSSSS``: all four loads are on their way when the thread comes to wait.
 #
-# Why didn't the compiler put the loads first by itself? It mustn't. For all it knows,
-# ``out`` and ``x`` could overlap, and then the second load would have to read what the
-# first store has written. You know that they don't. So *load first, then store*.
-#
-# Does it matter on a real GPU? On an H100, with enough blocks to fill it, the loop took
-# :timing:`bytes-in-flight median four_in_turn @nvidia-h100-80gb-hbm3`, and with the
-# loads first it took
+# Why didn't the compiler put the loads first by itself? It mustn't, because ``out`` and
+# ``x`` could overlap. You know that they don't. So *load first, then store*. On an
+# H100, with enough blocks to fill it, the loop took :timing:`bytes-in-flight median
+# four_in_turn @nvidia-h100-80gb-hbm3`, and with the loads first it took
 # :timing:`bytes-in-flight median "loads_first(4)" @nvidia-h100-80gb-hbm3`. PyTorch's
-# own copy took :timing:`bytes-in-flight median torch @nvidia-h100-80gb-hbm3`. So two
-# lines in another order are the difference between a plain kernel and PyTorch's.
+# own copy took :timing:`bytes-in-flight median torch @nvidia-h100-80gb-hbm3`.
 #
 # Who wins the bet?
 # -----------------
 #
-# Now for your two bets. On the H100 we let exactly a quarter of the possible threads
-# run, each with one load in flight, or two, or more. PyTorch's copy moves
+# On the H100 we let exactly a quarter of the possible threads run. PyTorch's copy moves
 # :timing:`bytes-in-flight rate torch @nvidia-h100-80gb-hbm3`. At an occupancy of 25% we
 # got
 #
@@ -288,11 +272,11 @@ except ptx.NoCompilerError:
 # - with eight:
 #   :timing:`bytes-in-flight rate "8 loads, 25% full" @nvidia-h100-80gb-hbm3`
 #
-# The occupancy is the same in all four lines. With one load a thread, the copy is at
-# about a third of the full rate, and with eight at six sevenths. And now the other way
-# round: with *all* possible threads, four times as many, and one load each, we got
-# :timing:`bytes-in-flight rate "1 load, 100% full" @nvidia-h100-80gb-hbm3`. A quarter
-# of the threads, with eight loads each, moved more. **Occupancy isn't speed.**
+# With one load a thread, the copy is at about a third of the full rate, and with eight
+# at six sevenths. And with *all* possible threads, four times as many, and one load
+# each, we got :timing:`bytes-in-flight rate "1 load, 100% full"
+# @nvidia-h100-80gb-hbm3`. A quarter of the threads, with eight loads each, moved more.
+# **Occupancy isn't speed.**
 #
 # What counts is how many bytes are in flight. You can have the same number of them in
 # three ways: all threads with two loads
@@ -301,8 +285,8 @@ except ptx.NoCompilerError:
 # @nvidia-h100-80gb-hbm3`), or a quarter with eight, as above. The three are within five
 # percent of each other.
 #
-# But we have to admit something. By the law, two loads at 25% should have been enough,
-# or three with the latency that we measured. They weren't:
+# By the law, two loads at 25% should have been enough, or three with the latency that
+# we measured. They weren't:
 
 QUARTER = 2048 // 4
 for loads in LOADS:
@@ -412,12 +396,11 @@ plt.show()
 # %%
 # The law is an upper limit. It counts a thread as if it had its loads in flight all the
 # time. But between two rounds a thread also stores its numbers and works out new
-# addresses, and meanwhile nothing of it is in flight. And near the limit the loads get
-# in each other's way, and take longer (`Volkov's thesis`__ measures this in detail). On
-# the H100, twice the law's number gave about three quarters of the full rate, and four
-# times the number nearly nine tenths. The filled marks in the figure are the H100's,
-# and the hollow ones are what others found on a V100 and an A100. The box has these two
-# of others, and what one thread's walk told them:
+# addresses. And near the limit the loads get in each other's way, and take longer, as
+# `Volkov's thesis`__ measures in detail. On the H100, twice the law's number gave about
+# three quarters of the full rate, and four times the number nearly nine tenths. The
+# filled marks in the figure are the H100's, and the hollow ones are what others found
+# on a V100 and an A100:
 #
 # .. measured-by-others:: latency-rtx4090 latency-v100-clocks places-v100 sum-a100
 #
@@ -439,22 +422,21 @@ plt.show()
 #    or more loads, whichever is easier. If it has more, leave the occupancy alone.
 #
 # In the profiler, ``ncu``, look at ``dram__bytes.sum.per_second`` first. If it is near
-# what a plain copy reaches on your card, then enough is in flight, whatever the
-# occupancy says. And if a kernel mostly calculates, or its loads are :doc:`scattered
+# what a plain copy reaches on your card, then enough is in flight. And if a kernel
+# mostly calculates, or its loads are :doc:`scattered
 # </tutorials/3_kernels/05_coalescing>`, its problem is another one.
 #
 # .. dropdown:: What limits the occupancy
 #
 #    One of four things runs out first on a multiprocessor: threads, blocks, registers
 #    or shared memory. An H100 has room for 2,048 threads in 32 blocks at most, for
-#    65,536 registers and for 228 KiB of shared memory. For example, blocks of 32
-#    threads can't come to more than 32 × 32 threads, which is 50%. And if each thread
-#    takes 40 registers, as ``loads_first(8)`` does, 1,536 threads have room, which is
-#    75%. So loads cost registers, and at some point more of them cost more threads than
-#    they are worth. In the profiler, ``launch__occupancy_limit_registers`` and its
-#    sisters ``_shared_mem``, ``_blocks`` and ``_warps`` say how many blocks fit by each
-#    of the limits, and ``sm__warps_active.avg.pct_of_peak_sustained_active`` is the
-#    achieved occupancy. *Stall Long Scoreboard* says that warps wait for loads.
+#    65,536 registers and for 228 KiB of shared memory. If each thread takes 40
+#    registers, as ``loads_first(8)`` does, 1,536 threads have room, which is 75%. So
+#    loads cost registers, and at some point more threads than they are worth. In the
+#    profiler, ``launch__occupancy_limit_registers`` and its sisters ``_shared_mem``,
+#    ``_blocks`` and ``_warps`` say how many blocks fit by each of the limits, and
+#    ``sm__warps_active.avg.pct_of_peak_sustained_active`` is the achieved occupancy.
+#    *Stall Long Scoreboard* says that warps wait for loads.
 #
 # Your turn
 # ---------
@@ -463,7 +445,7 @@ plt.show()
 # with all four loads in flight before the first store. The numbers of a thread lie
 # ``blockDim`` apart, as above. There are just enough threads, but the number of
 # elements may be odd, so guard each access. ``cuda.local.array(4, np.float32)`` gives
-# you four places to keep numbers in.
+# you four places.
 #
 # Put your answer where the dots are, and run ``firstlight try 11_bytes_in_flight.py``.
 

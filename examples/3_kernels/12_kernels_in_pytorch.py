@@ -2,10 +2,10 @@
 Can PyTorch train through a kernel of yours?
 ============================================
 
-You fit a model in PyTorch, and some of your data are bad: a cosmic ray on a detector, a
-radar in a radio telescope. So you've written a loss that doesn't let one bad number
-pull the whole fit, as a :term:`kernel` in Numba. It's right, and it's on the GPU. Then
-you call ``loss.backward()``, and PyTorch says that there is no gradient.
+You fit a model in PyTorch, and some of your data are bad: a cosmic ray on a detector,
+a radar in a radio telescope. So you've written a loss that doesn't let one bad number
+pull the whole fit, as a :term:`kernel` in Numba. Then you call ``loss.backward()``,
+and PyTorch says that there is no gradient.
 
 PyTorch's own version of that loss takes five operations, and yours takes one. **Write
 down a guess: how many times as fast will yours be?** By the end of this page your
@@ -22,8 +22,8 @@ loops on the CPU take their place.
 # ----------------------------
 #
 # The loss compares a model :math:`m` with data :math:`d` of weights :math:`w`, number
-# by number. It grows like a square at first. But however wrong a number is, it never
-# counts more than 1 (Geman and McClure proposed it):
+# by number. It grows like a square at first, but however wrong a number is, it never
+# counts more than 1, as Geman and McClure proposed:
 #
 # .. math::
 #
@@ -79,12 +79,12 @@ def launch_on_gpu(kernel, *tensors):
 
 
 # %%
-# Two lines of it deserve a second look. ``contiguous`` copies a tensor if its numbers
-# don't lie one after the other, as those of ``image.T``, because our kernel counts on
-# that. And ``stream`` is the queue that PyTorch puts its own work into. Without it,
-# Numba would take its own, and if the two aren't the same, nobody waits for anybody. `A
-# test of PyTorch's own`__ launched a kernel into the wrong queue, and failed about 3%
-# of the time, says its author. The other 97% looked fine.
+# ``contiguous`` copies a tensor if its numbers don't lie one after the other, as those
+# of ``image.T``, because our kernel counts on that. And ``stream`` is the queue that
+# PyTorch puts its own work into. Without it, Numba would take its own, and if the two
+# aren't the same, nobody waits for anybody. `A test of PyTorch's own`__ launched a
+# kernel into the wrong queue, and failed about 3% of the time, says its author. The
+# other 97% looked fine.
 #
 # __ https://github.com/pytorch/pytorch/pull/182770
 
@@ -115,8 +115,8 @@ def launch(kernel, *tensors):
 LOOPS = {value_kernel: value_loop}
 
 # %%
-# Let's try it on seven numbers, one of them far off, and ask for the gradient. Here
-# ``launch`` calls ``launch_on_gpu``, or a loop if there's no GPU.
+# Let's try it on seven numbers, and ask for the gradient. ``launch`` calls
+# ``launch_on_gpu``, or a loop if there's no GPU.
 
 model, data, weight = torch.rand(3, 7, dtype=torch.float64, device=place)
 model[0] = 1000
@@ -129,7 +129,7 @@ except RuntimeError as error:
 
 # %%
 # The values are right. But PyTorch only knows the gradients of its own operations, and
-# it hasn't seen any. All it got is a new tensor with numbers in it.
+# it hasn't seen any.
 #
 # Make it an operation
 # --------------------
@@ -191,8 +191,8 @@ def misfit_slope(grad: Tensor, model: Tensor, data: Tensor, weight: Tensor) -> T
 
 
 # %%
-# Now we tell PyTorch what to keep on the way forward, in a bag called ``ctx``, and what
-# to do with it on the way back:
+# Now we tell PyTorch what to keep on the way forward, in ``ctx``, and what to do with
+# it on the way back:
 
 
 def keep(ctx, inputs, **_):
@@ -207,8 +207,8 @@ def backward(ctx, grad):
 misfit.register_autograd(backward, setup_context=keep)
 
 # %%
-# ``None`` stands for *no gradient*, because we only fit the model. Let's see whether
-# it's right. The chain's gradient, which PyTorch works out by itself, is the judge:
+# ``None`` stands for *no gradient*, because we only fit the model. The chain's
+# gradient, which PyTorch works out by itself, is the judge:
 
 
 def gradient(way, loss):
@@ -233,15 +233,14 @@ print(f"with a mean: {ratio.mean():.3f}")
 
 # %%
 # It's 7 times too large. The argument ``grad`` says how much the loss changes with each
-# of our outputs. For a sum that's 1. For a mean of seven numbers it's 1/7. Ours ignores
-# it and takes ones, so it's right for a sum, by accident. A fit with it would still go
-# downhill, only with steps that are 7 times too long. You might have blamed the
-# learning rate. With Adam you wouldn't even see that, because it divides by the size of
-# the gradients.
+# of our outputs: 1 for a sum, and 1/7 for a mean of seven numbers. Ours takes ones, so
+# it's right for a sum, by accident. A fit with it would still go downhill, only with
+# steps that are 7 times too long. With Adam you wouldn't even see that, because it
+# divides by the size of the gradients.
 #
-# There's a test for this, which needs no chain and no loss. ``gradcheck`` moves each
-# input a little, watches each output, and compares the change with what ``backward``
-# says. The changes are tiny, so it wants ``float64``, and few numbers:
+# There's a test for this. ``gradcheck`` moves each input a little, watches each output,
+# and compares the change with what ``backward`` says. The changes are tiny, so it wants
+# ``float64``, and few numbers:
 
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 
@@ -260,13 +259,11 @@ misfit.register_autograd(backward, setup_context=keep)
 print("mended:", gradcheck(misfit, seven))
 
 # %%
-# So run ``gradcheck`` on every backward that you write. It takes a second. It only
-# tests inputs that ask for a gradient, so if you ever fit the weights, write their
-# gradient first: PyTorch takes ``None`` without a word.
-#
-# One thing is left to do. ``torch.compile`` plans a program without running it, so it
-# has to know which shape comes out. A *fake* says it, and ``opcheck`` tests all that we
-# have promised:
+# So run ``gradcheck`` on every backward that you write. It only tests inputs that ask
+# for a gradient, so if you ever fit the weights, write their gradient first: PyTorch
+# takes ``None`` without a word. One thing is left to do. ``torch.compile`` plans a
+# program without running it, so it has to know which shape comes out. A *fake* says it,
+# and ``opcheck`` tests all that we have promised:
 
 
 def same_shape(first, *_):
@@ -287,8 +284,8 @@ print(torch.library.opcheck(misfit, seven))
 # does the kernel?**
 #
 # The chain moves 12 + 12 + 12 + 8 + 12 = 56 bytes. The kernel reads three numbers and
-# writes one, 16 bytes. There's next to no arithmetic, so the bytes should decide, and
-# the kernel should take 16/56 of the time, less than a third.
+# writes one, 16 bytes. There's next to no arithmetic, so the kernel should take 16/56
+# of the time, less than a third.
 
 # folded: The kernels, traced: their bytes, and their values on odd sizes
 
@@ -396,16 +393,15 @@ bench.show()
 #        gradient/cuda:0/n=134217729" @nvidia-h100-80gb-hbm3`
 #
 # With 33 million numbers, ours took about half of the chain's time, and not less than a
-# third. With the gradient we gained even less. What went wrong? It wasn't the bytes.
-# The kernel alone, on arrays that were made beforehand, took less than a third, as we
-# predicted. And by the GPU's own clock, our operation took no longer than its kernel.
+# third. It wasn't the bytes. The kernel alone, on arrays that were made beforehand,
+# took less than a third, as we predicted. And by the GPU's own clock, our operation
+# took no longer than its kernel.
 #
 # But before the kernel can begin, Python has to make four arrays of tensors, ask for
 # the stream, and let Numba launch it. With 1,001 numbers, which are no work at all, you
-# see how long that takes: longer than the kernel for 33 million. All that time the GPU
-# waits. Where Python is faster than the kernel, it prepares the next launch meanwhile,
-# and you get all that we promised. If you always use the same tensors, make their
-# arrays once.
+# see that this takes longer than the kernel for 33 million. Meanwhile the GPU waits.
+# Where Python is faster than the kernel, it prepares the next launch meanwhile, and you
+# get all that we promised. If you always use the same tensors, make their arrays once.
 #
 # .. holds::
 #
@@ -417,13 +413,13 @@ bench.show()
 #    row(ours).device_seconds < row(named("chain")).device_seconds / 3
 #    prepare = median("misfit-in-pytorch/our operation/cuda:0/n=1001")
 #    prepare > 2 * row(alone).device_seconds
+#    near(median(ours) / prepare, 0.5, 0.05)
 #
-# It's like an order for a parcel: if the paperwork takes longer than the delivery, a
-# faster van doesn't help. On an H200, which has a faster memory, we gained nothing at
-# all. There the chain took :timing:`misfit-in-pytorch median
-# "chain/cuda:0/n=33554433" @nvidia-h200` for the 33 million, and our operation some
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433" @nvidia-h200`. The
-# figure shows that case, where ours ended a little later than the chain.
+# If the paperwork takes longer than the delivery, a faster van doesn't help. On an
+# H200, which has a faster memory, we gained nothing at all. There the chain took
+# :timing:`misfit-in-pytorch median "chain/cuda:0/n=33554433" @nvidia-h200` for the 33
+# million, and our operation some :timing:`misfit-in-pytorch median "our
+# operation/cuda:0/n=33554433" @nvidia-h200`, as in the figure.
 
 # figure
 import matplotlib.pyplot as plt
@@ -453,11 +449,9 @@ plt.show()
 # %%
 # So the kernel pays in full as soon as its work takes longer than the paperwork. With
 # 134 million numbers it took about a third of the chain's time on both cards, with the
-# gradient, too.
-#
-# But all along there was a simpler way to one kernel. ``torch.compile(chain)`` fuses
-# the five operations by itself, and gives you the gradient for nothing. **Would you
-# have needed your own?** Look at its row: it was faster than ours at every size.
+# gradient, too. But all along there was a simpler way. ``torch.compile(chain)`` fuses
+# the five operations by itself, and gives you the gradient for nothing. Look at its
+# row: it was faster than ours at every size.
 #
 # .. holds::
 #
@@ -471,17 +465,15 @@ plt.show()
 #    all(at("torch.compile", *one) < at("our operation", *one) for one in sizes)
 #
 # So try ``torch.compile`` first. A kernel of your own is worth the trouble if it does
-# what no chain of operations can, such as a loop that stops early, and if you give it
-# enough to do.
+# what no chain of operations can, such as a loop that stops early.
 #
-# Others have measured what fusing brings, too, for softmax on an A100. Our model counts
-# 8 passes through memory in five steps, and 2 in one:
+# Others have measured what fusing brings for softmax, 8 passes through memory in five
+# steps, and 2 in one:
 #
 # .. measured-by-others:: fused-gain-a100 softmax-steps-a100
 #
-# One thing more: PyTorch can't see what your kernel writes into memory that they share,
-# so let it write into a *new* tensor, as ``launch`` does. Some calls share memory, and
-# others copy it. We've tried nine of them:
+# PyTorch can't see what your kernel writes into memory that they share, so let it write
+# into a *new* tensor, as ``launch`` does. Some calls share memory, and others copy it:
 
 # folded code: Which calls share memory between PyTorch, NumPy, Numba and CuPy?
 
@@ -513,11 +505,10 @@ for call, (first, second) in pairs.items():
 # Your turn
 # ---------
 #
-# An amplifier saturates: whatever comes in, no more than 1 comes out. As a function,
-# ``x / (1 + x.abs())``. Its forward is given, and it has kept ``x``. Write the
-# backward, with PyTorch's operations, as a function of the saved ``x`` and of ``grad``.
-# You'll need the slope, for negative numbers, too. ``check`` asks ``gradcheck``, so you
-# know what it will look at.
+# An amplifier saturates: ``x / (1 + x.abs())``. Its forward is given, and it has kept
+# ``x``. Write the backward, with PyTorch's operations, as a function of the saved ``x``
+# and of ``grad``. You'll need the slope, for negative numbers, too. ``check`` asks
+# ``gradcheck``.
 #
 # Put your answer where the dots are, and run ``firstlight try
 # 12_kernels_in_pytorch.py``.

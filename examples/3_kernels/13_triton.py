@@ -3,28 +3,27 @@ What if you wrote for a block, not for a thread?
 ================================================
 
 You open the code of a model that you want to use, and find ``@triton.jit`` above a
-function. It's a :term:`kernel`, but you look in vain for the index of a thread. Instead
-there are lines like ``tl.sum(row)``, as if somebody had written NumPy. This is
-:term:`Triton`, a language for kernels, and the one in which ``torch.compile`` writes
-its own.
+function. It's a :term:`kernel`, but you look in vain for the index of a thread.
+Instead there are lines like ``tl.sum(row)``, as if somebody had written NumPy. This
+is :term:`Triton`, the language for kernels in which ``torch.compile`` writes its own.
 
-What do you gain with it? A *softmax* takes five operations of PyTorch, and one Triton
-kernel does the same. **Write down a guess: how many times as fast is it on a GPU?**
-By the end you'll know why, and you'll have written such a kernel that also works on a
-slice of an array, where many go wrong in silence.
+A *softmax* takes five operations of PyTorch, and one Triton kernel does the same.
+**Write down a guess: how many times faster is the one kernel, on a GPU?** By the end
+you'll have written such a kernel that also works on a slice of an array, where many go
+wrong in silence.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
-PyTorch. Triton comes with PyTorch on Linux. With a GPU the kernels run there. Without
-one, Triton can play them in NumPy.
+PyTorch. Triton comes with PyTorch on Linux. With a GPU the kernels run there, though
+with NVIDIA's, Triton only promises it from the A100 and RTX 30 on, so not on a T4.
+Without one, Triton can play them in NumPy.
 """
 
 # %%
 # The same addition, twice
 # ------------------------
 #
-# You know the first of these kernels. In Numba you write what *one thread* does, and it
-# adds one pair of numbers. **Look for the difference in the second one: which lines
-# work on more than one number?**
+# In Numba you write what *one thread* does. **Look for the difference in the second
+# kernel: which lines work on more than one number?**
 
 # folded: What is imported, with a stand-in where there is no Triton
 
@@ -68,12 +67,10 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 # %%
 # In the second one, all of them do. ``tl.arange(0, BLOCK)`` gives the numbers from 0 to
-# ``BLOCK - 1``, as in NumPy, so ``i`` isn't an index but a whole row of indices. Each
-# run of this function adds ``BLOCK`` pairs, and is called a *program*. Its number,
-# ``program_id(0)``, does what ``cuda.blockIdx.x`` did.
-#
-# Who divides the work among the threads? The compiler does. That's the bargain: you
-# can't speak to a single thread any more, and you needn't. Two more things look odd:
+# ``BLOCK - 1``, so ``i`` is a whole row of indices. Each run of this function adds
+# ``BLOCK`` pairs, and is called a *program*. Its number, ``program_id(0)``, does what
+# ``cuda.blockIdx.x`` did. The compiler divides the work among the threads. You can't
+# speak to a single thread any more, and you needn't. Two more things look odd:
 #
 # - *Why* ``x + i``\ *, and not* ``x[i]``\ *?* Triton gets only the address of the first
 #   number of an array, a *pointer*. So ``x + i`` are the addresses of ``BLOCK``
@@ -81,14 +78,13 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 #   ``tl.constexpr`` says that Triton has to know ``BLOCK`` when it compiles the kernel.
 # - *Where is the guard?* With 5,003 numbers and blocks of 1,024, the last program has
 #   places that lie beyond the end. The *mask* ``inside`` says which of them ``tl.load``
-#   and ``tl.store`` may touch. For example, in the last program 907 of the 1,024 places
-#   are inside, and the mask is false for the other 117.
+#   and ``tl.store`` may touch: 907 of the 1,024.
 #
-# Now let's run it. These lines launch it, with as many programs as it takes. If you
-# have Linux, put them and ``add`` into a file of your own, under ``import torch,
-# triton`` and ``import triton.language as tl``, and end it with ``try_add("cuda")``. If
-# you have no GPU, end it with ``try_add("cpu")`` and start it with ``TRITON_INTERPRET=1
-# python my_file.py``. Then Triton's *interpreter* plays the kernel in NumPy, slowly.
+# These lines launch it, with as many programs as it takes. If you have Linux, put them
+# and ``add`` into a file of your own, under ``import torch, triton`` and ``import
+# triton.language as tl``, and end it with ``try_add("cuda")``. If you have no GPU, end
+# it with ``try_add("cpu")`` and start it with ``TRITON_INTERPRET=1 python my_file.py``.
+# Then Triton's *interpreter* plays the kernel in NumPy, slowly.
 
 
 def run_add(x, y, out):
@@ -104,8 +100,7 @@ def try_add(device):
 
 
 # %%
-# Then change both 1024 to 1000. **What could be wrong with a block of 1,000?** We did
-# it, too, in the second line below.
+# Then change both 1024 to 1000. **What could be wrong with a block of 1,000?**
 
 # folded: How this page runs Triton, on a GPU or without one
 
@@ -163,16 +158,16 @@ def first_tries(device, _):
 print(apart(first_tries, add, run_add, try_add))
 
 # %%
-# Triton only takes blocks of a power of two. With a mask it doesn't matter that your
-# array isn't one.
+# Triton only takes blocks of a power of two. Your array may have any length, because
+# the mask takes care of the rest.
 #
 # A program takes a row
 # ---------------------
 #
-# *Softmax* turns each row of a matrix into positive numbers that add up to 1. For
-# example, a neural network makes probabilities of its scores this way. In PyTorch you
-# could write it in five steps. The first two subtract the largest number, so that
-# ``exp`` can't overflow, and don't change the result.
+# *Softmax* turns each row of a matrix into positive numbers that add up to 1. A neural
+# network makes probabilities of its scores this way. In PyTorch you could write it in
+# five steps. The first two subtract the largest number, so that ``exp`` can't overflow,
+# and don't change the result.
 
 
 def five_steps(x):
@@ -182,15 +177,13 @@ def five_steps(x):
 
 
 # %%
-# On a GPU each step is a kernel. It reads its input from memory, and writes its result
-# back. So ``amax`` reads the matrix once. The subtraction reads it and writes a new
-# one, and ``exp`` does the same. **How many times is a matrix read or written in all
-# five, and how many times would it have to be?**
+# On a GPU each step is a kernel, which reads its input from memory, and writes its
+# result back. **How many times is a matrix read or written in all five, and how many
+# times would it have to be?**
 #
 # Count: 1 for ``amax``, 2 for the subtraction, 2 for ``exp``, 1 for ``sum``, 2 for the
-# division. That makes 8. But if a program could hold a whole row, it would read the
-# row once and write the result once, and all the rest would happen where no memory is
-# needed:
+# division. That makes 8. But if a program could hold a whole row, it would read the row
+# once and write the result once:
 
 
 @triton.jit
@@ -204,14 +197,12 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
 
 
 # %%
-# Here the number of the program is the number of the row, and ``BLOCK`` is the next
-# power of two that holds it. ``other`` says what stands in the places that the mask
-# leaves out. **Why is it minus infinity? Would 0 do?** With minus infinity, such a
-# place is never the largest, and its power is 0, so it adds nothing to the sum. A 0
-# would add to the sum, and all results would be too small.
-#
-# Joining steps in one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes
-# through memory, so we predict a quarter of the time.
+# The number of the program is the number of the row, and ``BLOCK`` is the next power of
+# two that holds it. ``other`` says what stands in the places that the mask leaves out.
+# **Why is it minus infinity? Would 0 do?** With minus infinity, such a place is never
+# the largest, and its exponential is 0, so it adds nothing to the sum. Joining steps in
+# one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes through memory,
+# so we predict a quarter of the time.
 
 # figure
 import matplotlib.pyplot as plt
@@ -241,8 +232,8 @@ plt.show()
 # %%
 # On an H100, with 67 million numbers in rows of 1,024, the five steps took
 # :timing:`triton-rows median "five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. Our
-# kernel, as it will stand below, took :timing:`triton-rows median
-# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So it was :timing:`triton-rows speedup
+# kernel took :timing:`triton-rows median "Triton/cuda:0/n=1024"
+# @nvidia-h100-80gb-hbm3`, so it was :timing:`triton-rows speedup
 # "Triton/cuda:0/n=1024"/"five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast.
 #
 # .. holds::
@@ -254,7 +245,7 @@ plt.show()
 # their 8 passes at :timing:`triton-rows rate "five steps/cuda:0/n=1024"
 # @nvidia-h100-80gb-hbm3`, and our kernel its 2 passes at :timing:`triton-rows rate
 # "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So most of the gain is in the bytes
-# that don't move, and a little is in how fast they move. The memory of an H100 delivers
+# that don't move, and a little in how fast they move. The memory of an H100 delivers
 # :spec:`H100 SXM bandwidth` at most, so there isn't much left to win.
 #
 # .. holds::
@@ -265,28 +256,27 @@ plt.show()
 #
 # .. measured-by-others:: fused-gain-a100 softmax-a100
 #
-# But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``. It
-# is *one* operation, and somebody has fused it for you already. Your kernel can't move
-# fewer bytes. In other words, fuse what PyTorch has no single operation for.
+# But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``,
+# *one* operation that somebody has fused for you already. Your kernel can't move fewer
+# bytes. So write kernels for what PyTorch has no single operation for.
 #
 # On the H100, ``torch.softmax`` took :timing:`triton-rows median
 # "torch.softmax/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the same rows, practically
 # as long as ours. But for rows of 4,096 it took :timing:`triton-rows median
 # "torch.softmax/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, and our kernel
-# :timing:`triton-rows median "Triton/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. So a
-# library isn't always at the limit either.
+# :timing:`triton-rows median "Triton/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
 #
 #    near(took("torch.softmax", 1024), took("Triton", 1024), 0.05)
 #    took("torch.softmax", 4096) > 1.2 * took("Triton", 4096)
 #
-# The row that wasn't there
-# -------------------------
+# The row that wasn't there: which mask is right?
+# -----------------------------------------------
 #
-# You've tested your kernel, and it's right. A week later you need only every second
-# channel of the matrix, and pass ``x[:, ::2]``. **What will the kernel do with that?**
-# Let's see, with 10 channels that are left of 20:
+# A week later you need only every second channel of the matrix, and pass ``x[:, ::2]``.
+# **What will the kernel do with that?** Let's see, with 10 channels that are left of
+# 20:
 
 
 def try_slice(device, kernel):
@@ -301,16 +291,13 @@ def try_slice(device, kernel):
 print(apart(try_slice, softmax))
 
 # %%
-# No error, and each row adds up to 1, as it should. And yet the numbers are wrong. The
-# most they could be wrong by is 1, so these are not small rounding errors.
-#
-# What happened? A slice copies nothing. It's the same memory, read in another way, and
-# PyTorch keeps two numbers for that, the *strides*: how far it is to the next row, and
-# how far to the next column. Ask it: ``x.stride()`` is ``(20, 2)`` here. But the kernel
-# got only a pointer. It took ten neighbours for a row, where it should have taken every
+# No error, and each row adds up to 1, as it should. And yet the numbers are wrong, and
+# not by rounding. A slice copies nothing. It's the same memory, read in another way,
+# and PyTorch keeps two numbers for that, the *strides*: how far it is to the next row,
+# and how far to the next column. ``x.stride()`` is ``(20, 2)`` here. But the kernel got
+# only a pointer. It took ten neighbours for a row, where it should have taken every
 # second number. The result is the softmax of *something*, and that always adds up to 1.
-#
-# The remedy is to pass the strides, too:
+# So pass the strides, too:
 
 
 @triton.jit
@@ -343,28 +330,24 @@ print(apart(try_strides, softmax_strided, run_softmax))
 
 # %%
 # These two functions are all you need in a program of your own, under ``import torch,
-# triton`` and ``import triton.language as tl``. And the strides cost an ordinary matrix
-# no time: if one of them is 1, Triton compiles a kernel in which the multiplication is
+# triton`` and ``import triton.language as tl``. The strides cost an ordinary matrix no
+# time: if one of them is 1, Triton compiles a kernel in which the multiplication is
 # gone.
 #
 # Two warnings. The *result* is still written row by row, so make it with
-# ``x.new_empty(x.shape)``. What ``torch.empty_like`` makes of a transposed matrix is
-# transposed, too, and you'd be in the same trap from the other side. And if ``row *
-# down`` can go beyond two billion, it overflows in silence. Then write
-# ``row.to(tl.int64) * down``.
+# ``x.new_empty(x.shape)``, because what ``torch.empty_like`` makes of a transposed
+# matrix is transposed, too. And if ``row * down`` can go beyond two billion, it
+# overflows in silence. Then write ``row.to(tl.int64) * down``.
 #
 # How many threads for a row?
 # ---------------------------
 #
-# We've said nothing about threads. Triton takes four groups of 32, four :term:`warps
-# <warp>`, for each program, unless you choose another number with ``num_warps`` at the
-# launch. **Would you give a row of 16,384 numbers more warps than a row of 256?**
-#
-# With four warps, 128 threads share the row. So each of them has 2 of 256 numbers,
-# which leaves it little to do, or 128 of 16,384, which fill half of the
-# :term:`registers <register>` that it may have. We'll compare four warps for every
-# width with a rule of thumb: one warp for each 512 numbers, but no fewer than 1 and no
-# more than 16.
+# Triton takes four groups of 32 threads, four :term:`warps <warp>`, for each program,
+# unless you choose another number with ``num_warps`` at the launch. **Would you give a
+# row of 16,384 numbers more warps than a row of 256?** With four warps, each thread has
+# 2 of 256 numbers, or 128 of 16,384, which fill half of its :term:`registers
+# <register>`. We'll compare four warps for every width with a rule of thumb: one warp
+# for each 512 numbers, but no fewer than 1 and no more than 16.
 
 # folded: The timing, for rows of four widths
 
@@ -436,17 +419,15 @@ plt.show()
 
 # %%
 # The figure counts only the one read and the one write that softmax can't do without,
-# so the five steps, which move four times as much, lie low. *Triton* is our kernel with
-# the rule of thumb. It hides most of *torch.compile*, which we'll come to.
+# so the five steps lie low. *Triton* is our kernel with the rule of thumb. Its line
+# covers most of that of *torch.compile*, which we'll come to.
 #
 # On the H100, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
 # four warps/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, and one warp :timing:`triton-rows
 # rate "Triton/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. At 16,384 four warps moved
 # :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`,
 # and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
-# The rule was right, but it brought less than a tenth, and in between nothing at all. A
-# kernel that reads once and writes once is close to what the memory can do, with few
-# threads or with many.
+# The rule was right, but it brought less than a tenth, and in between nothing at all.
 #
 # .. holds::
 #
@@ -454,17 +435,16 @@ plt.show()
 #    all(1.01 < gain(n) < 1.1 for n in (256, 16384))
 #    all(near(gain(n), 1, 0.01) for n in (1024, 4096))
 #
-# So choose ``num_warps`` by measuring. In a file of your own,
-# ``triton.testing.do_bench(lambda: run_softmax(x, out, 8))`` gives a time in
-# milliseconds. Or let ``@triton.autotune`` do it: it times a list of choices at the
-# first launch, and keeps the fastest.
+# So choose ``num_warps`` by measuring. ``triton.testing.do_bench(lambda: run_softmax(x,
+# out, 8))`` gives a time in milliseconds. Or let ``@triton.autotune`` time a list of
+# choices at the first launch, and keep the fastest.
 #
 # Ask torch.compile first
 # -----------------------
 #
 # There's a way to get such a kernel without writing it. ``torch.compile(five_steps)``
 # fuses the five steps and writes a kernel, in Triton. For rows of 781 numbers, PyTorch
-# 2.13 makes this of it (we've left out its middle):
+# 2.13 writes this, without its middle:
 #
 # .. code-block:: python
 #
@@ -473,10 +453,8 @@ plt.show()
 #    tmp11 = (tmp6 / tmp10)
 #    tl.store(in_out_ptr0 + (r0_1 + 781*x0), tmp11, r0_mask & xmask)
 #
-# You can read it now: one load, one store, masks, and 781 is the stride of a row. It's
-# your kernel, and nobody had to write it.
-#
-# On the H100, where PyTorch was 2.11, it took :timing:`triton-rows median
+# You can read it now: one load, one store, masks, and 781 is the stride of a row. On
+# the H100, where PyTorch was 2.11, it took :timing:`triton-rows median
 # "torch.compile/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours
 # :timing:`triton-rows median "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. At none of
 # the four widths did the two differ by more than 2 %.
@@ -489,26 +467,24 @@ plt.show()
 # So when should you write Triton yourself? If ``torch.compile`` doesn't find the
 # fusion, and you've counted that there is something to win. It's good at chains of
 # operations with a sum at the end. It can't know a better way to *do* the thing, for
-# example a loop that stops early, or an attention that never writes its matrix of
-# scores. If every number goes its own way, as in :term:`gridding`, stay with threads.
+# example a loop that stops early. If each thread needs indices of its own, or takes a
+# branch of its own, stay with threads.
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #
-#    ``tl.dot(a_tile, b_tile)`` multiplies two tiles. You needn't write the shared
-#    memory and the barriers of :doc:`our own product
-#    </tutorials/3_kernels/07_shared_memory>`. On NVIDIA's cards from the A100 and RTX
-#    30 on, it uses the *tensor cores*, which are made for that. But they don't take
-#    ``float32`` as it is. They keep 10 of the 23 bits of the fraction, which is called
-#    TF32, and Triton does that without asking. If you want all bits, write ``tl.dot(a,
-#    b, input_precision="ieee")``. A V100 or a T4 has no TF32: there, all bits are kept,
+#    ``tl.dot(a_tile, b_tile)`` multiplies two tiles, without the shared memory and the
+#    barriers of :doc:`our own product </tutorials/3_kernels/07_shared_memory>`. On
+#    NVIDIA's cards from the A100 and RTX 30 on, it uses the *tensor cores*. They keep
+#    10 of the 23 bits of the fraction of a ``float32``, which is called TF32, and
+#    Triton does that without asking. If you want all bits, write ``tl.dot(a, b,
+#    input_precision="ieee")``. A V100 or a T4 has no TF32: there, all bits are kept,
 #    and the product is slow. Triton's interpreter cuts no bits either, so a test that
 #    passes there may fail on a newer GPU. The page on :doc:`precision
 #    </tutorials/2_devices/13_precision>` shows what TF32 costs and brings.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #
-#    Since the end of 2025 NVIDIA has a language of this kind itself, *cuTile*. Here is
-#    this page's first kernel in it:
+#    Since the end of 2025 NVIDIA has a language of this kind itself, *cuTile*:
 #
 #    .. code-block:: python
 #
@@ -527,22 +503,20 @@ plt.show()
 #       programs = (ct.cdiv(x.size, 1024), 1, 1)
 #       ct.launch(cp.cuda.get_current_stream(), programs, add, (x, y, out, 1024))
 #
-#    Where Triton has addresses and a mask, here are arrays and the number of a tile.
 #    The array knows its shape and strides, so nothing of it has to be passed, and the
 #    last tile needs no mask. That rules out the mistake of this page. But it has no
-#    interpreter, so a kernel can't be tried without a GPU, and it's for NVIDIA only. It
-#    wants CUDA 13.2 and a driver of the branch 580 at least, so give it an environment
-#    of its own: ``pip install "cuda-tile[tileiras]" cupy-cuda13x``. We compiled these
-#    lines for an H100 and for a card of the RTX 50 series, with version 1.7.0, and
-#    haven't run them.
+#    interpreter, and it's for NVIDIA only. It wants CUDA 13.2 and a driver of the
+#    branch 580 at least, so give it an environment of its own: ``pip install
+#    "cuda-tile[tileiras]" cupy-cuda13x``. We compiled these lines for an H100 and for a
+#    card of the RTX 50 series, with version 1.7.0, and haven't run them.
 #
 # Give it a gradient
 # ------------------
 #
 # PyTorch can't look into a kernel, so it has to be told the gradient, as for :doc:`a
 # kernel of Numba's </tutorials/3_kernels/12_kernels_in_pytorch>`. For Triton use
-# ``triton_op`` in place of ``custom_op``. Then ``torch.compile`` sees the kernel
-# itself, and compiles it together with what stands around it:
+# ``triton_op`` in place of ``custom_op``. Then ``torch.compile`` compiles the kernel
+# together with the operations around it:
 #
 # .. code-block:: python
 #
@@ -575,15 +549,12 @@ plt.show()
 #    seven = torch.randn(7, dtype=torch.float64, requires_grad=True)
 #    print(torch.autograd.gradcheck(cube, (seven,)))
 #
-# The backward here is PyTorch's own operations. If you give it a kernel of yours, make
+# The backward uses PyTorch's own operations. If you give it a kernel of yours, make
 # that a ``triton_op``, too. Without a GPU, ``gradcheck`` tests the backward and not the
 # kernel, so run it on one as well, with ``device="cuda"``.
 #
 # Which way should you take?
 # --------------------------
-#
-# By now you've met several ways to a kernel. They differ less in speed than in what you
-# may say, and to whom.
 #
 # .. table:: Ways to a kernel, and when to take them
 #
@@ -592,19 +563,22 @@ plt.show()
 #   =================== ========================= =====================================
 #   a library's kernel  a call                    it's a sum, a sort, a scan
 #   ``torch.compile``   PyTorch                   it's a chain of operations
-#   Triton              Python, for a block       arrays are dense, and in PyTorch; AMD,
-#                                                 too
+#   Triton              Python, for a block       your data are in PyTorch; also on AMD
 #   cuda.tile           Python, for a block       the same, on NVIDIA only
-#   Numba               Python, for a thread      each number goes its own way, or you
+#   Numba               Python, for a thread      each thread goes its own way, or you
 #                                                 want to test without a GPU
-#   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
+#   CuPy's              CUDA C++, for a thread    you have the C++ already
+#   ``RawKernel``
 #   a C++ extension     C++ and CUDA, compiled    others install it, or a launch from
 #                                                 Python takes too long
 #   =================== ========================= =====================================
 #
 # The first of these has :doc:`a page </tutorials/3_kernels/16_a_sum_a_sort_a_scan>`.
 #
-# The one with the fewest lines, if you have some CUDA C++, is CuPy's:
+# CuPy's RawKernel: arguments, dtypes, and why it gives zeros
+# -----------------------------------------------------------
+#
+# The way with the fewest lines, if you have some CUDA C++, is CuPy's:
 #
 # .. code-block:: python
 #
@@ -617,30 +591,30 @@ plt.show()
 #    add = cp.RawKernel(code, "add")
 #    add((blocks,), (256,), (x, out, cp.int32(x.size)))
 #
-# Beware of the last argument: nobody checks its type, and without ``cp.int32`` CuPy
-# passes 64 bits. And tensors of PyTorch go into CuPy and back without a copy, with
-# ``cp.from_dlpack`` and ``torch.from_dlpack``.
+# A launch takes the blocks, the threads of a block, and the arguments, three tuples.
+# **Nobody checks or converts a type**, so a wrong one gives zeros or nonsense, and no
+# error:
 #
-# .. dropdown:: TMA, wgmma, clusters, Warp, cuda.core
+# - an array's dtype must be the pointer's: ``float32`` for ``float *``, ``float64``,
+#   CuPy's default, for ``double *``, ``int64`` for ``long long *``. ``complex64`` is
+#   ``complex<float>``, with ``#include <cupy/complex.cuh>``. Else ``x.astype("f4")``
+# - a Python number goes as 64 bits: ``float`` as ``double``, ``int`` as ``long long``.
+#   For a ``float`` or an ``int`` in C, pass ``cp.float32(a)``, ``cp.int32(n)``.
+#   ``cupyx.jit.rawkernel`` wants the same
+# - a slice passes its first element, and the kernel knows no strides:
+#   ``cp.ascontiguousarray(x[::2])``
 #
-#    We don't teach these, so here's who does what. *TMA* is a unit that copies tiles by
-#    itself, and *wgmma* are the tensor cores of an H100, fed from shared memory: Triton
-#    makes wgmma of ``tl.dot``, and uses TMA if you load with
-#    ``tl.make_tensor_descriptor`` in place of pointers. cuda.tile chooses for you.
-#    CUTLASS, with its Python, lets you write them yourself. *Clusters* are several
-#    blocks that read each other's shared memory: CUDA C++, or CUTLASS. *Warp*: NVIDIA's
-#    Python for simulations, with geometry, particles and gradients of whole kernels.
-#    *cuda.core*: the parts below all of these, such as devices, streams, compiling and
-#    launching, as objects in Python.
+# Want the types done for you? ``cp.ElementwiseKernel`` does that, for one element at a
+# time. Tensors of PyTorch go into CuPy and back without a copy, with ``cp.from_dlpack``
+# and ``torch.from_dlpack``.
 
 # %%
 # Your turn
 # ---------
 #
-# Each row of a matrix is a spectrum. To *standardise* it, subtract the mean of the row
-# and divide by its standard deviation, as ``(x - x.mean(1, keepdim=True)) / x.std(1,
-# keepdim=True)`` does. Write the kernel, for rows of any width, and for every slice.
-# It's launched as
+# Each row of a matrix is a spectrum. Write a kernel that *standardises* it, as ``(x -
+# x.mean(1, keepdim=True)) / x.std(1, keepdim=True)`` does, for rows of any width, and
+# for every slice. It's launched as
 #
 # .. code-block:: python
 #
@@ -651,8 +625,7 @@ plt.show()
 # a, b)``. Mind the places that the mask leaves out: they may hold 0 when you load them,
 # but are they still 0 when you have subtracted the mean?
 #
-# Put your kernel where the dots are, and run ``firstlight try 13_triton.py``. Triton
-# plays it on five matrices, which takes a few seconds.
+# Put your kernel where the dots are, and run ``firstlight try 13_triton.py``.
 
 
 @triton.jit

@@ -2,14 +2,13 @@
 Can you write the kernel yourself?
 ==================================
 
-You've read about :term:`kernels <kernel>`. You could explain to a colleague what a
-block is, and why neighbouring threads should read neighbouring numbers. But could you
-sit down in front of an empty function and write one?
+You know what a block is, and why neighbouring threads should read neighbouring numbers.
+But could you write a :term:`kernel` into an empty function?
 
-Here are sixteen of them, in a row that you can do in an evening. The first squares some
-numbers. The last does what the computer of a radio telescope does. A judge watches
-every access to memory, so a lucky result doesn't pass. It tells you what is wrong, and
-gives you a hint. **Write down a guess: how many will you solve?**
+Here are sixteen of them, in a row that you can do in an evening. The first squares
+some numbers. The last does what the computer of a radio telescope does. A judge
+watches every access to memory, so a lucky result doesn't pass. It tells you what is
+wrong, and gives you a hint. **Write down a guess: how many will you solve?**
 
 **Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. You don't need a GPU, because the judge plays
@@ -48,8 +47,8 @@ def square(x, out): ...
 
 
 # %%
-# The line ``@attempt("map")`` calls the judge. It says nothing of an empty kernel. But
-# here's somebody who wrote the obvious line:
+# The line ``@attempt("map")`` calls the judge. Here's somebody who wrote the obvious
+# line:
 
 
 @attempt("map", {})
@@ -80,7 +79,7 @@ def calibrate(x, gain, n, out): ...
 # %%
 # If you know `GPU-Puzzles`__ by Sasha Rush, the first few will go quickly. Here a
 # kernel also has to be cheap, it's tried at awkward sizes, and a race is found even if
-# the result is right. And the hint depends on what is wrong with *your* kernel.
+# the result is right.
 #
 # __ https://github.com/srush/GPU-Puzzles
 #
@@ -103,10 +102,9 @@ def one_each(tau, out):
 
 
 # %%
-# The judge names the case, the element, and what it holds. Each output starts at −77,
-# so you can see that nobody has written there. A picture shows it for all elements at
-# once. Each cell is an element, row by row, with the number of the thread that wrote
-# it.
+# The judge names the case, the element, and what it holds. Each output starts at −77. A
+# picture shows it for all elements at once. Each cell is an element, row by row, with
+# the number of the thread that wrote it.
 
 PUZZLES["stride"].plot(one_each, "out")
 plt.show()
@@ -114,9 +112,8 @@ plt.show()
 # %%
 # Eight threads took one element each, and then nobody went on. So a thread needs a
 # loop. You can give it *neighbouring* elements, such as 0, 1 and 2, or every eighth
-# one, such as 0, 8 and 16. **The result will be the same. Which would you choose?**
-#
-# On a CPU, everybody cuts an array into pieces, one for each core. Let's do that, too:
+# one, such as 0, 8 and 16. **The result will be the same. Which would you choose?** On
+# a CPU, everybody cuts an array into pieces, one for each core:
 
 
 @attempt("stride")
@@ -132,11 +129,11 @@ PUZZLES["stride"].plot(pieces, "tau")
 plt.show()
 
 # %%
-# Now every element is right, and it still doesn't count. Look at the picture. In the
-# first step of the loop, threads 0 to 3 read elements 0, 3, 6 and 9. The 32 threads of
-# a :term:`warp` read together, and memory comes in :term:`sectors <sector>` of eight
-# numbers. If the threads stand far from each other, each of them fetches a sector of
-# its own. So let them stand side by side, and jump together:
+# Now every element is right, and it still doesn't count. In the first step of the loop,
+# threads 0 to 3 read elements 0, 3, 6 and 9. The 32 threads of a :term:`warp` read
+# together, and memory comes in :term:`sectors <sector>` of eight numbers. If the
+# threads stand far from each other, each of them fetches a sector of its own. So let
+# them stand side by side, and jump together:
 
 
 @attempt("stride")
@@ -150,9 +147,8 @@ PUZZLES["stride"].plot(side_by_side, "tau")
 plt.show()
 
 # %%
-# What the judge counts isn't time. Does it matter on a real GPU? Count first:
 # ``pieces`` touches up to 32 sectors where 4 would do, so it may move 8 times the
-# bytes. **How many times as long will it take?**
+# bytes. **How many times as long will it take on a real GPU?**
 
 # folded: The timing: NumPy, and both kernels on a GPU
 
@@ -185,14 +181,12 @@ bench.show()
 #
 #    median("puzzles-stride/pieces") > 1.5 * 8 * median("puzzles-stride/side by side")
 #
-# Solve the others in the same way: read what the judge says, draw who touches what, and
-# change one thing.
+# Solve the others in the same way: draw who touches what, and change one thing.
 #
 # Alone
 # -----
 #
-# In the next four, a thread finds its element and fetches no more than it needs. Write
-# on in your file, or here.
+# In the next four, a thread finds its element and fetches no more than it needs.
 #
 # 3. ``zip``
 # ~~~~~~~~~~
@@ -256,9 +250,9 @@ def distance(u, v, out): ...
 # Together
 # --------
 #
-# From here on, threads exchange numbers. If you get stuck, read the page about
-# :doc:`reductions </tutorials/3_kernels/08_reductions>`, and :doc:`when a kernel goes
-# wrong </tutorials/3_kernels/09_when_a_kernel_goes_wrong>` about races and barriers.
+# From here on, threads exchange numbers. If you get stuck, read about :doc:`reductions
+# </tutorials/3_kernels/08_reductions>`, and about :doc:`races and barriers
+# </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
 #
 # 8. ``warp sum``
 # ~~~~~~~~~~~~~~~
@@ -382,8 +376,8 @@ def matmul(a, b, out): ...
 # For a radio telescope
 # ---------------------
 #
-# This is the last one, and it's real. It's how the data of an interferometer become an
-# image (:doc:`/tutorials/4_imaging/05_dirty_image`).
+# This is how the data of an interferometer become :doc:`an image
+# </tutorials/4_imaging/05_dirty_image>`.
 #
 # 16. ``gridding``
 # ~~~~~~~~~~~~~~~~
@@ -407,14 +401,13 @@ def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight): ...
 print(tally())
 
 # %%
-# It's one already, because we've solved ``stride`` together. If you want to know what
-# an answer costs, ``print(PUZZLES["dot"].score(dot))`` compares it with what would do,
-# and ``PUZZLES["dot"].plot(dot)`` draws it.
+# We've solved ``stride`` together. If you want to know what an answer costs,
+# ``print(PUZZLES["dot"].score(dot))`` compares it with what would do, and
+# ``PUZZLES["dot"].plot(dot)`` draws it.
 #
 # And how far can you trust the judge? It tries each kernel at three to five sizes, odd
-# ones among them, and looks at every access, so a race is found even if the result is
-# right. But a few sizes are evidence, and not a proof. And what the compiler makes of
-# your kernel, the judge doesn't see.
+# ones among them. A few sizes are evidence, and not a proof. And the judge doesn't see
+# what the compiler makes of your kernel.
 #
 # Three lines to remember
 # -----------------------
@@ -691,9 +684,9 @@ print(f"Our solutions: {tally(ours)}")
 # The picture of all sixteen
 # --------------------------
 #
-# This is what they look like. In each panel, a row is a thread and a column an element.
-# Where a kernel has shared memory, you see only that, for one block. A diagonal means
-# that each thread works alone. **Can you tell the sum in halves from the scan?**
+# In each panel, a row is a thread and a column an element. Where a kernel has shared
+# memory, you see only that, for one block. A diagonal means that each thread works
+# alone. **Can you tell the sum in halves from the scan?**
 
 # folded: How a panel is drawn
 
@@ -746,6 +739,5 @@ plt.show()
 
 # %%
 # The sums in halves are lines of half the length each time. The scan has diagonals at
-# distances of 1, 2, 4, 8 and so on. It takes as many steps, and far more additions. And
-# where you see a cloud, the data decide who goes where, so you needed atomic
-# operations.
+# distances of 1, 2, 4, 8 and so on. And where you see a cloud, the data decide who goes
+# where, so you needed atomic operations.

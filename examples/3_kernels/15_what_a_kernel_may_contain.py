@@ -4,13 +4,12 @@ What may a kernel contain, and what is a TypingError?
 
 You've moved a function that works into a :term:`kernel`, and instead of a result you
 get thirty lines that begin with ``TypingError`` and speak of *candidate
-implementations*. Not one of them seems to be about your code. What did you do that a
-kernel mustn't?
+implementations*. What did you do that a kernel mustn't?
 
-A kernel looks like Python, but it's compiled, and only a part of Python can be. **Write
-down a guess: how many of the ten lines below will the compiler take?** By the end
-you'll find the one useful line in such an error, have a remedy for each of the usual
-ones, and know how much fits into a block.
+A kernel looks like Python, but only a part of Python can be compiled. **Write down a
+guess: how many of the ten lines below will the compiler take?** By the end you'll
+find the one useful line in such an error, have a remedy for the usual ones, and know
+how much fits into a block.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. NVIDIA's compiler runs on Linux and Windows,
@@ -88,12 +87,10 @@ for line, answer in answers.items():
     print(line, "\n   ", answer or "fine")
 
 # %%
-# It takes four of the ten. Three of the others, the list, ``np.zeros`` and the array of
-# ``n``, fail for one reason: a thread can only hold what has a *type and a size that
-# are known before it runs*. There's nobody on a GPU who could find room for a new list.
-# A thread works in its :term:`registers <register>`, and they are handed out when the
-# kernel is compiled. The other three call something that nobody has written for a GPU.
-# So a kernel may contain
+# It takes four of the ten. The list, ``np.zeros`` and the array of ``n`` fail because a
+# thread can only hold what has a *type and a size that are known before it runs*: its
+# :term:`registers <register>` are handed out when the kernel is compiled. The other
+# three call something that nobody has written for a GPU. So a kernel may contain
 #
 # - numbers: ``int``, ``float``, ``complex``, ``bool``, and NumPy's types of them
 # - CUDA's vectors, such as ``cuda.float32x4``
@@ -102,14 +99,14 @@ for line, answer in answers.items():
 # - ``cuda.local.array`` and ``cuda.shared.array``
 # - ``math``'s functions, ``min``, ``max``, ``abs``, ``round``, ``len``, ``range``
 # - functions with ``@cuda.jit(device=True)`` above them
-# - ``print`` and ``assert``, to search for a mistake. (With ``numba-cuda``, an
-#   ``assert`` needs ``@cuda.jit(debug=True, opt=False)``. Without it, a thread that
-#   fails just leaves, and nobody tells you.)
+# - ``print`` and ``assert``, to search for a mistake. With ``numba-cuda``, an
+#   ``assert`` needs ``@cuda.jit(debug=True, opt=False)``, or a thread that fails just
+#   leaves
 #
-# And it may not contain what makes something new (lists that grow, ``np.zeros``, ``x +
-# x`` of whole arrays), what Python does while it runs (``import``, a dictionary,
-# ``try``), or ``return`` with a value. Some of NumPy's functions work on single
-# numbers: ``np.sin`` and ``np.log`` do, and ``np.exp`` and ``np.floor`` don't. So take
+# It may not make anything new, such as lists that grow, ``np.zeros``, or ``x + x`` of
+# whole arrays. Nor may it contain ``import``, a dictionary or ``try``, which Python
+# works out while it runs, or ``return`` with a value. Of NumPy's functions, ``np.sin``
+# and ``np.log`` work on single numbers, and ``np.exp`` and ``np.floor`` don't. So take
 # ``math``'s, and ``abs``, ``min`` and ``max`` for the rest.
 #
 # .. _typing-error:
@@ -117,8 +114,8 @@ for line, answer in answers.items():
 # Read the error
 # --------------
 #
-# On a GPU, the first launch compiles. If the compiler then gives up, you get its own
-# text, which is long. Here's a kernel that asks for shared memory for ``n`` numbers.
+# On a GPU, the first launch compiles, and if the compiler gives up, you get its own
+# text. Here's a kernel that asks for shared memory for ``n`` numbers.
 
 
 @cuda.jit
@@ -162,13 +159,12 @@ def own_words(kernel, types):
 print("TypingError:", own_words(reverse_n, "float32[::1], float32[::1], int64")[:420])
 
 # %%
-# Of all this, three things are about your code. The first line says *what*: the
-# function ``shared.array``. The line with ``>>>`` says *with which types* you called
-# it: with an ``int64``, and there's the mistake. And if there's a line ``File "…",
-# line``, it says *where*. You can skip the rest: the candidates are what the compiler
-# tried, and none of them is yours. So read a ``TypingError`` as one sentence: *at this
-# line you called this function with these types, and nobody has written that for a
-# GPU.*
+# Three things in it are about your code. The first line says *what*: the function
+# ``shared.array``. The line with ``>>>`` says *with which types* you called it: with an
+# ``int64``, and there's the mistake. And if there's a line ``File "…", line``, it says
+# *where*. Skip the rest: the candidates are what the compiler tried. So read a
+# ``TypingError`` as one sentence: *at this line you called this function with these
+# types, and nobody has written that for a GPU.*
 #
 # .. table:: What the text says, what you did, and the remedy
 #
@@ -190,21 +186,19 @@ print("TypingError:", own_words(reverse_n, "float32[::1], float32[::1], int64")[
 #
 # A variable has one type for all threads, also where two branches meet. After ``y =
 # 0.0`` and ``if i < n: y = x[i]``, ``y`` is ``float64`` on a GPU for every thread, even
-# if ``x`` is ``float32``. Without a GPU, a thread may go on with the ``float32`` that
-# it has just got, so the last digits can differ. If that matters to you, begin with
-# ``np.float32(0)``: then there's only one type.
+# if ``x`` is ``float32``. Without a GPU, a thread may go on with ``float32``, so the
+# last digits can differ. Begin with ``np.float32(0)``, and there's only one type.
 #
-# With ``print(x.dtype)`` before the launch you'll often see the mistake at once. For
-# example, an array of ``object`` or a pandas column is a type that no kernel takes.
+# ``print(x.dtype)`` before the launch often shows the mistake: an array of ``object``
+# or a pandas column is a type that no kernel takes.
 #
 # A shape is a constant
 # ---------------------
 #
-# Why may ``n`` not be the shape? A block gets its shared memory when it starts, so the
-# size has to stand in the compiled kernel. A number outside of the function does:
-# ``T = 64`` above it, and ``cuda.shared.array(T, …)`` in it. But Numba reads ``T``
-# once, when it compiles. If you change it later, nothing happens. So for two sizes,
-# make two kernels, in a function that returns them:
+# A block gets its shared memory when it starts, so the size has to stand in the
+# compiled kernel, or outside of the function: ``T = 64`` above it, and
+# ``cuda.shared.array(T, …)`` in it. Numba reads ``T`` only when it compiles. So for two
+# sizes, make two kernels, in a function that returns them:
 
 
 def reversing(threads):
@@ -246,8 +240,7 @@ for threads in (32, 48):
 
 # %%
 # All arrays of shape 0 begin at the *same* place. If you need two, take one and cut it:
-# ``a = near[:n]`` and ``b = near[n:]``. A ``cuda.local.array``, which each thread has
-# for itself, can't be dynamic at all.
+# ``a = near[:n]`` and ``b = near[n:]``. A ``cuda.local.array`` can't be dynamic at all.
 #
 # Out of shared memory, or out of registers
 # -----------------------------------------
@@ -256,7 +249,7 @@ for threads in (32, 48):
 # shared data`` when you compile, ``too many resources requested for launch``, or, in
 # Triton, ``out of resource: shared memory, Required: 131072, Hardware limit: 101376``.
 #
-# Now let's ask for too much. 48 KiB are 12,288 numbers of ``float32``. Here's one more.
+# 48 KiB are 12,288 numbers of ``float32``. Here's one more.
 
 
 @cuda.jit
@@ -275,11 +268,11 @@ except ptx.NoCompilerError:
     print("ptxas: Entry function 'greedy' uses too much shared data (0xc004 bytes, …)")
 
 # %%
-# ``0xc000`` is 48 KiB. That's the limit for a fixed array, on every card. Most cards
-# have more, but a program has to ask for it and take it as dynamic memory. Triton and
-# PyTorch do that for you. ``numba-cuda`` 0.30.4 has no option for that (`issue 94`__
-# has a detour). Its successor ``numba-cuda-mlir`` asks by itself, when you launch with
-# more bytes. In CuPy it's ``kernel.max_dynamic_shared_size_bytes``.
+# ``0xc000`` is 48 KiB, the limit for a fixed array on every card. Most cards have more,
+# but a program has to ask for it and take it as dynamic memory. Triton and PyTorch do
+# that for you. ``numba-cuda`` 0.30.4 has no option for that, only `a detour`__. Its
+# successor ``numba-cuda-mlir`` asks by itself. In CuPy it's
+# ``kernel.max_dynamic_shared_size_bytes``.
 #
 # __ https://github.com/NVIDIA/numba-cuda/issues/94
 #
@@ -314,12 +307,11 @@ for card, (kib, threads) in CARDS.items():
 
 # %%
 # So a thread that wants to share its multiprocessor with as many others as possible has
-# 32 registers on an A100, and 40 on a card for games. If a kernel needs more, fewer
-# blocks find room. That's no error, and :doc:`not even always slower
+# 32 registers on an A100, 40 on an RTX 40, 64 on a T4. If a kernel needs more, fewer
+# blocks find room, which is :doc:`not always slower
 # </tutorials/3_kernels/11_bytes_in_flight>`. But a block that doesn't fit at all isn't
 # launched: *too many resources requested for launch*. With 1,024 threads it happens as
-# soon as a thread has more than 64 registers. What else changes with the card is on
-# :doc:`a page of its own </cards>`.
+# soon as a thread has more than 64 registers.
 
 for threads in (1024, 512, 256):
     print(f"a block of {threads:>4} threads: {registers(threads)} registers each")
@@ -328,28 +320,26 @@ for threads in (1024, 512, 256):
 # There are three remedies: smaller blocks, less work in a thread, or
 # ``@cuda.jit(max_registers=64)``, after which the rest may be :term:`spilled`.
 #
-# Now read Triton's error. Its *hardware limit* of 101,376 bytes is 99 KiB, so this is a
-# card for games, or an L4: find yours in the table, times 1,024. The kernel *requires*
-# 128 KiB, because somebody tuned it on an A100 or an H100. Triton keeps ``num_stages``
-# tiles of each input there, to load the next ones while it multiplies. So lower
-# ``num_stages`` first, by one or two, and then ``BLOCK_K`` or another block, by half.
-# Each is an argument of the launch, or of ``triton.Config`` in the kernel's
-# ``autotune``. If the kernel is in somebody's package, look there for a newer version,
-# because such settings are made for each card.
+# Now read Triton's error. Its *hardware limit* of 101,376 bytes is 99 KiB, as on an RTX
+# 30, 40 or 50: find yours in the table, times 1,024. The kernel *requires* 128 KiB,
+# because somebody tuned it on an A100 or an H100. Triton keeps ``num_stages`` tiles of
+# each input there, to load the next ones while it multiplies. So lower ``num_stages``
+# first, by one or two, and then ``BLOCK_K`` or another block, by half. Each is an
+# argument of the launch, or of ``triton.Config`` in the kernel's ``autotune``. If the
+# kernel is in somebody's package, look for a newer version.
 #
 # A grid is limited, too: 1,024 threads in a block, 2,147,483,647 blocks along ``x``,
-# and 65,535 along ``y`` and ``z``. And can an array have more than 2³¹ elements? Yes.
-# Numba works out an index in 64 bits, also in a loop over ``range(x.size)``. Only your
-# own ``np.int32(i)`` breaks it, in silence. In CUDA C ``int i`` does, and in Triton
+# and 65,535 along ``y`` and ``z``. An array can have more than 2³¹ elements, because
+# Numba works out an index in 64 bits, also in a loop over ``range(x.size)``. Your own
+# ``np.int32(i)`` breaks it, in silence. In CUDA C ``int i`` does, and in Triton
 # ``tl.program_id(0) * BLOCK``, so write ``tl.program_id(0).to(tl.int64)`` there.
 #
 # Random numbers
 # --------------
 #
-# ``np.random`` doesn't exist in a kernel, as you've seen. A generator has a *state*,
-# which changes with each number, and a million threads that share one would wait for
-# each other. So each thread gets a state of its own. You make the states first, and
-# pass them like an array. The functions come from ``numba.cuda.random``.
+# A generator has a *state*, which changes with each number, so each thread needs one of
+# its own. You make the states first, with ``numba.cuda.random``, and pass them like an
+# array.
 
 import warnings
 
@@ -372,34 +362,34 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 
 # %%
 # We asked for a standard deviation of 2. For numbers between 0 and 1 there's
-# ``xoroshiro128p_uniform_float32``, too. A state takes 16 bytes, and they are made on
-# the CPU, one after the other. So if each thread needs only one number, make the
-# numbers with ``torch.randn`` or ``cupy.random`` and pass them. States are for threads
-# that need many, as in a Monte Carlo. And never let two threads use the same one,
+# ``xoroshiro128p_uniform_float32``, too. The states are made on the CPU, one after the
+# other. So if each thread needs only one number, make the numbers with ``torch.randn``
+# or ``cupy.random`` and pass them. And never let two threads use the same state,
 # because that's a :doc:`race </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
 #
-# It compiles, and is slow
-# ------------------------
+# A Numba kernel compiles, and is slow: slower than CuPy's
+# --------------------------------------------------------
 #
-# What the compiler takes needn't be good. These cost you most, and each has its page:
+# These lines cost you most:
 #
-# - a plain ``0.1`` makes the line ``float64`` (:doc:`the compiler's work
-#   </tutorials/3_kernels/10_what_the_compiler_did>`)
-# - ``x.sum()`` or ``for v in x`` lets *every* thread go through the whole array
-#   (:doc:`reductions </tutorials/3_kernels/08_reductions>`)
+# - a plain ``0.1`` or ``2.0`` makes the line ``float64``, in ``@vectorize``, too, which
+#   :doc:`gaming cards </cards>` do slowly. CuPy's ``fuse`` keeps ``float32``, so
+#   :doc:`write </tutorials/3_kernels/10_what_the_compiler_did>` ``np.float32(0.1)``
+# - ``x.sum()`` or ``for v in x`` lets *every* thread go through the whole array,
+#   instead of :doc:`adding together </tutorials/3_kernels/08_reductions>`
 # - a ``cuda.local.array`` with a variable index lies in the GPU's memory, not in
 #   registers. So do spilled registers
 # - ``print`` and ``assert`` take registers and code: take them out again
-# - a kernel is compiled again for each new set of types. One call with ``float64``
-#   instead of ``float32``, or with ``x[::2]`` instead of ``x``, and you wait again
+# - a kernel is compiled again for each new set of types, such as ``float64`` instead of
+#   ``float32``, or ``x[::2]`` instead of ``x``
 #
 # The new compiler
 # ----------------
 #
-# ``numba-cuda``, with which this page was made, has had only its worst bugs mended
-# since June 2026. NVIDIA's new compiler is called `numba-cuda-mlir`__. You import it as
-# ``from numba_cuda_mlir import cuda``, and most kernels need no other change. We
-# compiled the next lines with both, ``numba-cuda`` 0.30.4 and the new one's 0.6.0:
+# ``numba-cuda`` has had only its worst bugs fixed since June 2026. NVIDIA's new
+# compiler is called `numba-cuda-mlir`__. You import it as ``from numba_cuda_mlir import
+# cuda``, and most kernels need no other change. We compiled the next lines with both,
+# ``numba-cuda`` 0.30.4 and the new one's 0.6.0:
 #
 # __ https://github.com/NVIDIA/numba-cuda-mlir
 #
@@ -422,18 +412,17 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 #   48 KiB of dynamic shared, and more   not launched         launched, if it fits
 #   ==================================== ==================== =========================
 #
-# Most of these stop with an error. ``cuda.grid(1)`` doesn't: it wraps, and says
-# nothing. For such a grid write ``cuda.blockIdx.x * cuda.blockDim.x +
-# cuda.threadIdx.x``, which has 64 bits with both. The new compiler also has no
-# simulator of its own. Ours takes the kernels of both.
+# Most of these stop with an error. ``cuda.grid(1)`` wraps, and says nothing. For such a
+# grid write ``cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x``, which has 64 bits
+# with both. The new compiler has no simulator. Ours takes the kernels of both.
 #
 # Your turn
 # ---------
 #
 # Somebody wrote this smoothing filter in plain Python, put ``@cuda.jit`` above it, and
-# got the first of three errors. For each element it calculates the weighted mean of it
-# and its two neighbours, with the weights ¼, ½, ¼. At the ends, the element stands in
-# for the neighbour that is missing. Mend it where it stands, and run ``firstlight try
+# got the first of three errors. It calculates the weighted mean of each element and its
+# two neighbours, with the weights ¼, ½, ¼. At the ends, the element stands in for the
+# missing neighbour. Fix it where it stands, and run ``firstlight try
 # 15_what_a_kernel_may_contain.py``, which names one error at a time.
 
 

@@ -3,9 +3,7 @@ Must you write the sum, the sort and the scan yourself?
 =======================================================
 
 You need the running sum of ten million numbers on a GPU, or you want them sorted. You
-know how to write a :term:`kernel`, and you've read that a sum takes a tree, shared
-memory and a barrier for each step. So you could begin. But somebody must have written
-this before!
+know how to write a :term:`kernel`. But somebody must have written this before!
 
 Somebody has, and it isn't easy to beat. **Write down a guess: your scan reads each
 number once and writes it once at best. How many bytes does it move in fact?** By the
@@ -19,8 +17,7 @@ does that your kernel can't.
 # Copy this
 # ---------
 #
-# In PyTorch it's a line each, on every device. If your numbers are in PyTorch already,
-# you're done.
+# In PyTorch it's a line each, on every device.
 
 import numpy as np
 import torch
@@ -37,16 +34,15 @@ print("sort:", torch.sort(numbers).values.tolist())
 print("scan:", numbers.cumsum(0).tolist())  # the running sum, as np.cumsum
 
 # %%
-# A *scan* is the running sum, and you need it more often than it seems: whenever a
-# result has to know how many came before it. For example, to keep the positive numbers
-# of an array, each of them has to find its place among those that stay. The exercise
-# does that.
+# A *scan* is the running sum, and you need it whenever a result has to know how many
+# came before it. For example, to keep the positive numbers of an array, each of them
+# has to find its place among those that stay.
 #
 # Now write it yourself
 # ---------------------
 #
-# In one block it's a puzzle for an evening (number 12 of :doc:`the sixteen
-# </tutorials/3_kernels/14_puzzles>`). Each :term:`thread` adds the number one place
+# In one block it's number 12 of :doc:`the sixteen puzzles
+# </tutorials/3_kernels/14_puzzles>`. Each :term:`thread` adds the number one place
 # before, then two places before, then four. That's for 64 numbers. With ten million
 # there are many blocks, and each of them begins at zero:
 
@@ -73,9 +69,9 @@ def scan_blocks(x, out, totals):
 
 # %%
 # To go on, each block has to know the totals of all blocks before it. But in a usual
-# launch a block can't wait for another one. ``cuda.syncthreads()`` is a :term:`barrier`
-# for one block only. So we end the kernel, which is a barrier for everybody, and launch
-# again: first for the scan of the totals, and then for a kernel that adds them.
+# launch a block can't wait for another one: ``cuda.syncthreads()`` is a :term:`barrier`
+# for one block only. So we launch again: first for the scan of the totals, and then for
+# a kernel that adds them.
 
 
 @cuda.jit
@@ -97,33 +93,31 @@ assert not any(launch.problems for launch in launches)
 print("the same as NumPy:", np.array_equal(out, np.cumsum(x)))
 
 # %%
-# Three launches, and it's right up to 64 × 64 numbers. ``trace`` has noted every
-# access, so we can ask how many bytes come from the memory and go there, for each
-# number:
+# Three launches, and it's right up to 64 × 64 numbers. ``trace`` knows how many bytes
+# come from the memory and go there, for each number:
 
 moved = sum(launch.traffic.dram_bytes for launch in launches) / x.size
 print(f"{moved:.1f} bytes for each number, of 8 at least")
 
 # %%
 # Twice as many as a scan needs. It's easy to see why. The blocks write their sums, and
-# then everything is read again and written again. And a scan does hardly anything but
-# move bytes, so twice the bytes are twice the time.
+# then everything is read again and written again. A scan does hardly anything but move
+# bytes, so twice the bytes are twice the time, unless the :term:`L2` still has them.
 #
 # What the libraries do
 # ---------------------
 #
 # They do it in *one* pass. A block that has its total writes it down, together with a
 # flag. Then it looks back: it adds up the totals of the blocks before it, until it
-# comes to one that already knows its whole sum. It's called *decoupled look-back*, and
-# moves little more than the 8 bytes (`Merrill and Garland, 2016`__). To write it you
-# have to know in which order blocks start, and which writes another block can see, for
-# each generation of cards. You don't want to maintain such a kernel.
+# comes to one that already knows its whole sum. `Merrill and Garland`__ called it
+# *decoupled look-back*. It moves little more than the 8 bytes. To write it you have to
+# know in which order blocks start, and which writes another block can see, for each
+# generation of cards.
 #
 # __ https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back
 #
 # NVIDIA's collection of them is called CUB, a part of *CCCL*. PyTorch and CuPy call it
-# for you. From Python you can call it yourself, as ``cuda.compute``. Here are all of
-# them side by side. ``x`` is an array on the GPU.
+# for you. From Python you can call it yourself, as ``cuda.compute``:
 #
 # .. table:: The same three in four libraries
 #
@@ -136,10 +130,9 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 #   Numba        ``@cuda.reduce``   none                    none
 #   ============ ================== ======================= ==========================
 #
-# If PyTorch or CuPy has what you need, call it there. ``cuda.compute`` is for what they
-# can't do: *an operator of your own*. You give it a function in Python, and it compiles
-# CUB's kernel with it. This one finds the number that is farthest from zero, with its
-# sign:
+# If PyTorch or CuPy has what you need, call it there. ``cuda.compute`` is for *an
+# operator of your own*. You give it a function in Python, and it compiles CUB's kernel
+# with it. This one finds the number that is farthest from zero, with its sign:
 #
 # .. code-block:: python
 #
@@ -159,15 +152,15 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 #    inclusive_scan(d_in=x, d_out=out, num_items=n, op=OpKind.PLUS)
 #    radix_sort(d_in_keys=x, d_out_keys=out, num_items=n, order=SortOrder.ASCENDING)
 #
-# (We compiled all three for an H100, with ``cuda-cccl`` 1.2.1. We haven't measured them
-# yet, so there are no times here.) Install it as ``pip install "cuda-cccl[cu13]"
-# cupy-cuda13x``, in an environment of its own: it wants ``numba-cuda-mlir`` below 0.6,
-# and :doc:`the new compiler </tutorials/3_kernels/15_what_a_kernel_may_contain>` is at
-# 0.6. It's a beta, so its names may change. If you call such a function a thousand
-# times, make it once, with ``make_reduce_into`` and the like.
+# We compiled all three for an H100, with ``cuda-cccl`` 1.2.1, and haven't measured them
+# yet. Install it as ``pip install "cuda-cccl[cu13]" cupy-cuda13x``, in an environment
+# of its own: it wants ``numba-cuda-mlir`` below 0.6, and :doc:`the new compiler
+# </tutorials/3_kernels/15_what_a_kernel_may_contain>` is at 0.6. It's a beta, so its
+# names may change. If you call such a function a thousand times, make it once, with
+# ``make_reduce_into`` and the like.
 #
-# CuPy, too, takes an operator of yours, but only to make one number of an array, and in
-# a line of CUDA C++:
+# CuPy takes an operator of yours, too, in a line of CUDA C++, but only to make one
+# number of an array:
 #
 # .. code-block:: python
 #
@@ -180,19 +173,17 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 #
 #    They can, if all of them fit on the card at once. That's called a *cooperative
 #    launch*, and ``cuda.cg.this_grid().sync()`` is the barrier for the whole
-#    :term:`grid`. Both compilers of Numba take it, and launch such a kernel in the
-#    right way by themselves. Ask ``max_cooperative_grid_blocks(threads)`` of the
-#    compiled kernel how many blocks there may be: with one more, the launch fails. Each
-#    block then takes several pieces of the array. It saves launches, not bytes, so for
-#    a scan it's of little help. It helps an iteration whose data stay in shared memory.
-#    In CuPy it's ``RawKernel(…, enable_cooperative_groups=True)``. Our ``trace`` can't
-#    play it.
+#    :term:`grid`. Both compilers of Numba launch such a kernel in the right way by
+#    themselves. ``max_cooperative_grid_blocks(threads)`` of the compiled kernel says
+#    how many blocks there may be. It saves launches, not bytes, so for a scan it's of
+#    little help. It helps an iteration whose data stay in shared memory. In CuPy it's
+#    ``RawKernel(…, enable_cooperative_groups=True)``. Our ``trace`` can't play it.
 #
 # When a library surprises you
 # ----------------------------
 #
-# Is the line that somebody has written right, at least? **What's the last number of the
-# running sum of twenty million ones?** Ask NumPy, and PyTorch on the CPU:
+# **What's the last number of the running sum of twenty million ones?** Ask NumPy, and
+# PyTorch on the CPU:
 
 ones = np.ones(20_000_000, np.float32)
 last = {
@@ -204,10 +195,9 @@ for library, number in last.items():
 
 # %%
 # NumPy stops at 2²⁴. The next ``float32`` after 16,777,216 is 16,777,218, so one more
-# is rounded away, three million times. PyTorch adds in ``float64`` here, and rounds
-# only what it writes. On a GPU the numbers are added in a tree, which is nearly as good
-# (:doc:`reductions </tutorials/3_kernels/08_reductions>` has the errors). So a result
-# that differs from NumPy's may be the better one.
+# is rounded away, three million times. PyTorch adds in ``float64`` here. On a GPU the
+# numbers are added in a tree, which is :doc:`nearly as good
+# </tutorials/3_kernels/08_reductions>`.
 #
 # Three more things are good to know:
 #
@@ -222,11 +212,10 @@ for library, number in last.items():
 # Your turn
 # ---------
 #
-# To keep some numbers of an array, and all in their order, each of them has to know its
-# place in the result. Write ``places``: it gets a tensor of booleans, and returns a
-# tensor of integers. For each ``True`` it has the number of ``True`` *before* it. With
-# ``[False, True, True, False, True]``, the three that stay get 0, 1 and 2. What stands
-# at a ``False`` doesn't matter. There's no loop in it, only a scan.
+# Write ``places``: it gets a tensor of booleans, and returns a tensor of integers. For
+# each ``True`` it has the number of ``True`` *before* it. With ``[False, True, True,
+# False, True]``, the three that stay get 0, 1 and 2. What stands at a ``False`` doesn't
+# matter. There's no loop in it, only a scan.
 #
 # Put your answer where the dots are, and run ``firstlight try
 # 16_a_sum_a_sort_a_scan.py``.

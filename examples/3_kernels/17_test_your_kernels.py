@@ -2,14 +2,14 @@
 How do you test kernels where there's no GPU?
 =============================================
 
-Your :term:`kernel` works. Then a colleague changes a line of it, on a laptop, and your
-tests pass, because they skip every kernel where there's no GPU. So do those on GitHub:
-its free machines have none, either. A month later somebody runs the program on a
-cluster, and gets numbers that change from run to run.
+Your :term:`kernel` works. Then a colleague changes a line of it, on a laptop, and
+your tests pass, because they skip every kernel where there's no GPU. So do those on
+GitHub. A month later somebody runs the program on a cluster, and gets numbers that
+change from run to run.
 
 **Write down a guess: which of the two kernels below would a test without a GPU
-find?** By the end you'll have a test that runs on every computer and fails at the line
-with the mistake, and the file that makes GitHub run it.
+find?** By the end you'll have a test that runs on every computer and fails at the
+line with the mistake, and the file that makes GitHub run it.
 
 **Needs:** any computer, ``pytest``, and :doc:`kernels gone wrong
 </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
@@ -20,8 +20,8 @@ with the mistake, and the file that makes GitHub run it.
 # ---------
 #
 # A test launches a kernel as ever, and compares. Only one word is new:
-# ``check_kernels``, as an argument. Here are two tests, in a file of their own. Both
-# kernels have a mistake that you may know by now.
+# ``check_kernels``, as an argument. Both kernels have a mistake that you may know by
+# now.
 
 TESTS = """\
 import numpy as np
@@ -63,9 +63,9 @@ def test_count(check_kernels):
 #    python -m pip install pytest numba ./kernels
 #    python -m pytest test_kernels.py
 #
-# (``./kernels`` is the folder of that name in this site's repository. If your kernels
+# ``./kernels`` is the folder of that name in this site's repository. If your kernels
 # say ``from numba_cuda_mlir import cuda``, write ``numba-cuda-mlir`` in place of
-# ``numba``. There's none for a Mac.) Let's do it.
+# ``numba``. There's no ``numba-cuda-mlir`` for a Mac.
 
 # folded: How this page runs pytest, in a folder of its own
 
@@ -112,18 +112,17 @@ for line in said.splitlines():
 # %%
 # Both are found, without a GPU, and each with its line. The first is a :term:`race`,
 # because a :term:`barrier` is missing between the two lines. The second is a lost
-# update: all threads add to the same number, and nobody makes them take turns.
-#
-# With a GPU the same tests do the same, and then launch the kernel there. So you have
-# one test, not two, and no ``skipif``.
+# update: all threads add to the same number, and nobody makes them take turns. With a
+# GPU the same tests do the same, and then launch the kernel there. So you have one
+# test, and no ``skipif``.
 #
 # What does it do?
 # ----------------
 #
 # On a GPU, threads run in an order that nobody knows. So ``check_kernels`` tries more
 # than one, on copies of your arrays: all threads at once, line by line; one thread
-# after the other; and the same from the last one back. Then it traces the kernel, as on
-# the page about kernels gone wrong. Why both? Each alone is blind to something.
+# after the other; and the same from the last one back. Then it traces the kernel. Each
+# alone is blind to something.
 #
 # .. table:: Which mistake shows where
 #
@@ -136,26 +135,24 @@ for line in said.splitlines():
 #   barrier that some miss    stops        stops         named   hangs, or right
 #   ========================= ============ ============= ======= ======================
 #
-# Look at the first two rows. If you had only one order, then one of the two kernels
-# would have passed. Two orders that give different results prove a mistake. Two that
-# agree prove nothing, and so the trace looks at every access. (A thread that has
-# *returned* before a barrier is no mistake here: since 2017, cards wait only for the
-# others. So a guard around the whole kernel passes.)
+# With only one order, one of the two kernels would have passed. Two orders that give
+# different results prove a mistake. Two that agree prove nothing, and so the trace
+# looks at every access. A thread that has *returned* before a barrier is no mistake
+# here: since 2017, cards wait only for the others.
 #
 # A trace is slow, so give a test a *small* launch: a few blocks, and a size that's no
 # multiple of them. If a launch is too large for it, only the orders are compared.
 #
 # Three things stay yours. The test must compare with the right answer, because a wrong
-# index inside the array is no race, and no check sees it. Choose sizes that nobody
-# would choose. And whether the compiler takes the kernel, only the compiler knows. So
-# add a line with :doc:`ptx.compile
+# index inside the array is no race. Choose sizes that nobody would choose. And for
+# whether the compiler takes the kernel, add a line with :doc:`ptx.compile
 # </tutorials/3_kernels/15_what_a_kernel_may_contain>`.
 #
 # For all your tests
 # ------------------
 #
 # If a project has many tests, put this into its ``pyproject.toml``. Then every launch
-# of every test is checked, and no test has to ask:
+# of every test is checked:
 #
 # .. code-block:: toml
 #
@@ -226,7 +223,7 @@ def smooth(x, out):
 
 
 # %%
-# Don't mend it. Find a launch for the test that makes it fail: return how many numbers
+# Don't fix it. Find a launch for the test that makes it fail: return how many numbers
 # there are, and how many threads a block has, 64 at most. Put it where the dots are,
 # and run ``firstlight try 17_test_your_kernels.py``.
 

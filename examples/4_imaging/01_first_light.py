@@ -7,14 +7,13 @@ numbers, and no picture. Behind these numbers is a disk around a young star, and
 loop in PyTorch can find it. The loop comes from a tutorial of MPoL, which says that for
 large images a GPU can be up to a hundred times as fast.
 
-Is that so? **Write down a guess before you go on: how many times as fast as one core of
-a CPU is an NVIDIA H100 at this job?** By the end of this page you'll be able to fit an
-image to such data in eight lines, to see from what is left over whether you should
-believe it, and to say whether a GPU will make it faster. You need no astronomy.
-
-(In a hurry, and with a :term:`measurement set` of your own? Then begin with
-:doc:`/tutorials/4_imaging/02_your_own_data`, where one command does what ``tclean``
-does for you today. You won't need a GPU for a single image.)
+Is that so? **Write down a guess before you go on: how many times as fast as one core
+of a CPU is an NVIDIA H100 at this job?** By the end of this page you'll be able to
+fit an image to such data in eight lines, to see from what is left over whether you
+should believe it, and to say whether a GPU will make it faster. You need no
+astronomy. If you have a :term:`measurement set` of your own and are in a hurry,
+:doc:`one command </tutorials/4_imaging/02_your_own_data>` does what ``tclean`` does
+for you today.
 
 **Needs:** any computer. With a GPU, the page fits on it.
 """
@@ -62,7 +61,7 @@ file = saved(data_re=nine.real.astype("f4"), data_im=nine.imag.astype("f4"), **s
 # What is in the file
 # -------------------
 #
-# Let's open it, take the middle one of nine channels, and look at a few rows.
+# Let's take the middle one of nine channels, and look at a few rows.
 
 cube = np.load(file)
 chan = 4  # where the line is brightest
@@ -85,20 +84,18 @@ print(f"narrowest stripes: {1 / (np.hypot(uu, vv).max() * ARCSEC):.3f} arcsec")
 # turn. The pair measures how strongly the sky shows stripes of one width and one
 # direction. The farther the antennas are apart, the finer are their stripes. In other
 # words, each row is one point of the sky's two-dimensional Fourier transform. It's a
-# complex number, given by its real and its imaginary part, and it's called a
-# :term:`visibility`. The last number, the :term:`weight <weight>`, tells you how far to
-# trust it: it is :math:`1/\sigma^2` of its noise. That is all you need here. The page
-# on :doc:`visibilities </tutorials/4_imaging/04_visibilities>` has the rest. (Our
+# complex number, called a :term:`visibility`. The last number, the :term:`weight
+# <weight>`, tells you how far to trust it: it is :math:`1/\sigma^2` of its noise. The
+# page on :doc:`visibilities </tutorials/4_imaging/04_visibilities>` has the rest. Our
 # transform has a minus in its exponent. CASA counts phases the other way round, so
-# check the sign of your own file: :doc:`/tutorials/4_imaging/02_your_own_data`.)
+# check the sign of :doc:`your own file </tutorials/4_imaging/02_your_own_data>`.
 #
 # **One question before we go on.** The first three rows are the shortest baselines, and
 # their stripes are so wide that nearly the whole disk fits into a bright one. So what
 # is the total brightness of the sky, its :term:`flux`?
 #
-# The real parts of these rows are near 0.24, in :term:`jansky <Jy>`. At *u* = *v* = 0
-# there would be no stripes, and the visibility would be the flux itself. We made this
-# sky, so we know that it's 0.25 Jy. Keep this number: an image can be checked with it.
+# The real parts of these rows are near 0.24, in :term:`jansky <Jy>`. We made this sky,
+# so we know that it's 0.25 Jy.
 
 # %%
 # Try it
@@ -109,9 +106,9 @@ print(f"narrowest stripes: {1 / (np.hypot(uu, vv).max() * ARCSEC):.3f} arcsec")
 # changes the pixels 600 times. We've changed the imports and the line that chooses the
 # :term:`device`, and ``nll_gridded`` has its newer name. **Will 600 steps be enough?**
 #
-# (Why are its pixels 0.03″ wide? Our narrowest stripes repeat every 0.107″, as the cell
-# above says. An image needs at least two pixels for each of them to show them at all.
-# People take three to five, and 0.03″ makes it three and a half.)
+# Why are its pixels 0.03″ wide? Our narrowest stripes repeat every 0.107″, as the cell
+# above says. An image needs at least two pixels for each of them. People take three to
+# five, and 0.03″ makes it three and a half.
 #
 # __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -198,17 +195,15 @@ print(f"flux: {after_600.sum() * coords.cell_size**2:.3f} Jy")
 # middle is the *dirty image*: the Fourier transform of the data and nothing else, with
 # a zero wherever no pair of antennas has measured. Its blur and its ripples come from
 # those zeros. The loop has done better, because it never assumes that what nobody
-# measured is zero.
-#
-# But look closer. The image has specks, and its flux isn't 0.25 Jy. Should the loop
-# have gone on? Has it got the wrong thing to minimize? To find out, let's go through
-# one step by hand.
+# measured is zero. But the image has specks, and its flux isn't 0.25 Jy. Should the
+# loop have gone on? Has it got the wrong thing to minimize? Let's go through one step
+# by hand.
 #
 # One step, in slow motion
 # ------------------------
 #
-# We begin with a dark sky, all pixels zero. We compute the :term:`loss`, one number
-# that says how badly an image fits the data:
+# We begin with a dark sky, all pixels zero. The :term:`loss` is one number that says
+# how badly an image fits the data:
 #
 # .. math::
 #
@@ -229,7 +224,7 @@ loss.backward()
 print(f"the loss of a dark sky: {loss.item():.1f}")
 
 # %%
-# In ``image.grad`` there is one number for each pixel, so we can draw it as an image.
+# In ``image.grad`` there is one number for each pixel:
 
 # figure
 fig, ax = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
@@ -246,9 +241,8 @@ plt.show()
 
 # %%
 # It's the sky, blurred and with its sign reversed: minus the dirty image. Where the sky
-# shines and our image is dark, a brighter pixel would *lower* the loss, so the
-# gradient is negative there. **Which way should we go, then: add the gradient, or
-# subtract it?** Choose one before you look at the next output.
+# shines and our image is dark, a brighter pixel would *lower* the loss, so the gradient
+# is negative there. **Should we add the gradient, or subtract it?**
 
 with torch.no_grad():
     for factor in (+0.4, -0.4, -1.0):
@@ -257,17 +251,16 @@ with torch.no_grad():
 
 # %%
 # If we add it, the loss rises. The gradient points *uphill*, so we have to subtract it,
-# and ``optimizer.step()`` does just that. But even the right direction isn't enough. In
-# the third line we went the right way and too far: we crossed the valley and stand
-# higher on its other side than where we began. How far to go is what ``lr``, the
-# learning rate, is for. Adam, which the script uses, moves each parameter by about
-# ``lr``, however steep the slope.
+# and ``optimizer.step()`` does just that. In the third line we went the right way and
+# too far, to the other side of the valley. How far to go is what ``lr``, the learning
+# rate, is for. Adam, which the script uses, moves each parameter by about ``lr``,
+# however steep the slope.
 #
 # Now you know the whole loop: ``zero_grad()`` forgets the last gradient, the model
 # makes an image and its visibilities, ``loss`` compares, ``backward()`` finds the way
-# up, and ``step()`` goes down. Two things are added. Each pixel is a *softplus* of its
-# parameter, so it can't become negative. And two more terms in the loss say what kind
-# of image we'd rather have. We'll turn that knob in a moment.
+# up, and ``step()`` goes down. There is no network: the image is the parameter. Two
+# things are added. Each pixel is a *softplus* of its parameter, so it can't become
+# negative. And two more terms in the loss say what kind of image we'd rather have.
 
 # folded: The timed step and the timed fit
 unit = 0.01  # Jy/arcsec²: what brightness is measured in
@@ -326,12 +319,12 @@ bench.show()
 # Turn the knob, and look at what is left over
 # --------------------------------------------
 #
-# Here is a fit in eight lines. It differs from the script in three ways. It compares
-# the image with every single visibility, and not with averages in cells. It uses
-# :term:`L-BFGS`, an optimizer that also learns from earlier gradients how the slope
-# changes. And ``fit`` goes on until the loss stops falling. (``GriddedNet`` is the
-# model. Its parameters, ``base_cube``, become pixels by a softplus, and the pixels are
-# smoothed a little over their neighbours. ``SimpleNet`` above is its older name.)
+# This fit differs from the script in three ways. It compares the image with every
+# single visibility, and not with averages in cells. It uses :term:`L-BFGS`, an
+# optimizer that also learns from earlier gradients how the slope changes. And ``fit``
+# goes on until the loss stops falling. ``GriddedNet`` is the model. Its parameters,
+# ``base_cube``, become pixels by a softplus, and the pixels are smoothed a little over
+# their neighbours. ``SimpleNet`` above is its older name.
 
 from torch.nn.functional import softplus
 
@@ -351,22 +344,22 @@ found = first_light(data, strength=1.2e-3)
 print(f"{found.iterations} iterations: {found.status}")
 
 # %%
-# What is ``strength``? Most of the Fourier plane is empty, so many images fit the data
-# equally well, and the loss has to say which of them we prefer. *Total variation* (TV)
-# adds up the differences between neighbouring pixels. Adding it to the loss, times a
-# strength, favours images that change little from pixel to pixel. Such a term is called
-# a :term:`regularizer`, and the whole method *regularized maximum likelihood*, or
-# :term:`RML`. The strength says how much a jump of 1 Jy/arcsec² between neighbours
-# costs, in units of :math:`\chi^2`. So it depends on your data: begin with one that
+# Most of the Fourier plane is empty, so many images fit the data equally well, and the
+# loss has to say which of them we prefer. *Total variation* (TV) adds up the
+# differences between neighbouring pixels. Adding it to the loss, times a strength,
+# favours images that change little from pixel to pixel. Such a term is called a
+# :term:`regularizer`, and the whole method *regularized maximum likelihood*, or
+# :term:`RML`. The ``strength`` says how much a jump of 1 Jy/arcsec² between neighbours
+# costs, in units of :math:`\chi^2`. It depends on your data, so begin with one that
 # blurs the image. **What will happen with a strength of zero, and what if it's eight
 # times as large?**
 #
-# In real life you don't have the truth to compare with. But you can look at what is
-# left over: subtract the visibilities of the image from the data, and make a dirty
-# image of the difference, in units of its noise, σ. It's called the :term:`residual`.
-# If the image explains everything but the noise, then the residual should look like
-# noise: an rms of 1, or a little less, since every fit takes up some of the noise, and
-# a largest value of about 4, because the map has some 1,500 independent places.
+# In real life you don't have the truth to compare with. But you can subtract the
+# visibilities of the image from the data, and make a dirty image of the difference, in
+# units of its noise, σ. It's called the :term:`residual`. If the image explains
+# everything but the noise, it should look like noise: an rms of 1, or a little less,
+# since every fit takes up some of the noise, and a largest value of about 4, because
+# the map has some 1,500 independent places.
 
 from firstlight_imaging.fitting.quality import residual_image
 
@@ -403,8 +396,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# The four values of :math:`\chi^2` differ in the second decimal only. With so many rows
-# that is a lot, but it doesn't say what is wrong. The residuals do:
+# The four values of :math:`\chi^2` differ in the second decimal only, and don't say
+# what is wrong. The residuals do:
 #
 # - *A pattern above 5 σ: too smooth.* There are rings in the residual at the lower
 #   left. Where they're positive, the data contain light that the image hasn't got, and
@@ -415,29 +408,27 @@ plt.show()
 #   as specks.
 #
 # Hence a rule: **take the strongest regularizer that leaves no residual above 5 σ.**
-# Here it chooses 0.0012. (Look closely: even that residual has faint rings where the
-# disk is. No pixel stands out, so the rule lets them pass, but a little of each ring is
-# still in the gaps. The fit inside ``image`` gets rid of them.) And
-# the script's image?
+# Here it chooses 0.0012. Even that residual has faint rings where the disk is, so a
+# little of each ring is still in the gaps. The fit inside ``image`` gets rid of them.
+# And the script's image?
 
 script_left = residual_image(after_600[None].float().to(device), data)[0]
 print(f"the script's image leaves {abs(script_left).max():.0f} σ")
 print(f"its rms is {rms(script_left[disk_at]):.1f} inside the disk, where 1 is noise")
 
 # %%
-# That's a pattern far above 5 σ, and yet the image isn't smooth, it's full of specks.
-# So there's a third case: *large residuals and specks: the fit was given wrong data.*
-# No strength can mend that. Here the averages are wrong: the script first averages the
-# rows in the cells of a grid, and the sky changes within these cells
-# (:doc:`/tutorials/4_imaging/06_averaging`). To be fair, the gridder knew. It looks at
-# the scatter in its cells and warns, and it was *us* who switched that off, with
+# That's a pattern far above 5 σ, and yet the image is full of specks. So there's a
+# third case. If the residuals are large *and* the image has specks, the data themselves
+# are wrong. The script first averages the rows in the cells of a grid, and :doc:`the
+# sky changes within these cells </tutorials/4_imaging/06_averaging>`. To be fair, the
+# gridder knew. It was *us* who switched its warning off, with
 # ``check_visibility_scatter=False``. MPoL's script leaves it on.
 #
 # Now look at the truth
 # ---------------------
 #
-# We made this sky, so for once we can look at it. **Which of the images is nearest to
-# it, would you say? And what would another 600 steps do to the script's?**
+# **Which of the images is nearest to this sky, would you say? And what would another
+# 600 steps do to the script's?**
 
 # folded: Another 600 steps
 for _ in range(600):
@@ -479,17 +470,16 @@ plt.show()
 
 # %%
 # Two surprises. First, the script hadn't reached its minimum: another 600 steps lower
-# the loss a little, and *the image gets worse*. It was going to the wrong place,
-# because its averages describe a speckled sky better than the true one.
+# the loss a little, and *the image gets worse*, because its averages describe a
+# speckled sky better than the true one.
 #
 # Second, the weak strength that our rule rejects, 0.0005, gives an image slightly
-# *nearer* to the truth than the one it chooses. That isn't a mistake. The residual
-# tells you whether an image goes with the data. It can't tell you what the antennas
-# didn't measure, the details finer than the telescope can see. The regularizer fills
-# these in by its own taste. So the rule protects you from noise, and nothing in the
-# data protects you from a wrong taste. Go on with
-# :doc:`/tutorials/4_imaging/07_choosing_regularizers`, or, if you use ``tclean``, with
-# :doc:`/tutorials/4_imaging/13_rml_and_clean`.
+# *nearer* to the truth than the one it chooses. The residual tells you whether an image
+# goes with the data. It can't tell you what the antennas didn't measure, the details
+# finer than the telescope can see. The regularizer fills these in by its own taste, and
+# nothing in the data protects you from a wrong taste. Go on with :doc:`choosing a
+# regularizer </tutorials/4_imaging/07_choosing_regularizers>`, or, if you use
+# ``tclean``, with :doc:`RML and CLEAN </tutorials/4_imaging/13_rml_and_clean>`.
 #
 # .. dropdown:: If you know tclean: what is different here?
 #
@@ -504,8 +494,8 @@ plt.show()
 # Will a GPU make it faster?
 # --------------------------
 #
-# Now back to your guess. We timed one step of a loop like the script's, on one core of
-# a CPU and on a GPU, for the image above and for one of 512 × 512 pixels.
+# Now back to your guess. We timed one step of a loop like the script's, for the image
+# above and for one of 512 × 512 pixels.
 #
 # On a computer with an H100, one core of the CPU took
 # :timing:`first-light median "a step, 180, CPU" @nvidia-h100-80gb-hbm3` for a step at
@@ -523,16 +513,14 @@ plt.show()
 #    step(512, "GPU") < 1.25 * step(180, "GPU")
 #    step(512, "GPU") < step(512, "CPU") / 4
 #
-# Why would eight times the work take hardly longer? Think of ordering a hundred dishes
-# from a very quick kitchen, with a phone call for each dish. You'll be on the phone all
-# evening, and the kitchen waits for you. A step of this loop makes about 100 calls of
-# PyTorch, and for each of them the CPU has to start a piece of work on the GPU, a
-# :term:`kernel`. The GPU has finished most of these before the next call comes. We call
-# such a loop :term:`launch-bound`.
+# Why? Think of ordering a hundred dishes from a very quick kitchen, with a phone call
+# for each dish. You'll be on the phone all evening. A step of this loop makes about 100
+# calls of PyTorch, and for each of them the CPU has to start a piece of work on the
+# GPU, a :term:`kernel`. The GPU has finished most of these before the next call comes.
+# We call such a loop :term:`launch-bound`.
 #
-# The remedy is to order everything in one call. :doc:`/tutorials/4_imaging/08_faster`
-# gets there change by change, to a step in a dozen kernels that are started together.
-# At 512 × 512 pixels that step took the H100
+# :doc:`Change by change </tutorials/4_imaging/08_faster>`, a step gets down to a dozen
+# kernels that are started together. At 512 × 512 pixels that step took the H100
 # :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`, and the core
 # beside it :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`. That's
 # :timing:`faster-step speedup "GPU, package"/"CPU, package" @nvidia-h100-80gb-hbm3` as
@@ -541,30 +529,26 @@ plt.show()
 # But for *one image of 180 × 180 pixels, stay on the CPU*. A whole fit, like those
 # above, took :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on
 # the H100, and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one
-# core of an AMD EPYC. (Why so long, after such quick steps? L-BFGS isn't started as a
-# whole. By our count, each of its iterations makes 250 small calls, and 46 times it
-# waits for a number from the GPU.)
+# core of an AMD EPYC. By our count, each iteration of L-BFGS makes 250 small calls, and
+# waits 46 times for a number from the GPU.
 
 # %%
 # Your turn
 # ---------
 #
-# Find the sky. Two nights of another, fainter source are below, as ``ExactLikelihood``
-# objects like our ``data``. One night has more noise in each visibility, and more
-# visibilities. So the strength that suits one of them won't suit the other, and you
-# can't type it in: write a function that *finds* it, by the rule, and returns the
-# image.
-# ``first_light(data, strength).image`` makes an image, and
-# ``residual_image(image, data)`` says what is left over.
+# Two nights of another, fainter source are below, as ``ExactLikelihood`` objects like
+# our ``data``. One night has more noise in each visibility, and more visibilities. So
+# the strength that suits one of them won't suit the other: write a function that
+# *finds* it, by the rule, and returns the image. ``first_light(data, strength).image``
+# makes an image, and ``residual_image(image, data)`` says what is left over.
 
 
 def find_sky(data): ...
 
 
 # %%
-# Put your lines where the dots are, and run ``firstlight try 01_first_light.py``. It
-# runs only what the exercise needs. ``check`` looks at your residuals, as you do, and
-# because it knows the sky, at your flux.
+# Put your lines where the dots are, and run ``firstlight try 01_first_light.py``.
+# ``check`` looks at your residuals, and because it knows the sky, at your flux.
 
 
 # folded: The two nights

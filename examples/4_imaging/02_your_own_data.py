@@ -2,19 +2,21 @@
 What about your own data?
 =========================
 
-You have a measurement set from ALMA, calibrated, and until now you've made images with
-``tclean``. How do you get an image out of it here? And how do you know whether to
-believe it?
+You have a :term:`measurement set` from ALMA, calibrated, and until now you've made
+images of it with ``tclean``. How do you get an image out of it here? And how do you
+know whether to believe it?
 
-Let's take a real set that anybody can download, and give it to CASA's ``tclean`` and to
-our command. **Before you see both maps, write down a guess: by how many percent will
-their fluxes differ?** The maps will look alike, and here a careful ``tclean`` fits a
-little better. What you gain is that you draw no mask, and a report that says whether
-noise, the field or the calibration limits an image, and what to do about it. It judges
-the images of ``tclean``, too.
+Let's take a real set that anybody can download, and give it to ``tclean`` of
+:term:`CASA` and to our command. **Before you see both maps, write down a guess: by how
+many percent will their fluxes differ?** The maps will look alike, and here a careful
+``tclean`` fits a little better. You gain two things: you needn't draw a mask around the
+source, and you get a report that says whether noise, the field or the calibration
+limits an image, and what to do about it. It judges the images of ``tclean``, too.
 
-**Needs:** any computer, arcae (on Windows, in WSL), and a network once, for 6.6 MB. The
-site shows what the real set gave. Without them, the script simulates one.
+**Needs:** CASA's words, as someone who has used ``tclean`` knows them. If you haven't,
+begin with :doc:`first light </tutorials/4_imaging/01_first_light>`. Any computer with a
+network will do, for 6.6 MB, and the package arcae, which reads measurement sets (on
+Windows, in WSL). Without them, the script simulates a set.
 """
 
 # %%
@@ -24,15 +26,16 @@ site shows what the real set gave. Without them, the script simulates one.
 # This is ALMA's HD 142527, a disk of dust around a young star, at 709 GHz. It comes
 # with `gpuvmem`__, an imaging program by Miguel Cárcamo and colleagues, and Simon
 # Casassus and colleagues `wrote about the observation`__. It has been calibrated, and
-# self-calibrated, too. In a terminal, with the set beside you, it's one line:
+# :term:`self-calibrated <self-calibration>`, too. In a terminal, with the set beside
+# you, it's one line:
 #
 # .. code-block:: bash
 #
 #     firstlight image hd142.ms --spw 0 --field 8 --cell-size 0.1 --out images
 #
-# Mind the names: ``--field`` is the width of the image, and CASA's ``field`` is
-# ``--of``. Width and cell are in arcsec, and only given so that ``tclean`` can have the
-# same. In Python it's this:
+# ``--field`` is the width of the image, and CASA's ``field`` is ``--of``. We set width
+# and cell, in arcsec, only so that both programs make the same image. In Python it's
+# this:
 #
 # __ https://github.com/miguelcarcamov/gpuvmem
 # __ https://iopscience.iop.org/article/10.1088/0004-637X/812/2/126
@@ -90,9 +93,10 @@ print(f"{seen.data.size:,} visibilities in {time.perf_counter() - began:.0f} s")
 print(f"their weights were {1 / weights.totals[0].factor:.1f} times too large")
 
 # %%
-# Wrong weights change no map of ``tclean``'s, but each :math:`\chi^2` and each error.
-# So they were compared with the scatter of neighbouring visibilities, and mended. No
-# image is needed for that, so a :math:`\chi^2` of 1 isn't built in.
+# ``tclean``'s maps don't depend on the scale of the :term:`weights <weight>`, but
+# :math:`\chi^2` and the error bars do. So the command has fitted the weights to the
+# scatter of neighbouring :term:`visibilities <visibility>`. That needs no image, so it
+# doesn't force :math:`\chi^2` to 1.
 
 
 # folded: What tclean was told (all else has its default), and both maps in mJy/beam
@@ -151,8 +155,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Are they as alike in numbers? The flux is what a program believes to be sky, the sum
-# of its model. We ran ``tclean`` three times.
+# Are they as alike in numbers? The flux is the sum over each program's model, the image
+# before it is blurred by the beam. We ran ``tclean`` three times.
 
 # folded code: How the table is printed
 
@@ -170,28 +174,27 @@ print(f"{'firstlight image, own mask':34}{ours.max():.0f} mJy/beam", end="  ")
 print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 
 # %%
-# With ``auto-multithresh`` at its default numbers, ``tclean`` misses 16 % of the flux
-# that it has with a mask by hand. But CASA's `guide to masks`__ has other numbers for
-# baselines as short as these, and with those no flux is missing. So *how* you use a
-# program can matter more than which one you take. Our command found its mask by itself,
-# too, and has 8 % more flux. Which one is right? There'll be a judge.
+# With its automatic mask, ``auto-multithresh``, at the default numbers, ``tclean``
+# misses 16 % of the flux that it has with a mask by hand. But CASA's `guide to masks`__
+# has other numbers for :term:`baselines <baseline>` as short as these, and with those
+# no flux is missing. So *how* you use a program can matter more than which one you
+# take. Our command found its mask by itself, and has 8 % more flux. Which one is right?
+# There'll be a judge.
 #
-# Now look at the lower row. The two work differently: ``tclean`` takes away points and
-# patches one after another, and our command fits all pixels at once, no rougher than
-# the data ask for (:term:`regularized maximum likelihood`, as in
-# :doc:`/tutorials/4_imaging/01_first_light`), until the source's residuals are as large
-# as those beside it. So ``tclean`` leaves less over on the ring, and circles around it.
-# Beside the ring, their blobs are much at the same places, with a correlation of 0.7.
-# Noise alone would do that, because both subtract from the same visibilities. But are
-# these blobs as faint as noise? A picture can't tell.
+# Now look at the lower row. ``tclean`` takes away points and patches one after another.
+# Our command fits all pixels at once, and prefers the smoothest image that explains the
+# data, by :term:`regularized maximum likelihood`. ``tclean`` leaves smaller residuals
+# on the ring, and ring-shaped ones around it. The residuals off the ring agree, with a
+# correlation of 0.7. That proves nothing, because both contain the same noise. But are
+# they as faint as noise? A picture can't tell.
 #
 # __ https://casaguides.nrao.edu/index.php/Automasking_Guide
 #
 # Should you believe it?
 # ----------------------
 #
-# A pretty picture proves nothing. Before you look at ``hd142.png``, read the end of the
-# report, which the command prints and writes to ``hd142.txt``.
+# A pretty picture proves nothing. So read the end of the report, which the command
+# prints and writes to ``hd142.txt``.
 
 # folded: The whole report: it begins with what was chosen, and why
 
@@ -211,8 +214,8 @@ say(found)
 say(found.quality)
 
 # %%
-# It answers four questions. The page :doc:`inside image()
-# </tutorials/4_imaging/14_inside_image>` explains what stands before them.
+# It answers four questions. The :doc:`page on image()
+# </tutorials/4_imaging/14_inside_image>` explains the lines before them.
 #
 # .. list-table:: What the report says, and what you want it to say
 #    :header-rows: 1
@@ -227,15 +230,15 @@ say(found.quality)
 #      - :term:`residuals <residual>` with an rms of 1, and none above 5 σ
 #      - an rms of 2, and up to 9 σ: the blobs aren't noise
 #    * - Is it all the flux that the baselines can see?
-#      - as much as the shortest baselines see. They measure it almost directly, and
-#        need only the shape of the bright parts of the image
+#      - as much as the shortest baselines see. On those, the source is hardly resolved,
+#        so they measure its whole flux, nearly whatever its shape
 #      - 7.56 Jy, and they see 7.15, so we have 6 % more than they
 #    * - What's the verdict?
 #      - no fourth line: then the flux comes with an error bar
 #      - *limited by calibration*
 #
-# And ``tclean``'s images? The command judges those, too, if you give it the ``.model``,
-# by ``exportfits``. In a terminal, that's
+# The command judges ``tclean``'s images, too, if you export the ``.model`` with CASA's
+# ``exportfits``:
 #
 # .. code-block:: bash
 #
@@ -261,21 +264,20 @@ for who, one in reports.items():
 # for it. With the masks that ``tclean`` found by itself, residuals are larger in the
 # source than beside it, so the report says to clean deeper. Whose flux is right?
 # Neither: the mask by hand has 4 % less than the shortest baselines see, and our
-# command 6 % more. They borrow the image's shape, so they don't see quite the same each
-# time. And none of the four fits as it should, at a :math:`\chi^2` of 1. **Would you
-# publish a flux? Write down yes or no.**
+# command 6 % more. And none of the four fits as it should, at a :math:`\chi^2` of 1.
+# **Would you publish a flux? Write down yes or no.**
 #
 # Not yet. There's no error bar, because noise isn't what limits these images. But the
-# last line of our report says what to do. The command has worked out whether other
-# phases of the antennas would make the image fit the data. They would: :math:`\chi^2`
-# would fall to 1.01. If it also changes the amplitudes, it's 1.11: that many numbers
-# more would have to lower it further to be worth it. It names the worst antennas, and
-# says "self-calibrate phases".
+# last line of our report says what to do. The command has worked out what would happen
+# if it also fitted the phases of the antennas: :math:`\chi^2` would fall to 1.01.
+# Correcting the amplitudes as well isn't worth it, because after allowing for so many
+# more numbers, :math:`\chi^2` is 1.11. So it says "self-calibrate phases", and names
+# the worst antennas.
 #
-# Mend it, as far as it goes
-# --------------------------
+# Fix what can be fixed
+# ---------------------
 #
-# So let's do that. In a terminal it's one word more, ``--self-calibrate``.
+# In a terminal, :term:`self-calibration` is one word more, ``--self-calibrate``.
 
 from firstlight_imaging.selfcal import self_calibrate
 
@@ -291,11 +293,11 @@ say(mended.quality)
 # baselines see.
 #
 # But are these phases real? There are many of them, one for each antenna and interval.
-# Perhaps they've only learned to say what our image wants to hear. Let's find out.
-# Each antenna has two receivers, for the polarizations X and Y, and the air above it
-# delays both alike. So we solve for the phases with XX alone, and correct YY by them.
-# As a control, we also give the same phases to the wrong antennas. **If they're mere
-# noise, what will happen to YY's** :math:`\chi^2`\ **?**
+# Perhaps they've only learned to say what our image wants to hear. Each antenna has two
+# receivers, for the polarizations X and Y, and the air above it delays both alike. So
+# we solve for the phases with XX alone, and correct YY by them. As a control, we also
+# give the same phases to the wrong antennas. **If they're mere noise, what will happen
+# to YY's** :math:`\chi^2`\ **?**
 
 # folded: How to read one of the two polarizations
 
@@ -338,26 +340,26 @@ else:
 
 # %%
 # Noise would make YY worse, as the wrong phases do. But XX's make it better, though YY
-# had no say in them: :math:`\chi^2` falls from 1.15 to 1.09. (YY alone is noisier, so
-# the same fault weighs less than in 1.24.) So at least a part of them is real.
+# had no say in them: :math:`\chi^2` falls from 1.15 to 1.09. So at least a part of them
+# is real.
 #
-# Is all well now? No. We've mended :math:`\chi^2`, but hardly the map: its dynamic
-# range went from 99 to 104, and a residual is still as high as 8 σ. How can that be, if
-# :math:`\chi^2` is almost 1? That asks each visibility by itself, and there a small
-# fault hides in the noise. The map adds thousands of them up. Then the noise averages
-# out, but the fault stays. The report blames the amplitudes now. Here we don't follow
-# it, because new amplitudes can move the flux scale.
+# Is all well now? No. We've fixed :math:`\chi^2`, but hardly the map. Its dynamic
+# range, the peak over the rms of the residuals, went from 99 to 104, and a residual is
+# still as high as 8 σ. How can that be, if :math:`\chi^2` is almost 1? :math:`\chi^2`
+# looks at each visibility on its own, where a small fault hides in the noise. The map
+# adds thousands of them up. Then the noise averages out, but the fault stays. The
+# report blames the amplitudes now. Here we don't follow it, because new amplitudes can
+# move the flux scale.
 #
 # **Turn one more knob yourself before you give a flux.** Leave out ``windows=[0]``,
-# which is ``--spw 0``, and you image all three spectral windows of the set. What does
-# the report blame now?
+# which is ``--spw 0``, and you image all three :term:`spectral windows <spectral
+# window>` of the set. What does the report blame now?
 #
 # .. dropdown:: What it blames
 #
 #    The windows. On the same baselines, the other two see a fifth and a third less flux
 #    than window 0, and no gains of antennas explain that. It tells you to image window
-#    0 by itself, because that one fits best. That's why we did. It doesn't make its
-#    flux the right one.
+#    0 by itself, because that one fits best. It doesn't make its flux the right one.
 #
 # So which flux would we publish? *About 7 Jy at 709 GHz, from one spectral window,
 # limited by calibration.* We'd give no error bar from noise, but all that we know:
@@ -367,14 +369,14 @@ else:
 # - The other windows have up to a third less, and we don't know which is right. Windows
 #   of ALMA should agree within about 1 %, as `Francis and colleagues`__ found in Band
 #   7.
-# - The primary beam hides 4 % of a ring of this size.
+# - The :term:`primary beam` hides 4 % of a ring of this size.
 # - No residual can show whether the flux scale is right. In Band 7 it's nominally
-#   within 10 %, they say, and this is Band 9, which is harder.
-# - What is larger than the shortest baselines can see is in none of these numbers.
+#   within 10 %, they say, and 709 GHz is in Band 9, which is harder.
+# - Structure larger than the shortest baselines can see is in none of these numbers.
 #
 # __ https://arxiv.org/abs/2010.02186
 
-# folded: The same as assertions, so that the page can't say anything else
+# folded: The numbers of this page, as assertions
 
 
 def near(told, off, *values):  # another machine rounds otherwise, and stops elsewhere
@@ -429,32 +431,29 @@ if hd142 and len(seen.frequency) == 1:
 #     pip install "arcae>=0.5.8"  # reads measurement sets, and is 200 MB
 #     firstlight image my.ms --of 0 --dish 12 --out images
 #
-# Type the first line in the folder of the zip from the end of this page, in an
-# environment as :doc:`/install` makes one. It also says how to download less: for one
-# image you need no GPU. arcae is there for Linux and for Macs with Apple's own chips.
-# Without it, see :doc:`/tclean`. ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size,
-# mask and threshold are chosen from the data. The command is for one small field in
-# total intensity, so no mosaics and no polarization. (For the fifth channel of a line,
-# subtract the continuum and add ``--channels 4``, since they count from 0.) You get,
-# among others:
+# First install the package, as :doc:`/install` says, and type the first line in the
+# folder of the zip from the end of this page. For one image you need no GPU. arcae is
+# there for Linux and for Macs with Apple's own chips. Without it, see the page on
+# :doc:`tclean </tclean>`. ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask
+# and threshold are chosen from the data. The command is for one small field in total
+# intensity, so no mosaics and no polarization. For one channel of a line, subtract the
+# continuum and add ``--channels 4``, which is the fifth. You get, among others:
 #
 # - ``my.txt``, the report, and ``my.json``, from which ``firstlight image --again
 #   my.json`` makes the same image of the same data;
 # - ``my.restored.fits``, the map to publish, in Jy/beam. It's what ``tclean`` calls
 #   ``.image``, and the map on the right above is one;
-# - ``my.pbcor.fits``, which is the same, corrected for the primary beam of antennas of
-#   12 m, as with ``pbcor=True``. Measure fluxes in this one, or take the one that the
-#   report has for it;
+# - ``my.pbcor.fits``, the same, corrected for the primary beam of antennas of 12 m, as
+#   with ``pbcor=True``. Measure fluxes in this one, or take the one that the report has
+#   for it;
 # - ``my.image.fits``, the fit itself, in Jy/pixel. It can be finer than the beam, so
 #   show it beside the restored map, and not in its place.
 #
-# All maps open in CARTA and DS9, and ``importfits`` takes them to CASA. :doc:`/tclean`
-# lists the other files, and ``tclean``'s words and ours. And if you'd rather keep
-# ``tclean``'s image, let it be judged: ``firstlight image my.ms --of 0 --assess
-# my.model.fits`` answers :ref:`is-my-clean-image-right` on one page.
-#
-# Do you have several sets of one source, of other nights or configurations? Give them
-# all: ``firstlight image short.ms long.ms``. :doc:`/tclean` says what is done to them.
+# All maps open in CARTA and DS9, and ``importfits`` takes them to CASA. The page on
+# :doc:`tclean </tclean>` lists the other files, has a table of ``tclean``'s words and
+# ours, and says what is done to several sets of one source: ``firstlight image short.ms
+# long.ms``. If you'd rather keep ``tclean``'s image, :ref:`let it be judged
+# <is-my-clean-image-right>`: ``firstlight image my.ms --of 0 --assess my.model.fits``.
 #
 # What if it says something else?
 # -------------------------------
@@ -462,11 +461,10 @@ if hd142 and len(seen.frequency) == 1:
 # If something other than noise limits an image, the report ends with a line that names
 # it, and there's no error bar. Look it up here:
 #
-# 1. **It blames the phases.** Add ``--self-calibrate``, as we did. In
-#    :doc:`/tutorials/4_imaging/03_real_sky` that takes the largest residual down to a
-#    quarter. Calibrate amplitudes, too (``--self-calibrate amplitude``), only if the
+# 1. **It blames the phases.** Add ``--self-calibrate``. On :doc:`data of M87*
+#    </tutorials/4_imaging/03_real_sky>` that takes the largest residual down to a
+#    quarter. Calibrate amplitudes, too, by ``--self-calibrate amplitude``, only if the
 #    report asks for it and you can check the flux scale, because they can move it.
-#    (:doc:`/tclean` says how to get gains into CASA.)
 # 2. **It names a source outside of the field.** Take the ``--field`` that it names.
 # 3. **It names spectral windows.** Image the one that it recommends, with ``--spw``,
 #    and say what the others have.
@@ -474,10 +472,9 @@ if hd142 and len(seen.frequency) == 1:
 #    and try a ``--mask`` of your own, or another field.
 # 5. **It's still limited.** Show contours from 5 times the rms of the residuals, as
 #    ``my.png`` does, and don't believe faint pieces. Give the flux as we did, and hold
-#    the map beside ``tclean``'s (:doc:`/tutorials/4_imaging/13_rml_and_clean` says how
-#    to do that fairly).
+#    the map beside ``tclean``'s, :doc:`fairly </tutorials/4_imaging/13_rml_and_clean>`.
 #
-# And if nothing is wrong? Then it looks like this. (The sky is simulated, with 7.5 Jy.)
+# And if nothing is wrong? Then it looks like this, for a simulated sky of 7.5 Jy:
 
 fine = image(simulated(degrees=0), field=8, cell_size=0.1)
 say(f"flux {fine.flux_text}")
@@ -486,20 +483,19 @@ assert fine.quality.verdict == "converged"
 assert abs(fine.flux - 7.5) < 2 * fine.flux_error
 
 # %%
-# The error bar knows of noise only, and nothing of what no baseline measured, so the
-# true error is larger.
+# The error bar knows of noise only, so the true error is larger: nothing of what no
+# baseline measured is in it.
 #
 # If a set is too large for your computer's memory, ``split`` your target out and
-# average its channels first, without those that have lines. And if the first image is
-# nonsense, the report says "not calibrated". :doc:`/tutorials/4_imaging/03_real_sky`
-# begins with such data.
+# average its channels first, without those that have lines. And if the report says "not
+# calibrated", begin as with the :doc:`data of M87* </tutorials/4_imaging/03_real_sky>`.
 #
 # Your turn
 # ---------
 #
-# Three colleagues hand you a file each, A, B and C. Somebody has told them that the
-# source is 8 arcsec wide, so they all want a field of that width. Image each file, and
-# read its report:
+# Three colleagues hand you a file each, A, B and C. They've all been told that the
+# source is 8 arcsec wide, so they want a field of that width. Image each file, and read
+# its report:
 #
 # .. code-block:: python
 #

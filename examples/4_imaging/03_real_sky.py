@@ -7,9 +7,9 @@ the galaxy M87 at the same time. Their data are public, in a file of half a mega
 You have a program, ``image``, that has got the flux of every simulated sky right.
 **Write down a guess: will it get this one right, too?**
 
-By the end of the page you'll have made the picture of a black hole's shadow yourself.
-You'll also have repaired the image of a second real observation, which was calibrated
-about as badly as most data that you'll ever be given.
+By the end of the page you'll have made the picture of a black hole's shadow yourself,
+and repaired the image of a second real observation, which was calibrated about as badly
+as most data that you'll ever be given.
 
 **Needs:** any computer, and a network once, for 2.4 MB. The site shows what the real
 files gave. Without a network, only the part with the triangle runs.
@@ -20,8 +20,7 @@ files gave. Without a network, only the part with the triangle runs.
 # ------
 #
 # The file comes from the public archive of the Event Horizon Telescope (EHT), which
-# says `how to cite it`__. We download it once, and its checksum tells us whether we got
-# the file that we mean.
+# says `how to cite it`__.
 #
 # __ https://github.com/eventhorizontelescope/2019-D01-01
 
@@ -67,18 +66,16 @@ if m87_file:
     assert first_try.quality.verdict == "not calibrated"
 
 # %%
-# Whatever you guessed, it's worse: ``image`` refuses to give a flux at all. The file
-# isn't damaged, and there isn't too much noise. But the best image that it can find has
-# a reduced :math:`\chi^2` of more than 7, where 1 would be a good fit, and a residual
-# reaches more than 80 times the noise. The verdict is *not calibrated*. What does that
-# mean?
+# Whatever you guessed, it's worse: ``image`` refuses to give a flux at all. The best
+# image that it can find has a reduced :math:`\chi^2` of more than 7, where 1 would be a
+# good fit, and a residual reaches more than 80 times the noise. The verdict is *not
+# calibrated*.
 #
 # Each :term:`visibility` is measured by two telescopes, which both write down the same
-# wave. But each telescope has a clock of its own, and the clocks don't agree. Besides,
-# the air above a telescope holds the wave up, by a different amount every few seconds.
-# So each telescope turns the :term:`phase` of all its visibilities by an angle that
-# nobody knows. It's like a choir whose singers all know the tune, but each of them
-# starts when he likes.
+# wave. But their clocks don't agree, and the air above a telescope holds the wave up,
+# by a different amount every few seconds. So each telescope turns the :term:`phase` of
+# all its visibilities by an angle that nobody knows. It's like a choir whose singers
+# all know the tune, but each of them starts when he likes.
 #
 # Astronomers call this unknown factor of each antenna its *gain*. ALMA looks at a
 # bright point every few minutes to measure its gains. The EHT can't do that well
@@ -87,10 +84,8 @@ if m87_file:
 # What three telescopes know
 # --------------------------
 #
-# How could you ever see anything with telescopes like that? Let's look at three of
-# them. The sky gives each pair a phase, and we set their clocks wrong, at random, three
-# times. **Before you run the cell, guess: which of the numbers in a row will stay the
-# same?**
+# The sky gives each pair of three telescopes a phase, and we set their clocks wrong, at
+# random, three times. **Guess: which of the numbers in a row will stay the same?**
 
 rng = np.random.default_rng(1)
 sky_phases = rng.uniform(-np.pi, np.pi, 3)  # of the baselines 1-2, 2-3 and 3-1
@@ -108,11 +103,9 @@ for _ in range(3):
     assert np.isclose(total, degrees(sky_phases.sum()))
 
 # %%
-# The three phases are different each time, so none of them tells you anything about the
-# sky. But their sum is 38.3° in every row. Why? If you walk around the triangle, from
-# the first telescope to the second, on to the third and back, you meet each telescope
-# twice, once with each sign. So its clock cancels, however wrong it is. (Try it: let
-# the clocks go wrong by 1,000 radians.)
+# The three phases are different each time. But their sum is 38.3° in every row. If you
+# walk around the triangle, you meet each telescope twice, once with each sign. So its
+# clock cancels, however wrong it is.
 #
 # This sum is called a *closure phase*. With four telescopes you can do the same for
 # amplitudes: multiply two of them, divide by two others, and all four gains cancel.
@@ -127,8 +120,7 @@ for _ in range(3):
 # with the closure phases and closure amplitudes. There are many such images, so it
 # makes twelve of them. They differ in what nobody knows: how wide the field is, how
 # smooth the sky, and where the search begins. You get the mean of those that fit. We
-# ask for a picture that is 120 microarcseconds (µas) wide. Seen from here, a coin on
-# the moon is a tenth of that.
+# ask for a picture that is 120 microarcseconds (µas) wide.
 
 from firstlight_imaging.selfcal import closure_image
 
@@ -194,20 +186,18 @@ plt.show()
 # %%
 # There it is (the figure at the top): a ring with a dark middle. Its southern half is
 # brighter than its northern one. Light that passes too close to the black hole is lost,
-# and the rest is bent into a ring around the place where it's missing. Ours is about 40
-# µas wide. The collaboration's papers give 42 ± 3 µas, from several independent
-# programs (`paper IV`__). One of these programs is eht-imaging, and its `script`__ is
-# public. We ran it on the same file with eht-imaging 1.3.2. Measured as ours, its ring
-# is 41 µas wide. But the script uses more than closure quantities: it's told that the
-# source has 0.6 Jy, and it calibrates the telescopes by its own image. When we took
-# this calibration and the amplitudes out, its ring was 36 µas wide.
+# and the rest is bent into a ring. Ours is about 40 µas wide. The collaboration's
+# papers give 42 ± 3 µas, from several independent programs (`paper IV`__). We ran the
+# public `script`__ of one of them, eht-imaging 1.3.2, on the same file. Measured as
+# ours, its ring is 41 µas wide. But the script uses more than closure quantities: it's
+# told that the source has 0.6 Jy, and it calibrates the telescopes by its own image.
+# When we took this calibration and the amplitudes out, its ring was 36 µas wide.
 #
 # How far should you trust it? Everybody who made this image found the ring, its
 # diameter and its bright south. But our brightest spot lies farther to the east (on the
 # left) than theirs, and the faint pieces beside the ring aren't in their images at all.
-# Seven telescopes leave an image a lot of freedom, and a program fills it with whatever
-# it prefers. A good fit doesn't help you here. A picture without a ring can have the
-# lower :math:`\chi^2`!
+# Seven telescopes leave an image a lot of freedom, and a picture without a ring can
+# have the lower :math:`\chi^2`!
 #
 # That's why there are twelve. If only half of them have a ring, the data haven't
 # decided, and you shouldn't either. In a terminal it's one line:
@@ -235,12 +225,11 @@ plt.show()
 # Calibrate by the image
 # ----------------------
 #
-# Your data are probably better than that. Most arrays have been calibrated before you
-# get a file, and their phases are still wrong by a few degrees. Is that harmless? Here
-# is a disk of dust around the young star CI Tau, seen by ten antennas of NOEMA in the
-# French Alps. The file is one of the tests of `diskchef`__. Its weights aren't in
-# 1/Jy², as with many files of NOEMA's, so we first ask how far the data scatter, and
-# scale them.
+# Most arrays have been calibrated before you get a file, and their phases are still
+# wrong by a few degrees. Is that harmless? Here is a disk of dust around the young star
+# CI Tau, seen by ten antennas of NOEMA in the French Alps. The file is one of the tests
+# of `diskchef`__. Its weights aren't in 1/Jy², as with many files of NOEMA's, so we
+# first ask how far the data scatter, and scale them.
 #
 # __ https://github.com/rfranceschi/diskchef
 
@@ -260,13 +249,13 @@ if disk_file:
 
 # %%
 # A typical antenna is off by less than 4°, but the largest residual is more than 50
-# times the noise. A bright source makes small mistakes visible. You don't get an error
-# bar for this flux, and you shouldn't: the noise isn't what limits it.
+# times the noise. You don't get an error bar for this flux, because the noise isn't
+# what limits it.
 #
-# But look at the last line. The program has already worked out *which* phases would
-# make the image fit better. It can do so because ten antennas have only ten gains, and
-# 45 pairs of them measured the sky. So correct the data by these phases, make a better
-# image, get better phases from it, and so on. That's called *self-calibration*:
+# But the program has already worked out *which* phases would make the image fit better,
+# because ten antennas have only ten gains, and 45 pairs of them measured the sky. So
+# correct the data by these phases, make a better image, get better phases from it, and
+# so on. That's called *self-calibration*:
 
 if disk_file:
     cured = self_calibrate(disk, field=8)
@@ -386,8 +375,7 @@ plt.show()
 # windows of a spectral line yet. If you need that, run ``gaincal`` in CASA, with our
 # ``my.model.fits`` as the model (:doc:`/tclean` has the calls, under *Gains for CASA*).
 #
-# Does it agree with what others make of the same data? Before you look at the table,
-# guess by how much two programs differ for one disk.
+# **Guess by how much two programs differ for one disk.**
 #
 # .. list-table:: Flux of two disks, in Jy
 #    :header-rows: 1

@@ -2,15 +2,13 @@
 What does an interferometer measure?
 ====================================
 
-A colleague sends you a file from a radio telescope, and it's not a picture. It has five
-columns of numbers, called ``uu``, ``vv``, ``data_re``, ``data_im`` and ``weight``, and
-some hundred thousand rows. If you have met MPoL's tutorials, you know such files. What
-is in a row?
+A colleague sends you a file from a radio telescope. It has five columns of numbers,
+called ``uu``, ``vv``, ``data_re``, ``data_im`` and ``weight``, and some hundred
+thousand rows. What is in a row?
 
-And here is the question behind it. **Could two skies that look quite different give the
-same file, row by row?** Write down yes or no. By the end of this page you'll be able to
-compute a row for any sky, and you'll know two things about a sky that no such file
-contains, however fast the computer is that images it.
+**Could two skies that look quite different give the same file, row by row?** Write
+down yes or no. By the end of this page you'll be able to compute a row for any sky,
+and you'll know two things about a sky that no such file contains.
 
 **Needs:** any computer, and some NumPy.
 """
@@ -19,9 +17,9 @@ contains, however fast the computer is that images it.
 # Try it: one pair, one number
 # ----------------------------
 #
-# The telescope consists of many antennas. Each row of the file comes from one pair of
-# them. Let's take a pair that stands 150 m apart, one antenna to the east of the other,
-# and listens at 230 GHz. Above them is a star.
+# Each row of the file comes from one pair of antennas. Let's take a pair that stands
+# 150 m apart, one antenna to the east of the other, and listens at 230 GHz. Above them
+# is a star.
 #
 # If the star is exactly overhead, its waves reach both antennas at the same moment. If
 # it's a little to the east, they reach the eastern antenna first. The telescope
@@ -50,23 +48,22 @@ for east in (0.0, 0.45, 0.9, 1.34, 1.79):
 
 # %%
 # The size stays the same, and the angle turns. At 1.79 arcsec it has turned once
-# around, and the number is the same as at the beginning. So this pair cannot tell a
-# star overhead from one that is 1.79 arcsec away! In other words, the pair looks at the
-# sky through a picket fence. It notices how far a star is from the nearest picket, but
-# not which picket that is.
+# around. So this pair cannot tell a star overhead from one that is 1.79 arcsec away! In
+# other words, the pair looks at the sky through a picket fence. It notices how far a
+# star is from the nearest picket, but not which picket that is.
 #
 # Now for the names. Such a number is called a :term:`visibility`. Its size is the
 # :term:`amplitude` and its angle the :term:`phase`. The distance between the two
 # antennas is their :term:`baseline`. The fence is a :term:`fringe`, and the distance
 # from one picket to the next is the wavelength divided by the baseline: here 1.3 mm
-# over 150 m, which is 1.79 arcsec. In the file, ``uu`` says how far the two stand
-# apart to the east, as seen from the source, and ``vv`` how far to the north, both in
-# wavelengths (or in thousands of them). ``data_re`` and ``data_im`` are the number.
+# over 150 m, which is 1.79 arcsec. In the file, ``uu`` says how far the two stand apart
+# to the east, as seen from the source, and ``vv`` how far to the north, both in
+# wavelengths, or in thousands of them. ``data_re`` and ``data_im`` are the number.
 #
 # The upper panels of the figure show the fringes of two pairs. The blue dots are a star
 # that moves east. In the lower panels you see the visibility, as a point in the complex
-# plane. The orange squares come from a source that doesn't move but grows. **What does
-# growing do to a visibility, and why do the squares reach zero only on the right?**
+# plane. The orange squares come from a source that grows. **What does growing do to a
+# visibility, and why do the squares reach zero only on the right?**
 
 # figure
 import matplotlib.pyplot as plt
@@ -113,16 +110,15 @@ plt.show()
 #
 #     V(u, v) = \iint I(l, m)\, e^{-2 \pi i (u l + v m)}\, \mathrm{d}l\, \mathrm{d}m,
 #
-# where :math:`l` points to the east and :math:`m` to the north. You know it already,
-# because it's what ``seen_by`` does for one star. It's also the two-dimensional Fourier
-# transform of the sky :math:`I`. A row of the file is the value of that transform at
-# one point :math:`(u, v)`, and the points lie in the :term:`plane of u and v`, or *uv
-# plane*. Mind the sign: CASA writes the exponent with a plus. If you mix the two up,
-# your image is rotated by half a turn.
+# where :math:`l` points to the east and :math:`m` to the north. It's what ``seen_by``
+# does for one star, and the two-dimensional Fourier transform of the sky :math:`I`. A
+# row of the file is the value of that transform at one point :math:`(u, v)`, and the
+# points lie in the :term:`plane of u and v`, or *uv plane*. Mind the sign: CASA writes
+# the exponent with a plus. If you mix the two up, your image is rotated by half a turn.
 #
 # .. dropdown:: From a measurement set to the five columns
 #
-#    ``read_ms`` does this for you (:doc:`/tutorials/4_imaging/02_your_own_data`).
+#    ``read_ms`` does this :doc:`for you </tutorials/4_imaging/02_your_own_data>`.
 #
 #    - ``UVW``, in metres, becomes ``uu`` and ``vv``. Divide by the wavelength of the
 #      channel.
@@ -135,13 +131,13 @@ plt.show()
 # A night of rows
 # ---------------
 #
-# An array like ALMA has, say, 43 antennas, and so 43 · 42 / 2 = 903 pairs. At any
-# moment that is 903 points. But the Earth turns. As seen from the source, each pair
-# turns with it, and over a night its point draws an arc, its :term:`track`.
+# An array like ALMA has, say, 43 antennas, and so 43 · 42 / 2 = 903 pairs. But the
+# Earth turns. As seen from the source, each pair turns with it, and over a night its
+# point draws an arc, its :term:`track`.
 #
-# **How much of the uv plane will the tracks cover in six hours?** Let's say that an
-# image has 180 × 180 pixels of 0.03 arcsec. Then its Fourier transform has as many
-# cells. Guess how many of them get at least one measurement.
+# **How much of the uv plane will the tracks cover in six hours?** An image of 180 × 180
+# pixels of 0.03 arcsec has a Fourier transform of as many cells. Guess how many of them
+# get at least one measurement.
 
 # figure
 from firstlight_imaging.simulate import observe, uv_track, with_noise
@@ -172,29 +168,27 @@ plt.show()
 # Six hours with one of the largest telescopes in the world leave six cells in seven
 # empty. Most of these lie beyond the longest baseline, because our pixels are finer
 # than this array can resolve. But even of the cells within its reach, two in five have
-# nothing. (The orange points aren't measured. They come for
-# free: a sky is a real number everywhere, so :math:`V(-u, -v)` must be the complex
-# conjugate of :math:`V(u, v)`. They are called the :term:`mirror image`, and a file
-# must not contain them a second time.)
+# nothing. The orange points come for free: a sky is a real number everywhere, so
+# :math:`V(-u, -v)` must be the complex conjugate of :math:`V(u, v)`. They are called
+# the :term:`mirror image`, and a file must not contain them a second time.
 #
 # What is the fifth column for?
 # -----------------------------
 #
-# Every measurement has noise. The last column, ``weight``, says how much:
+# The last column, ``weight``, says how much noise a measurement has:
 # :math:`1/\sigma^2`, where :math:`\sigma` is the noise of the real part, and of the
 # imaginary part as well. A row with twice the noise should count a quarter as much.
 # That is all that a :term:`weight` is.
 #
-# Let's use it. Our sky is a ring of 0.25 jansky (the :term:`jansky <Jy>`, Jy, is the
-# unit of :term:`flux`, which is how much light arrives in all). Around the ring is a
-# broad, faint glow of another 0.5 Jy. Every fourth antenna is noisier than the rest.
-# Nobody can look at 54,180 rows one by one, so we average those with baselines of about
-# the same length. There are two ways to do it: average the complex numbers, or take the
-# amplitudes first and average those. **Which one would you plot?**
+# Our sky is a ring of 0.25 :term:`jansky <Jy>`, or Jy, the unit of :term:`flux`, which
+# is how much light arrives in all. Around the ring is a broad, faint glow of another
+# 0.5 Jy. Every fourth antenna is noisier than the rest. We average rows with baselines
+# of about the same length. There are two ways to do it: average the complex numbers, or
+# take the amplitudes first and average those. **Which one would you plot?**
 #
 # The position of the ring turns the phases, and numbers of different phases cancel. So
-# we first put the :term:`phase centre` on the source, with ``shift_phase_centre``.
-# It must be round, too: if yours is a tilted disk, straighten it first.
+# we first put the :term:`phase centre` on the source, with ``shift_phase_centre``. The
+# source must be round, too, so straighten a tilted disk first.
 
 # folded: The observation: a ring in a glow, and 54,180 rows
 from dataclasses import replace
@@ -258,17 +252,15 @@ plt.show()
 # only noise, because an amplitude is never negative, so noise adds up instead of
 # cancelling. *Centre the source, then average complex numbers.*
 #
-# All this relies on the weights, and in real files they are often wrong by a factor.
-# The page on :doc:`ten traps </tutorials/4_imaging/12_ten_traps>` shows how to find
-# that.
+# All this relies on the weights, and in real files they are often :doc:`wrong by a
+# factor </tutorials/4_imaging/12_ten_traps>`.
 #
 # Two things that no row contains
 # -------------------------------
 #
-# The first one is in the lower panel of the last figure, which enlarges the left edge
-# of the upper one. The total flux of a sky is :math:`V(0, 0)`, where the wave is 1
-# everywhere. But a baseline of length zero would need two antennas in the same place.
-# So how much of our 0.75 Jy does the shortest pair see?
+# The lower panel of the last figure enlarges the left edge of the upper one. The total
+# flux of a sky is :math:`V(0, 0)`. But a baseline of length zero would need two
+# antennas in the same place. So how much of our 0.75 Jy does the shortest pair see?
 
 total = ring.flux + glow.flux
 shortest = sum(part.visibilities(length.min(), 0).real for part in (ring, glow))
@@ -278,14 +270,14 @@ print(f"the widest fringe: {fringe:.1f} arcsec; 0.6 of it: {0.6 * fringe:.1f} ar
 
 # %%
 # Less than half! Half of the glow's light falls within 19 arcsec, so it reaches over a
-# bright and a dark stripe of even the widest fringe, and they cancel. The glow hides in
-# the grey band where nobody measures. As a rule, an array loses what is wider than 0.6
-# λ/b, where b is its shortest baseline. That's its *maximum recoverable scale*. To see
-# more, you need a more compact array, or a single dish.
+# bright and a dark stripe of even the widest fringe, and they cancel. As a rule, an
+# array loses what is wider than 0.6 λ/b, where b is its shortest baseline. That's its
+# *maximum recoverable scale*. To see more, you need a more compact array, or a single
+# dish.
 #
-# The second one hides in the empty cells farther out. Take 11 antennas for an hour, and
-# find the largest hole between their tracks, at :math:`(u_0, v_0)`. Now take a smooth
-# cloud, and multiply it by stripes of just that fringe. **Will the telescope notice?**
+# The second one hides in the empty cells. Take the largest hole between the tracks of
+# 11 antennas in an hour, at :math:`(u_0, v_0)`, and multiply a smooth cloud by stripes
+# of just that fringe. **Will the telescope notice?**
 
 # folded: A cloud, a short observation, and the largest hole between its tracks
 from firstlight_imaging.simulate import alma_antennas
@@ -347,13 +339,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# The two values of :math:`\chi^2` agree in all eight digits. (:math:`\chi^2` is the
-# sum of squared differences between data and sky, in units of the noise.) *As far as
-# these rows go, the two are the same sky.* So the answer to the question at the top is
-# yes, and it has nothing to do with the algorithm. CLEAN, a fit or a neural network
-# will give you one of them, because it likes one better, not because the data say so.
-# Such a liking is called a :term:`prior`. It isn't something bad, because without it
-# there would be no image at all. But say which one you used.
+# The two values of :math:`\chi^2`, the sum of squared differences between data and sky
+# in units of the noise, agree in all eight digits. *As far as these rows go, the two
+# are the same sky.* CLEAN, a fit or a neural network will give you one of them, because
+# it likes one better, not because the data say so. Such a liking is called a
+# :term:`prior`. Without it there would be no image at all. But say which one you used.
 #
 # More antennas are the remedy. Here is how far apart the two skies are in
 # :math:`\chi^2` for larger arrays; 25 would be five sigma:
@@ -367,25 +357,23 @@ for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20))
     print(f"{count} antennas, {hours} h: {apart[count, hours]:.2g} apart in chi²")
 
 # %%
-# A GPU can't help here either: it can't find what wasn't measured.
+# A GPU can't find what wasn't measured.
 #
 # .. dropdown:: Where the formula stops being true
 #
 #    The integral takes the sky to be flat, the antennas to see all of it equally well,
-#    and each row to be measured at one frequency in one moment. For wide fields that
-#    isn't so (:doc:`/scope`). And the atmosphere turns phases as well, so real data
-#    have to be calibrated first.
+#    and each row to be measured at one frequency in one moment. For :doc:`wide fields
+#    </scope>` that isn't so. And the atmosphere turns phases as well, so real data have
+#    to be calibrated first.
 #
 # Your turn
 # ---------
 #
-# Write a row yourself. You're given a picture of the sky: ``image`` in Jy/arcsec², and,
-# for each of its pixels, how far it is to the ``east`` and to the ``north``, in arcsec.
-# Return the visibility, a complex number in Jy, that a pair at ``u`` and ``v`` (in
-# wavelengths) would measure. A pixel is ``cell_size`` arcsec wide.
-#
-# Put your answer where the dots are, and run ``firstlight try 04_visibilities.py``. It
-# runs only what the exercise needs.
+# You're given a picture of the sky: ``image`` in Jy/arcsec², and, for each of its
+# pixels, how far it is to the ``east`` and to the ``north``, in arcsec. Return the
+# visibility, a complex number in Jy, that a pair at ``u`` and ``v`` (in wavelengths)
+# would measure. A pixel is ``cell_size`` arcsec wide. Put your answer where the dots
+# are, and run ``firstlight try 04_visibilities.py``.
 
 
 def visibility(image, east, north, cell_size, u, v): ...
@@ -459,3 +447,23 @@ def visibility_solution(image, east, north, cell_size, u, v):
 
 
 print(f"Our solution: {check(visibility_solution)}")
+
+# %%
+# To look up: shift, deproject, and the visibilities of a Gaussian
+# ----------------------------------------------------------------
+#
+# With u, v in wavelengths, and all angles in radians:
+#
+# - *Shift the phase centre.* What lies at east :math:`x`, north :math:`y` comes to the
+#   middle if you multiply each visibility by ``np.exp(2j * np.pi * (u * x + v * y))``.
+#   With CASA's signs, as in a measurement set, it's the other sign.
+# - *Deproject a disk* of inclination :math:`i`, whose long axis has the position angle
+#   ``pa``, from north through east: ``along = u * sin(pa) + v * cos(pa)``, ``across =
+#   (u * cos(pa) - v * sin(pa)) * cos(i)``, and ``q = np.hypot(along, across)`` is the
+#   baseline that would see it face-on.
+# - *A Gaussian* of flux :math:`F` and width at half maximum :math:`\theta` has
+#   :math:`F \exp(-\pi^2 \theta^2 q^2 / (4 \ln 2))`. Fit that to the data with
+#   ``scipy.optimize.curve_fit``, with ``sigma=1 / np.sqrt(weight)``, real and imaginary
+#   parts one after the other. A point has :math:`F` everywhere.
+# - *An image's visibilities* at any u and v:
+#   :py:func:`~firstlight_imaging.fourier.nufft.visibilities`, or the sum above.

@@ -3,17 +3,16 @@ What can you see before you fit?
 ================================
 
 You have a file of :term:`visibilities <visibility>`, and you'd like to see something,
-now, before you set up a fit and choose what it should prefer. There is an image that
-needs no choices at all. You take the wave that each row stands for, you add up all the
-waves, and you look.
+before you set up a fit. There is an image that needs no choices at all. You take the
+wave that each row stands for, you add up all the waves, and you look.
 
-How good is it? **Write down a guess: is it blurred, is its brightness right, and can it
-be negative where the sky isn't?** By the end of this page you'll be able to make such
-an image in four lines of NumPy and to say which of its features are real. And you'll
-know which of three ways to compute it you can trust, by time *and* by error.
+**Write down a guess: is it blurred, is its brightness right, and can it be negative
+where the sky isn't?** By the end of this page you'll be able to make such an image in
+four lines of NumPy and to say which of its features are real. And you'll know which
+of three ways to compute it you can trust, by time *and* by error.
 
-**Needs:** any computer, and :doc:`/tutorials/4_imaging/04_visibilities`. With a GPU,
-the page runs on it as well.
+**Needs:** any computer, and :doc:`visibilities </tutorials/4_imaging/04_visibilities>`.
+With a GPU, the page runs on it as well.
 """
 
 # folded: The observation: a disk with two rings, 43 antennas, noise
@@ -49,21 +48,19 @@ seen = with_noise(observe(disk, track), 5e-3, seed=1)
 # Try it
 # ------
 #
-# Our data are of a disk with two rings, so we know what should come out. A visibility
-# :math:`V_k`, measured at :math:`(u_k, v_k)`, is the amplitude and phase of one wave on
-# the sky. So we draw each wave, multiply it by its visibility, and take the mean. A row
-# with little noise should count more, so it's a weighted mean, with the weights
-# :math:`w_k = 1/\sigma_k^2` from the file:
+# Our data are of a disk with two rings. A visibility :math:`V_k`, measured at
+# :math:`(u_k, v_k)`, is the amplitude and phase of one wave on the sky. So we draw each
+# wave, multiply it by its visibility, and take the mean, with the weights :math:`w_k =
+# 1/\sigma_k^2` from the file:
 #
 # .. math::
 #
 #     I(l, m) = \frac{\sum_k w_k \mathrm{Re}\, V_k e^{2 \pi i (u_k l + v_k m)}}
 #     {\sum_k w_k}
 #
-# Here it is, for 180 × 180 pixels. We do it twice: for the data, and for a star of 1 Jy
-# in the middle of the field. All visibilities of such a star are 1. (With an NVIDIA GPU
-# we observe for longer, so the H100 had 90,300 rows, and a computer without one has
-# 15,351.)
+# We do it twice: for the data, and for a star of 1 Jy in the middle of the field, all
+# of whose visibilities are 1. The H100 had 90,300 rows, and a computer without a GPU
+# has 15,351.
 
 u, v, data, weight = (each[0] for each in (seen.uu, seen.vv, seen.data, seen.weight))
 offsets = ARCSEC * coords.sky_coordinates()[0][0]  # of the columns, to the east
@@ -100,18 +97,16 @@ maps(finding, panels, "of the peak", [0, 0.1, 0.3, 1], label, vmin=-0.06, vmax=1
 plt.show()
 
 # %%
-# The disk is there, with both rings. But it's blurred, it sits in a dark bowl, and it's
-# covered with ripples that the sky doesn't have. Look at the star in the middle panel:
-# it has the same blur and the same ripples, although a star is nothing but a point.
+# The disk is blurred, it sits in a dark bowl, and it's covered with ripples that the
+# sky doesn't have. The star in the middle panel has the same blur and the same ripples,
+# so they come from the telescope. They'd cancel if we had measured all waves. The image
+# of a point is called the :term:`dirty beam`, its ripples are its :term:`sidelobes
+# <sidelobe>`, and the width of its core is the :term:`resolution`. The image of the
+# data is the :term:`dirty image`.
 #
-# So the ripples come from the telescope. They'd cancel if we had measured all waves,
-# but we have measured only some of them. The image of a point is called the
-# :term:`dirty beam`, its ripples are its :term:`sidelobes <sidelobe>`, and the width of
-# its core is the :term:`resolution`. The image of the data is the :term:`dirty image`.
-#
-# A sky is many points side by side, and each leaves such a beam, because we did nothing
-# but add. In other words, *the dirty image is the sky convolved with the dirty beam,
-# plus noise.* That's not an approximation, and the fold checks it.
+# A sky is many points side by side, and each leaves such a beam. In other words, *the
+# dirty image is the sky convolved with the dirty beam, plus noise.* That's not an
+# approximation, and the fold checks it.
 #
 # **One minute:** from 0.4 arcsec outwards, the beam above has ripples of up to 3% of
 # its peak. Your image shows a source of 100 mJy, and one arcsec away a faint spot of 2
@@ -140,10 +135,9 @@ print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 # Which weights?
 # --------------
 #
-# We used the weights of the noise. But we could use others. Most rows come from short
-# baselines, which see only broad features. What if every *cell* of the uv plane had one
-# vote, however many rows fall into it? That's called *uniform* weighting, and what we
-# did is called *natural*. Between the two lies :term:`Briggs`' weighting, whose number
+# We used the weights of the noise. What if every *cell* of the uv plane had one vote,
+# however many rows fall into it? That's called *uniform* weighting, and what we did is
+# called *natural*. Between the two lies :term:`Briggs`' weighting, whose number
 # *robust* goes from −2 (uniform) to 2 (natural). **Which of them has the least noise,
 # and which the finest beam?** ``DirtyImager`` does the sum for us from now on.
 
@@ -176,10 +170,10 @@ maps(finding, panels, "Jy/arcsec²", [0, 0.1, 0.2], label, vmin=-0.02, vmax=0.2)
 plt.show()
 
 # %%
-# There's no free lunch. Uniform weights give a beam of about half the width, and pay
-# with about twice the noise, or more, and with sidelobes of a tenth of the peak. Robust
-# 0.5 is the usual compromise: most of the resolution for little noise. This figure and
-# the next have fewer rows than the H100's: compare them with the tab *This build*.
+# Uniform weights give a beam of about half the width, and pay with about twice the
+# noise, or more, and with sidelobes of a tenth of the peak. Robust 0.5 is the usual
+# compromise. This figure and the next have fewer rows than the H100's: compare them
+# with the tab *This build*.
 #
 # .. dropdown:: The same image by tclean, and Briggs' formula
 #
@@ -217,27 +211,21 @@ print(f"the shortest pair sees {abs(shortest):.3f} Jy, without noise")
 # %%
 # It depends on where we stop adding! In our field it's little more than half, in one of
 # twice the width it's far too much, and in the widest it's less than nothing. Yet the
-# light is in the data, because the shortest pair alone sees 98% of it.
-#
-# So what did we add up? Each point of the sky brings a whole beam with it, and its
-# ripples reach as far as the image does. The area that we divided by is only that of
+# shortest pair alone sees 98% of the light. Each point of the sky brings a whole beam
+# with it, whose ripples reach as far as the image does, and we divided by the area of
 # the core. The dark bowl comes from the ripples as well: there the brightness is
 # *negative*, which no sky can be. *The sum over a dirty image isn't a flux, with any
-# weights.*
-#
-# Both :term:`CLEAN` and a fit take the ripples out, and then the flux comes right
-# (:doc:`/tutorials/4_imaging/13_rml_and_clean`). The dirty image is for *looking*: is
-# the source there, where is it, are there others? It isn't for measuring.
+# weights.* Both :term:`CLEAN` and a fit take the ripples out, and then :doc:`the flux
+# comes right </tutorials/4_imaging/13_rml_and_clean>`.
 #
 # Three ways to add up the waves
 # ------------------------------
 #
 # Our sum draws every wave at every pixel, which is called the :term:`direct sum`. For
-# the 90,300 rows of the H100 and 32,400 pixels that's some twelve billion operations. A
-# night with many channels has thousands of times as many rows. The usual way out is
-# :term:`gridding`: add each visibility to the nearest cell of a regular grid, and make
-# one :term:`fast Fourier transform` of it. That's two additions a row. Nothing is free,
-# though. **What does it cost to move a measurement to the middle of its cell?**
+# 90,300 rows and 32,400 pixels that's some twelve billion operations. The usual way out
+# is :term:`gridding`: add each visibility to the nearest cell of a regular grid, and
+# make one :term:`fast Fourier transform` of it. **What does it cost to move a
+# measurement to the middle of its cell?**
 
 # folded: The direct sum in float32 or float64, on a CPU or a GPU
 
@@ -282,12 +270,10 @@ def nearest():
 
 
 # %%
-# In the middle of the image it costs nothing, because there all waves have the phase
-# zero. But towards the edges a wave of the wrong frequency drifts out of step. Waves
-# that are out of step add up to less, so the edges should come out too faint, by a
-# factor that one can work out (it's a *sinc*). Fine, you might say, then let's divide
-# by it! Let's do so, and compare both with the exact sum. And let's try a third way,
-# which spreads each visibility over 2 × 2 finer cells.
+# Towards the edges of the image a wave of the wrong frequency drifts out of step, so
+# they should come out too faint, by a *sinc*. Let's divide by it, and compare both with
+# the exact sum, and with a third way, which spreads each visibility over 2 × 2 finer
+# cells.
 
 fade = np.sinc((np.arange(npix) - npix // 2) / npix)
 off = {"nearest cell": nearest()}
@@ -316,9 +302,9 @@ plt.show()
 
 # %%
 # The nearest cell is wrong by several times the noise, and our clever correction has
-# made it *worse*. What went wrong? Being too faint is only a part of the error. A grid
-# is periodic, so a wave beyond one edge of the image comes back in at the other. That's
-# called :term:`aliasing`, and the division made the intruders brighter, too.
+# made it *worse*. A grid is periodic, so a wave beyond one edge of the image comes back
+# in at the other. That's called :term:`aliasing`, and the division made the intruders
+# brighter, too.
 #
 # So how wide does the patch have to be? One more cell on a side gives about one more
 # digit. That is a *non-uniform FFT*, or :term:`NUFFT`. You tell it how many digits you
@@ -329,8 +315,8 @@ plt.show()
 # Time it
 # -------
 #
-# Now for the race. Each row of the table goes from weighted visibilities to one image
-# (:doc:`/how_we_measure` explains the columns).
+# Each row of :doc:`the table </how_we_measure>` goes from weighted visibilities to one
+# image.
 
 # folded: How each way is timed, and compared; first, a gridding kernel for a GPU
 
@@ -397,7 +383,6 @@ if on_cuda:
 bench.show()
 
 # %%
-# Time alone does not decide, so the figure has the error as well.
 
 # measured figure
 
@@ -450,9 +435,9 @@ plt.show()
 # :timing:`dirty-image median "NUFFT 1e-4" @cpu-amd-epyc`. With twelve digits it took
 # :timing:`dirty-image median "NUFFT 1e-12" @cpu-amd-epyc`, so eight more digits cost
 # about as much as the first four. The nearest cell was the fastest, and the only one
-# whose error exceeds the noise all over the image. The H100 had more rows, so there was
-# less noise, and the error of 2 × 2 cells exceeds it, too. No later step can take that
-# error out again. So on a CPU, *take the NUFFT, and ask for more digits than you need.*
+# whose error exceeds the noise all over the image. On the H100, with more rows and less
+# noise, the error of 2 × 2 cells exceeds it, too. So on a CPU, *take the NUFFT, and ask
+# for more digits than you need.*
 #
 # And on a GPU? A computer with an H100 had 90,300 rows. On its 16 CPU cores the direct
 # sum took about :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`, and the
@@ -460,9 +445,8 @@ plt.show()
 # On the GPU, which had the data in its memory already, the same direct sum took
 # :timing:`dirty-image median "direct, GPU" @nvidia-h100-80gb-hbm3`, in ``float32``,
 # which keeps some six digits. The slow way on the GPU beat the clever way on the CPU!
-# It consists of two matrix products, and these are just what a GPU is good at. (With
-# larger images it won't stay so. With twice as many pixels on a side the direct sum has
-# four times the work, and the NUFFT hardly more.)
+# It consists of two matrix products, and these are just what a GPU is good at. With
+# twice as many pixels on a side it has four times the work, and the NUFFT hardly more.
 #
 # .. holds::
 #
@@ -471,9 +455,8 @@ plt.show()
 #
 # There is a NUFFT for GPUs, too, cuFINUFFT. On the H100, with four digits, it took
 # :timing:`dirty-image median "NUFFT 1e-4, GPU" @nvidia-h100-80gb-hbm3`, and with twelve
-# :timing:`dirty-image median "NUFFT 1e-12, GPU" @nvidia-h100-80gb-hbm3`. So there,
-# digits are even cheaper than on a CPU, but with so few rows the clever way isn't much
-# faster than the direct sum. Its authors gave it more to do:
+# :timing:`dirty-image median "NUFFT 1e-12, GPU" @nvidia-h100-80gb-hbm3`. With so few
+# rows it isn't much faster than the direct sum. Its authors gave it more to do:
 #
 # .. holds::
 #
@@ -486,7 +469,7 @@ plt.show()
 #
 # .. dropdown:: Where this stops being true
 #
-#    In a wide field the sky isn't flat any more (:doc:`/scope`). In a wide image the
+#    In a :doc:`wide field </scope>` the sky isn't flat any more. In a wide image the
 #    cells of the uv plane are narrower, so fewer rows share one, and uniform weights
 #    come close to natural ones. A bright source outside the field is aliased into a
 #    gridded image, where it looks like a source that isn't there; a NUFFT shows only
@@ -495,15 +478,12 @@ plt.show()
 # Your turn
 # ---------
 #
-# How faint a source could you see? You can know the noise of a dirty image before you
-# make it. Write a function that gives it in Jy/beam, from ``weight``, which is
-# :math:`1/\sigma^2` of each visibility, and ``used``, the weights that you image with,
-# which may be others.
-#
-# A hint: the image in its middle is a weighted mean of the real parts. Put your answer
-# where the dots are, and run ``firstlight try 05_dirty_image.py``. It runs only what
-# the exercise needs. At the end of the page your formula meets the noise that we
-# measured above.
+# You can know the noise of a dirty image before you make it. Write a function that
+# gives it in Jy/beam, from ``weight``, which is :math:`1/\sigma^2` of each visibility,
+# and ``used``, the weights that you image with, which may be others. A hint: the image
+# in its middle is a weighted mean of the real parts. Put your answer where the dots
+# are, and run ``firstlight try 05_dirty_image.py``. At the end of the page your formula
+# meets the noise that we measured above.
 
 
 def image_noise(weight, used): ...

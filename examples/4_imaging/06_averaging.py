@@ -3,25 +3,22 @@ Why not average the data first?
 ===============================
 
 A night of observing gives you 299,796 visibilities, and your image has 32,400 pixels.
-Most of the visibilities have close neighbours, which say nearly the same. So why not
-sort them into the cells of a grid and keep one average for each cell? MPoL's gridder
-does just that, and :doc:`First light </tutorials/4_imaging/01_first_light>` began with
-it. There are then 83 times fewer numbers, each with less noise. And `its tutorial`__
-says that the results of a fit "will be the same whether or not the likelihood function
-is computed using the gridded or ungridded visibilities".
+So why not sort them into the cells of a grid and keep one average for each cell?
+MPoL's gridder does just that, and :doc:`our first fit
+</tutorials/4_imaging/01_first_light>` began with it. There are then 83 times fewer
+numbers, each with less noise. And `its tutorial`__ says that the results of a fit
+"will be the same whether or not the likelihood function is computed using the gridded
+or ungridded visibilities".
 
 __ https://github.com/MPoL-dev/MPoL/blob/0d7a516afe6783c85eddf50a331b947f9ab9026e/docs/ci-tutorials/optimization.md
 
-**Is that so? Here is a guess to write down: we take the true sky, and
-compare it with the averages. If all is well, its reduced** :math:`\\chi^2` **is 1. What
-will it be?** By the end you'll know how to see whether averages are safe, how much time
-they save, and how to make better ones.
+**Is that so? Here is a guess to write down: we take the true sky, and compare it with
+the averages. If all is well, its reduced** :math:`\\chi^2` **is 1. What will it be?**
+By the end you'll know how to see whether averages are safe, how much time they save,
+and how to make better ones. ``tclean`` does something else: in each major cycle it
+predicts the model at the rows' own *u* and *v*.
 
-(``tclean`` does something else: it grids with a convolution kernel, and in each major
-cycle it predicts the model at the rows' own *u* and *v*. Averaging in time or frequency
-is another thing, too.)
-
-**Needs:** any computer, and *First light*.
+**Needs:** any computer, and :doc:`first light </tutorials/4_imaging/01_first_light>`.
 """
 
 # folded: The same night as in First light
@@ -96,8 +93,8 @@ print(f"reduced chi² of the truth, single rows: {chi_squared(u, v, vis, weight)
 print(f"reduced chi² of the truth, averages:    {chi_squared(*averages):.1f}")
 
 # %%
-# Seventeen! By the single rows the true sky is right, and by the averages it's
-# impossible. If you trusted these, you'd throw the true sky away.
+# Seventeen! Compared with the single rows, the true sky fits. Compared with the
+# averages, it looks impossible.
 #
 # Why
 # ---
@@ -140,23 +137,21 @@ print(f"noise of the average: {1e3 * total[worst] ** -0.5:.2f} mJy")
 # The average is right, for the places where these rows lie. But we compare it with the
 # model *at the centre of the cell*, and the visibility is another one there. Think of
 # asking a hundred people in a county for the temperature, and taking the average for
-# that of the capital. If they all live in the mountains, you're wrong, however many you
-# ask. In fact the more you ask the worse it gets, because you become so sure: the noise
-# of the average shrinks, and the error stays.
+# that of the capital. If they all live in the mountains, you're wrong, and the more you
+# ask, the surer you become.
 #
 # How quickly does a visibility change? Light from a place that is an angle *x* east of
 # the middle of the field contributes a wave, :math:`e^{-2\pi i u x}`. From one side of
-# a cell to the other, *u* changes by 1/field. So the wave turns by
-# :math:`2\pi x/\text{field}`: for a source in the middle by nothing, and for one at
-# the edge of the field, where *x* is half of it, by half a turn. What counts is how far
-# the light is from the middle, and our disk fills the field.
+# a cell to the other, *u* changes by 1/field. So the wave turns by :math:`2\pi
+# x/\text{field}`: for a source in the middle by nothing, and for one at the edge of the
+# field by half a turn. And our disk fills the field.
 #
 # Predict the remedy
 # ------------------
 #
-# That tells us what to do. If the field is twice as wide, with pixels of the same size,
-# then the cells are half as wide, and waves turn half as far in each. **The truth had
-# 16 more than 1. How much will be left in a field twice as wide?**
+# If the field is twice as wide, with pixels of the same size, then the cells are half
+# as wide, and waves turn half as far in each. **The truth had 16 more than 1. How much
+# will be left in a field twice as wide?**
 #
 # The error of each average is halved, so its square is a quarter. There are also fewer
 # rows in a cell, between a half (if they lie along a line) and a quarter as many (if
@@ -180,19 +175,17 @@ for side in (npix, 2 * npix, 4 * npix):
 print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
 
 # %%
-# In a field twice as wide it's 2.80, so 1.8 is left, inside the guess. Four times as
-# wide, averages are nearly right. But an image of 720 × 720 has sixteen times as many
-# pixels, most of them empty, and all of them take time and memory.
+# In a field twice as wide it's 2.80, inside the guess. Four times as wide, averages are
+# nearly right. But an image of 720 × 720 has sixteen times as many pixels.
 #
 # What do you gain, and what do you lose?
 # ---------------------------------------
 #
 # Let's fit an image twice, with the same regularizer: once to the averages in the
 # narrow field, and once to every single visibility. ``ExactLikelihood`` has no cells,
-# so the narrow field is wide enough for it. Its :math:`\chi^2` is a quadratic function
-# of the image, so one pass over the visibilities is enough for all steps, as the page
-# :doc:`off the grid </tutorials/4_imaging/10_off_the_grid>` shows. The strength of 0.1
-# is *First light*'s 0.0012, counted per cell instead of per row. **How much time do
+# so the narrow field is wide enough for it, and :doc:`one pass over the visibilities
+# </tutorials/4_imaging/10_off_the_grid>` is enough for all steps. The strength of 0.1
+# is the earlier 0.0012, counted per cell instead of per row. **How much time do
 # averages save?**
 
 
@@ -263,16 +256,14 @@ fig.set_label(
 plt.show()
 
 # %%
-# The last line says how long each image took, from the rows to the last step. That's
-# the answer to the title: on two CPU cores, whose tab is *AMD EPYC*, there's hardly a
-# second to save with 300,000 rows. ``ExactLikelihood`` needs one pass over the rows, a
-# fraction of a second, and then a step costs about the same.
+# On two CPU cores, whose tab is *AMD EPYC*, there's hardly a second to save with
+# 300,000 rows. ``ExactLikelihood`` needs one pass over the rows, a fraction of a
+# second, and then a step costs about the same.
 #
 # And you lose the image. For the averages the truth has a :math:`\chi^2` of 17, and the
 # image of the fit has less than half of that. *The fit has bent the sky until it agrees
-# better with wrong data.* More steps don't mend it: the optimizer had stopped by
-# itself, at the minimum. (With ``not converged``, ``fit`` says that the image doesn't
-# go with the data it was given; here, its :math:`\chi^2` is far above 1.)
+# better with wrong data.* More steps don't help: the optimizer had stopped by itself,
+# at the minimum.
 #
 # When do they do little harm?
 # ----------------------------
@@ -295,10 +286,10 @@ for east in (0, 1.2, 2.4):
 # Small isn't safe: near the edge of the field, the small source does far worse than our
 # big disk. Much noise helps, because an error below the noise does little harm.
 #
-# But for a source that is small *and* away from the middle there's a remedy that costs
-# one line. Move the middle! If you turn the phase of each visibility by the right
-# angle, the whole sky shifts, and you can put the source in the centre before you
-# average. It's called moving the :term:`phase centre`.
+# But for a source that is small *and* away from the middle there's a remedy of one
+# line. If you turn the phase of each visibility by the right angle, the whole sky
+# shifts, and you can put the source in the centre before you average. It's called
+# moving the :term:`phase centre`.
 
 radians = np.radians(2.4 / 3600)
 centred = [Ring(0.25, radius=0, width=0.2, east=0, north=0)]
@@ -317,10 +308,10 @@ print(f"moved to the middle: chi² of the truth {chi_squared(*moved, sky=centred
 # Your turn
 # ---------
 #
-# Make better averages. Nothing forces us to compare at the centre of a cell: we could
-# note *where the rows of a cell lie on average*, and compare there. Write ``average``,
-# which takes and returns what ``average_cells`` does. The values stay as they are, and
-# each comes with the weighted mean of *u* and *v* in its cell.
+# Nothing forces us to compare at the centre of a cell: we could note *where the rows of
+# a cell lie on average*, and compare there. Write ``average``, which takes and returns
+# what ``average_cells`` does. The values stay as they are, and each comes with the
+# weighted mean of *u* and *v* in its cell.
 
 
 def average(u, v, vis, weight, width): ...

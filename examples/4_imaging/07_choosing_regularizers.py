@@ -2,10 +2,11 @@
 How strong should a regularizer be?
 ===================================
 
-You've fitted an image to your :term:`visibilities <visibility>`, as in :doc:`First
-light </tutorials/4_imaging/01_first_light>`, and there was a knob: the strength of the
-:term:`regularizer`, which everybody calls λ. `An early tutorial of MPoL`__ takes
-:math:`10^{-4}`. Is that right for your data, too?
+You've fitted an image to your :term:`visibilities <visibility>`, as on the page
+:doc:`first light </tutorials/4_imaging/01_first_light>`, and there was a knob: the
+strength of the :term:`regularizer`, which everybody calls λ. `An early tutorial`__ of
+:term:`MPoL`, another imaging package, takes :math:`10^{-4}`. Is that right for your
+data, too?
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -13,8 +14,7 @@ It may be wrong by a factor of thirty. **Before you go on, write down how you wo
 choose λ, if you had nothing but the data.** By the end of this page you'll be able to
 choose it by :term:`cross-validation`, and you'll know which trap waits there.
 
-**Needs:** any computer, and
-:doc:`/tutorials/4_imaging/01_first_light`.
+**Needs:** any computer, and :doc:`first light </tutorials/4_imaging/01_first_light>`.
 """
 
 # folded: A faint disk, observed with much noise, and averaged in cells
@@ -55,9 +55,9 @@ averages = averages.to(torch.float32)
 # Try it
 # ------
 #
-# Our sky is a disk of 0.25 Jy, and the data have a lot of noise, so that the choice
-# matters. Let's fit it with three strengths. The regularizer is :term:`total variation`
-# (TV), the sum of how much each pixel differs from its neighbours.
+# Our sky is a disk of 0.25 Jy, and the data have a lot of noise. Let's fit it with
+# three strengths. The regularizer is :term:`total variation` (TV), the sum of how much
+# each pixel differs from its neighbours.
 
 three = {}
 for knob in (1e-4, 3e-3, 3e-2):
@@ -86,17 +86,16 @@ picture.set_label(
 plt.show()
 
 # %%
-# On the left there are specks, and in the middle a disk. On the right the rings are
-# gone. **Which is nearest to the truth?** Don't trust :math:`\chi^2`. It's the misfit
-# to the data, so it's always smallest on the left, where hardly anything else counts.
+# On the left there are specks, and on the right the rings are gone. **Which is nearest
+# to the truth?** Don't trust :math:`\chi^2`. It's the misfit to the data, so it's
+# always smallest on the left.
 #
 # What does the knob do?
 # ----------------------
 #
 # A fit minimizes :math:`\chi^2 + \lambda \cdot \mathrm{TV}`. Two forces pull at each
-# pixel, one for each term. We know this sky, so let's do something that nobody can do
-# with real data. We put in the *truth*, and ask each term in which direction it would
-# move every pixel. That's minus its gradient.
+# pixel. Let's put in the *truth*, which nobody can do with real data, and ask each term
+# in which direction it would move every pixel. That's minus its gradient.
 
 ideal = truth[None].float().requires_grad_()
 predicted = FourierCube(coords)(sky_to_packed(ideal))
@@ -130,23 +129,19 @@ plt.show()
 
 # %%
 # So neither of them wants to stay at the truth! The data would leave it to fit their
-# own noise. TV would take the top off each ring and fill each gap with it. The knob
-# decides who wins. If λ is small, we get the noise, and if it's large, we lose the
-# rings. So a good λ should lie near the value at which both pull equally hard. That's
-# our prediction, 0.007 or so.
-#
-# But for real data we'd need the truth to compute it. So how can we find λ without?
+# own noise. TV would take the top off each ring and fill each gap with it. So a good λ
+# should lie near the value at which both pull equally hard. That's our prediction,
+# 0.007 or so. But how can we find λ without the truth?
 #
 # Hide a part of the data
 # -----------------------
 #
 # A teacher who wants to know whether you've understood, or only learnt by heart, sets
 # questions that you haven't seen. We do the same with a fit. Hide a quarter of the
-# data, fit the rest, and see how well the image predicts the quarter that it hasn't
-# seen. A fit that learnt the noise by heart will fail, because the hidden data have
-# noise of their own. Each quarter is hidden once. That's *cross-validation*, the
-# quarters are called :term:`folds <fold>`, and the misfit to the hidden data is the
-# *score*.
+# data, fit the rest, and see how well the image predicts the hidden quarter. A fit that
+# learnt the noise by heart will fail, because the hidden data have noise of their own.
+# Each quarter is hidden once. That's *cross-validation*, the quarters are called
+# :term:`folds <fold>`, and the misfit to the hidden data is the *score*.
 #
 # There are two good ways to choose what is hidden: single cells of the uv plane, at
 # random, or whole patches of it, like the fields of a :term:`dartboard`. The second is
@@ -186,9 +181,8 @@ plt.show()
 
 # %%
 # That makes four folds of each kind and one fit to all of the data. With six values of
-# λ we have 54 fits. They have nothing to do with each other, so we can stack them, as
-# if they were 54 channels of one image, and do them all at once. In ``fit`` that's the
-# option ``separate``:
+# λ we have 54 fits. We can stack them, as if they were 54 channels of one image, and do
+# them all at once. In ``fit`` that's the option ``separate``:
 
 
 def sweep(data, terms, steps, on=device, model=None):
@@ -271,23 +265,20 @@ for i, strength in enumerate(lambdas):
 
 # %%
 # *Cells* and *darts* are the two scores, *all* is :math:`\chi^2` of the fit to all
-# data, and *Jy* is its flux. The last column tells what we wouldn't know: how far the
-# image is from the truth. **Which λ would you choose by the first column? Is it the
-# best?** (For the weakest λ, the last digits of *all* and *Jy* aren't quite those of
-# our first try. It hasn't settled after so few steps, and here the optimizer starts
-# anew half-way.)
+# data, and *Jy* is its flux. The last column tells how far the image is from the truth.
+# **Which λ would you choose by the first column? Is it the best?**
 #
 # By random cells you'd take 0.01, and :math:`\chi^2` of all data is nearly 1 there,
 # which sounds like a confirmation. But the truth says that 0.003 or even 0.001 would
-# have been better. The dartboard, which is also MPoL's way (there it's called
-# ``DartboardSplitGridded``), has found 0.003. But its scores go up to 12, where 1 is
-# noise. Something is odd about these scores.
+# have been better. The dartboard, which is also MPoL's way (``DartboardSplitGridded``),
+# has found 0.003. But its scores go up to 12, where 1 is what noise alone would give.
+# Something is odd about these scores.
 #
 # Where does the score come from?
 # -------------------------------
 #
-# Let's take it apart. We divide the uv plane into rings around its middle, and average
-# the score in each, for the weakest λ and for 0.01.
+# We divide the uv plane into rings around its middle, and average the score in each,
+# for the weakest λ and for 0.01.
 
 fold, row = channel % train.nchan, channel // train.nchan
 parts = [(fold // k == split) & (row == i) for split in (0, 1) for i in (0, 4)]
@@ -302,11 +293,9 @@ for low, high in ((0, 2), (2, 4), (4, 8), (8, 16), (16, 34)):
 # %%
 # There it is. With a weak λ, one cell in a hundred has a score of several hundred, and
 # it dominates the mean. These are the cells in the very middle, and they hold the total
-# flux. If they're hidden, the fit has to guess the flux from everything else. That's an
-# interesting question, but it isn't ours. We want to know how much noise to let in, and
-# the other 95% of the cells answer that.
-#
-# So leave the middle out of the score, the cells within four of the centre.
+# flux. If they're hidden, the fit has to guess the flux from everything else. But we
+# want to know how much noise to let in, and the other 95% of the cells answer that. So
+# leave out of the score the cells within four of the centre.
 
 # folded: The score without the middle; half the steps would choose the same, or nearly
 
@@ -329,11 +318,10 @@ print(f"the best score is {mean[best]:.3f}, at λ = {lambdas[best]:.3f}")
 # Now the minimum is at 0.003, and that image *is* as good as the best. Our prediction
 # of 0.007 wasn't bad, either: it's about half-way from this row to the next.
 #
-# But what have we given up? The cells in the middle hold the broad structure. Without
-# them, the score doesn't see anything wider than 0.6″, a quarter of the image. The
-# *fits* still use those cells, so the light is still in the image. It only has no say
-# in the choice of λ. For our disk that's all right, since its rings are finer. If you
-# care most about a broad, faint glow, cut less, and look at the score ring by ring.
+# But what have we given up? Without the middle, the score doesn't see anything wider
+# than 0.6″, a quarter of the image. The *fits* still use those cells, so the light is
+# still in the image. If you care most about a broad, faint glow, cut less, and look at
+# the score ring by ring.
 
 # figure
 
@@ -367,10 +355,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# How far can you trust the minimum? Let's be strict with ourselves. First, is the score
-# at the next λ really worse? Both had the same folds, so we take the difference fold by
-# fold. Second, we said four cells because it looked right. What would other cuts have
-# chosen?
+# How far can you trust the minimum? First, is the score at the next λ really worse?
+# Both had the same folds, so we take the difference fold by fold. Second, what would
+# other cuts have chosen?
 
 paired = outer[best + 1, : 2 * k] - outer[best, : 2 * k]
 bar = paired.std(ddof=1) / paired.size**0.5
@@ -381,14 +368,14 @@ for cut in (2, 3, 4, 6, 8, 12):
 
 # %%
 # The next λ is worse by three σ, or somewhat less, because the folds share data. But if
-# we'd left out eight cells instead of four, we'd have taken 0.001. So
-# *cross-validation finds λ to a factor of three.* That's enough: over such a factor the
-# image changes by a tenth or two.
+# we'd left out eight cells instead of four, we'd have taken 0.001. So *cross-validation
+# finds λ to a factor of three.* That's enough: over such a factor the image changes by
+# a tenth or two.
 #
 # The dotted line with diamonds in the figure is the misfit to data that were fitted. It
-# can't help, because it's lowest without any prior. Nor is :math:`\chi^2 = 1`, the grey
-# line without marks, a goal. The truth has it, but a fit always takes in some noise, so
-# a good one should be *below* 1.
+# can't help, because it's lowest without any regularizer. Don't aim for :math:`\chi^2 =
+# 1` either, the grey line without marks: the truth has it, but a fit always takes in
+# some noise, so a good one should be *below* 1.
 
 # figure
 fig, axes = plt.subplots(2, 2, figsize=(7.2, 6.3), layout="constrained")
@@ -410,8 +397,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Here is the chosen image beside the truth and two others. Would you have chosen it?
-# In the weak image you can see the gap between the rings, and in the chosen one hardly,
+# Here is the chosen image beside the truth and two others. Would you have chosen it? In
+# the weak image you can see the gap between the rings, but hardly in the chosen one,
 # although as a whole it's nearer to the truth. The true error counts all pixels, and
 # the eye only the pretty ones. If you want the gap, choose at the lower end of the
 # factor of three, and say so.
@@ -422,10 +409,12 @@ plt.show()
 # What you expect of a sky is your :term:`prior`, and TV is only one way to write it
 # down. :term:`Sparsity <sparsity>` adds up all pixels, so it likes an image with few
 # bright ones. :term:`TSV` adds up the squares of all differences, so it likes a smooth
-# one. :term:`Entropy <entropy>` likes an even one. **Each has something that it takes
-# away if you use too much of it. What does sparsity take, and what does TSV take?**
+# one. :term:`Entropy <entropy>` likes an even one. To compare them, we give each the λ
+# at which the true sky would *cost* the same, which is λ times its prior. **Each has
+# something that it takes away if you use too much of it. What does sparsity take, and
+# what does TSV take?**
 
-# folded: Four priors at equal cost, which is λ times the prior of the true sky
+# folded: Four priors at equal cost
 
 PRIORS = {"sparsity": losses.sparsity, "tv": losses.TV_image, "tsv": losses.TSV}
 PRIORS["entropy"] = lambda sky: losses.entropy(sky, prior=0.01, tot_flux=100)
@@ -482,18 +471,16 @@ plt.show()
 # %%
 # Too much of a prior takes away what it counts. Sparsity counts light, so it takes flux
 # and leaves the peak. TSV counts steep slopes, so it leaves the flux and takes the
-# peak. TV, which we've used so far, is in between: a strong one takes a little of the
-# flux and half of the peak. And too *little* of any of them adds flux, because pixels
-# are positive, and the noise in them can't cancel. So be careful with sparsity if you
-# want a flux, and with TSV and TV if you want a peak. Best of all, try several, and see
-# what in your image comes from your prior.
+# peak. TV is in between: a strong one takes a little of the flux and half of the peak.
+# And too *little* of any of them adds flux, because pixels are positive, and the noise
+# in them can't cancel. Try several, and see what in your image comes from your prior.
 #
 # And MPoL's :math:`10^{-4}`? For sparsity and TV together, as in its tutorial, it gives
 # an image that is off by 27%, and without any prior it's 28%. So here it does next to
 # nothing. That λ was chosen for other data. A λ has units, and it depends on the noise,
-# the pixels and the number of visibilities, so it can't be taken from anyone else. (If
-# you fit all visibilities instead of averages, ``fit`` converts it. A λ to begin with,
-# worked out from the noise, is in :doc:`/tutorials/4_imaging/13_rml_and_clean`.)
+# the pixels and the number of visibilities, so you can't copy it from anybody else. The
+# page on :doc:`RML and CLEAN </tutorials/4_imaging/13_rml_and_clean>` works one out
+# from the noise, as a beginning.
 
 # folded: The final fit, to all visibilities and not to averages
 arrays = (seen.uu, seen.vv, seen.data, seen.weight)
@@ -531,17 +518,13 @@ print(*(f"λ = {each:.0e}: {value:.3f}" for each, value in table.items()), sep="
 print(f"take {min(table, key=table.get):.3f}")
 
 # %%
-# It takes the same λ. But why are the first two scores higher than in the fold above,
-# where the weakest λ had 1.5? There each fit had 200 steps. Here ``fit`` goes on until
-# its loss hardly falls any more, and with so weak a λ, most of what it gains by further
-# steps is noise. From 0.001 on, hardly anything changes, because the fits had settled.
+# It takes the same λ.
 #
 # How much do 54 fits cost?
 # -------------------------
 #
 # A GPU does each operation for all stacked fits at once. **So does it do 54 fits in the
-# time of one?** The ``Bench`` times ten steps, with all that ``fit`` does before and
-# after them.
+# time of one?** The ``Bench`` times ten steps.
 
 bench = Bench("fits-at-once", budget=1.8)
 for on in dict.fromkeys(["cpu", str(device)]):
@@ -554,14 +537,12 @@ bench.show()
 torch.set_num_threads(threads)  # as it was
 
 # %%
-# No, but stacking pays. On an H100, ten steps of one fit took
-# :timing:`fits-at-once median "1 at once, GPU" @nvidia-h100-80gb-hbm3`, of six
-# :timing:`fits-at-once median "6 at once, GPU" @nvidia-h100-80gb-hbm3`, and of 54
-# :timing:`fits-at-once median "54 at once, GPU" @nvidia-h100-80gb-hbm3`. That's far
-# less than 54 times the first. But one core of the CPU beside it did all 54 in
+# No, but stacking pays. On an H100, ten steps of one fit took :timing:`fits-at-once
+# median "1 at once, GPU" @nvidia-h100-80gb-hbm3`, of six :timing:`fits-at-once median
+# "6 at once, GPU" @nvidia-h100-80gb-hbm3`, and of 54 :timing:`fits-at-once median "54
+# at once, GPU" @nvidia-h100-80gb-hbm3`. But one core of the CPU beside it did all 54 in
 # :timing:`fits-at-once median "54 at once, CPU" @nvidia-h100-80gb-hbm3`, so for images
-# as small as ours you don't need the GPU. (Part of the GPU's time goes into judging the
-# finished images, which ``fit`` does one by one, on the CPU.)
+# as small as ours you don't need the GPU.
 #
 # .. dropdown:: Where this stops being true
 #
@@ -569,8 +550,8 @@ torch.set_num_threads(threads)  # as it was
 #    fits need 54 times the memory. L-BFGS makes one step for all channels together, so
 #    stacked fits wouldn't be independent: use Adam. If all weights are wrong by one
 #    factor, the best λ is still the best, but its score isn't near 1. And if the cells
-#    of the averages are too wide, all folds are wrong alike, and no score notices
-#    (:doc:`/tutorials/4_imaging/06_averaging`).
+#    of the averages are :doc:`too wide </tutorials/4_imaging/06_averaging>`, all folds
+#    are wrong alike, and no score notices.
 #
 # Your turn
 # ---------
@@ -582,7 +563,7 @@ torch.set_num_threads(threads)  # as it was
 # count.
 #
 # Put your answer where the dots are, and run ``firstlight try
-# 07_choosing_regularizers.py``. It runs only what the exercise needs.
+# 07_choosing_regularizers.py``.
 
 
 def strongest(lambdas, scores): ...

@@ -2,15 +2,14 @@
 Where does a step of the fit spend its time?
 ============================================
 
-Your fit is right, and it takes all night. So you'd like to make its step faster, and
-you have an idea what to change: the step makes two Fourier transforms of a large image,
-and that's what everybody says is slow. But is it?
+Your fit is right, and it takes all night. You'd like to make its step faster, and it
+makes two Fourier transforms of a large image, which everybody says are slow. But are
+they?
 
 **Write down a guess before you go on: which fraction of a step goes into its Fourier
-transforms?** By the end of this page you'll be able to divide a step of your own among
-its parts, and to say how much a change can gain before you spend a week on it. You'll
-also see an H100, NVIDIA's card for data centres, make six good changes worthless, and
-learn what to do instead.
+transforms?** By the end of this page you'll be able to divide a step of your own
+among its parts, and to say how much a change can gain before you spend a week on it.
+You'll also see an H100 make six good changes worthless, and learn what to do instead.
 
 **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
@@ -83,8 +82,7 @@ def advance(step):
 # %%
 # Then ``backward()`` finds the :term:`gradient`, and Adam changes the parameters. The
 # image has 512 × 512 pixels, the numbers are ``float64``, as NumPy made the data, and
-# the page uses one core of the CPU. In the folds below, ``loss`` is ``usual_loss`` with
-# six switches for later.
+# the page uses one core of the CPU.
 
 
 # folded: The switches: smooth in slices, and where the data lie
@@ -203,10 +201,9 @@ for name, changes in (rungs | alone).items():
     print(f"{name:<16} gradient off by {off:.0e}")
 
 # %%
-# Now let's look inside. PyTorch's :term:`profiler <profile>` records each operation and
-# how long it took. There are hundreds of them, so we sort them by name into seven
-# parts. What nobody else claims belongs to the penalties, the :term:`regularizers
-# <regularizer>`.
+# PyTorch's :term:`profiler <profile>` records each operation and how long it took. We
+# sort them by name into seven parts. What nobody else claims belongs to the penalties,
+# the :term:`regularizers <regularizer>`.
 
 # folded: Which operation belongs to which part
 
@@ -254,32 +251,30 @@ for what in sorted(usual, key=usual.get, reverse=True):
     print(f"{what:<14}{usual[what]:4.0%}")
 
 # %%
-# How close was your guess? On the two computers on record, an EPYC and the Xeon beside
-# an H100, the FFTs took about a seventh of the step. Smoothing the image with nine
-# numbers had two or three times that share. And the largest part, or nearly so, are the
-# penalties, which look so harmless. Each of them consists of a dozen operations, none
-# of which is slow. But each reads a whole image from memory, and writes another one.
+# On the two computers on record, an EPYC and the Xeon beside an H100, the FFTs took
+# about a seventh of the step. Smoothing the image with nine numbers had two or three
+# times that share. And the largest part, or nearly so, are the penalties. Each of them
+# consists of a dozen operations, and each of those reads a whole image from memory, and
+# writes another one.
 #
 # To watch a step of your own, put the names of your parts into ``PARTS``, with the
 # empty pattern last, and call ``watch`` with a function that makes one step. But it
-# watches the CPU. If your step runs on a GPU, it sees only how the operations are
-# launched, and :doc:`/tutorials/2_devices/14_profile` has the lines that you need.
+# watches the CPU. For a step on a GPU, :doc:`the page on profiles
+# </tutorials/2_devices/14_profile>` has the lines that you need.
 #
 # How much can a change gain?
 # ---------------------------
 #
-# Say that you find an FFT that costs nothing at all. A seventh of the time is gone, and
-# six sevenths are left. So a week's work has bought you a factor of
-# :math:`7/6 = 1.17`. In general, a part with a share :math:`p` of the time that becomes
-# :math:`g` times as fast gives you
+# Say that you find an FFT that costs nothing at all. A seventh of the time is gone, so
+# a week's work has bought you a factor of :math:`7/6 = 1.17`. In general, a part with a
+# share :math:`p` of the time that becomes :math:`g` times as fast gives you
 #
 # .. math::
 #
 #     \text{gain} = \frac{1}{1 - p + p/g} \le \frac{1}{1 - p} .
 #
-# This is called *Amdahl's law*. It's the reason to :term:`profile` before you change
-# anything: however clever you are, what you don't touch still takes its time. **Which
-# part would you go for?** Here is the most that each can give.
+# This is called *Amdahl's law*. **Which part would you go for?** Here is the most that
+# each can give.
 
 
 def limit(*parts):
@@ -294,8 +289,7 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 # Six changes
 # -----------
 #
-# None of the parts gives much by itself, so let's change six things, one after the
-# other:
+# None of the parts gives much by itself, so let's change six things:
 #
 # 1. *Index.* The mask never changes, so find its cells once, and pick them by number.
 # 2. *Sky order.* A shift of the image is a phase after the FFT. Multiply the data by
@@ -307,11 +301,10 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 #    becomes ``float64`` again, and nobody warns you.
 # 6. *Fused Adam.* With ``fused=True``, one operation does the work of ten.
 #
-# The last bar of the figure is the step inside this package's ``fit``. It leaves
-# the FFTs to a library, and does everything else in six passes over the pixels, written
-# by hand and compiled by Numba. In other words, it *merges* dozens of small operations
-# into six. You get it only from ``fit``, and only with the losses of this page. With
-# others, ``fit`` lets PyTorch find the gradient, as above.
+# The last bar of the figure is the step inside this package's ``fit``. It leaves the
+# FFTs to a library, and *merges* everything else into six passes over the pixels,
+# written by hand and compiled by Numba. You get it only from ``fit``, and only with the
+# losses of this page.
 
 
 # folded: Take turns, with the package's step, whose gradient is right
@@ -357,8 +350,7 @@ for real, allowed, place in kinds:
     assert off < allowed, off
     print(f"the package, {real}, {place}: gradient off by {off:.0e}")
 # %%
-# A faster step is worth nothing if it makes another fit. So before any clock ran, the
-# folds have compared the gradients of all versions, and they are the same. Now the
+# The folds have compared the gradients of all versions, and they are the same. Now the
 # steps take turns, in random order, so that a busy moment of the computer can't hit
 # only one of them.
 
@@ -414,10 +406,10 @@ plt.show()
 # On one core of the EPYC, the six changes together made the step :timing:`faster-step
 # speedup "CPU, fused Adam"/"CPU, as usual" @cpu-amd-epyc` as fast, and the six passes
 # made it :timing:`faster-step speedup "CPU, package"/"CPU, as usual" @cpu-amd-epyc`.
-# The figure's ratios are of another CPU, the Xeon beside the H100. Look at how the
-# changes work together: taken alone, ``float32`` gained nothing on the EPYC, because
-# ``conv2d`` became *slower*. With slices in place of ``conv2d``, it nearly halved the
-# time. So start with the largest part, and measure again after each change.
+# The figure's ratios are of another CPU, the Xeon beside the H100. Taken alone,
+# ``float32`` gained nothing on the EPYC, because ``conv2d`` became *slower*. With
+# slices in place of ``conv2d``, it nearly halved the time. So measure again after each
+# change.
 #
 # And on a GPU?
 # -------------
@@ -485,18 +477,17 @@ torch.set_num_threads(threads)
 # %%
 # On an H100, the step as usual took :timing:`faster-step median "GPU, as usual"
 # @nvidia-h100-80gb-hbm3`. With all six changes it took :timing:`faster-step median
-# "GPU, fused Adam" @nvidia-h100-80gb-hbm3`. They didn't help at all. On one core of the
-# CPU beside it, the same changes gained :timing:`faster-step speedup "CPU, fused
-# Adam"/"CPU, as usual" @nvidia-h100-80gb-hbm3`.
+# "GPU, fused Adam" @nvidia-h100-80gb-hbm3`. On one core of the CPU beside it, the same
+# changes gained :timing:`faster-step speedup "CPU, fused Adam"/"CPU, as usual"
+# @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
 #
 #    usual = median("faster-step/GPU, as usual")
 #    near(median("faster-step/GPU, fused Adam"), usual, 0.3)
 #
-# What went wrong? Nothing is wrong with the changes. They save bytes, so let's count
-# how long the H100 needs for the bytes of a step. And let's count something else, its
-# operations.
+# Nothing is wrong with the changes. They save bytes, so let's count how long the H100
+# needs for the bytes of a step, and its operations.
 
 for what, label in (
     ("as usual", "as usual"),
@@ -509,19 +500,15 @@ for what, label in (
     print(f"{megabytes:5.0f} MB, on an H100 at least {least:4.0f} µs")
 
 # %%
-# There it is. The bytes take a tiny part of the milliseconds that we measured, so the
-# H100 doesn't care about them. And the slices add about as many operations as the
-# others save: a hundred small orders are still a hundred small orders. For each of
-# them, Python and the driver have to do something before the GPU can begin, and then
-# the GPU has finished before the next order comes. We call such a step
-# :term:`launch-bound`.
+# The bytes take a tiny part of the milliseconds that we measured. And the slices add
+# about as many operations as the others save. For each of them, Python and the driver
+# have to do something before the GPU can begin, and then the GPU has finished before
+# the next order comes. We call such a step :term:`launch-bound`.
 #
-# Does the count explain everything? Nearly. The authors of Torch-FL measured
-# :spec:`PyTorch operation seconds` for a bare operation on an A100, and a hundred of
-# those make a quarter of what our H100 took. Ours pass through Python, and through
-# autograd, PyTorch's record of what to differentiate. With :spec:`kernel of a program
-# seconds` for each, a number that we chose because whole programs of others took about
-# as much, most of them on an H200, the count makes four fifths of it.
+# A hundred bare operations, of :spec:`PyTorch operation seconds` each, which the
+# authors of Torch-FL measured on an A100, make a quarter of what our H100 took. Ours
+# pass through Python and autograd. With :spec:`kernel of a program seconds` for each,
+# about what whole programs of others took, the count makes four fifths of it.
 #
 # .. holds::
 #
@@ -530,12 +517,12 @@ for what, label in (
 # So on a GPU another order is right:
 #
 # 1. *Remove what waits.* ``masked_select`` can't know how long its result is before the
-#    GPU has counted, so Python stands still until it has. So do ``.item()`` and ``if``
-#    (:doc:`/tutorials/2_devices/06_queues`).
+#    GPU has counted, so Python stands still until it has. So do :doc:`.item() and if
+#    </tutorials/2_devices/06_queues>`.
 # 2. *Capture.* A step that never waits can be recorded as a CUDA graph, and launched as
 #    a whole. The function below does it, by PyTorch's recipe.
-# 3. *Merge*, by hand as here, or with ``torch.compile``
-#    (:doc:`/tutorials/2_devices/16_fewer_launches`).
+# 3. *Merge*, by hand as here, or with :doc:`torch.compile
+#    </tutorials/2_devices/16_fewer_launches>`.
 # 4. Save bytes last.
 
 
@@ -582,22 +569,17 @@ bench.show()
 # @nvidia-h100-80gb-hbm3`. Captured with all six changes, it took :timing:`faster-step
 # median "GPU, fused Adam, captured" @nvidia-h100-80gb-hbm3`. That's
 # :timing:`faster-step speedup "GPU, fused Adam, captured"/"GPU, index, captured"
-# @nvidia-h100-80gb-hbm3` as fast, so they do help! Before the capture, the GPU waited
-# for orders, and saving it work only made it wait longer.
-#
-# ``fit`` does all of this: its step is captured, in ``float32``, and merged into six
-# passes. So it took the H100
+# @nvidia-h100-80gb-hbm3` as fast, so they do help! ``fit`` does all of this: its step
+# is captured, in ``float32``, and merged into six passes. So it took the H100
 # :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`. That is
 # :timing:`faster-step speedup "GPU, package"/"GPU, as usual" @nvidia-h100-80gb-hbm3`
 # against the step as usual, on the same card. We haven't timed ``torch.compile``.
 #
-# The joke is on the card: with the same passes, and timed by itself, *one core* of the
-# CPU beside it took :timing:`faster-step median "CPU, package"
-# @nvidia-h100-80gb-hbm3`, no longer than the whole H100 with the step as usual.
-#
-# When does this stop being true? With larger images, or many of them at once, the GPU
-# computes for longer than the launches take. Then bytes count there, too
-# (:doc:`/tutorials/4_imaging/09_many_channels`).
+# The joke is on the card: with the same passes, *one core* of the CPU beside it took
+# :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`, no longer than the
+# whole H100 with the step as usual. With larger images, or many of them at once, the
+# GPU computes for longer than the launches take. Then :doc:`bytes count there, too
+# </tutorials/4_imaging/09_many_channels>`.
 #
 # .. dropdown:: Others have captured, too
 #
@@ -608,8 +590,8 @@ bench.show()
 # Your turn
 # ---------
 #
-# Mend this loop. It goes downhill, and remembers the lowest loss that it has seen. It
-# works, and in each round it makes the CPU wait for the GPU, up to three times.
+# Fix this loop. It goes downhill, and remembers the lowest loss that it has seen. In
+# each round it makes the CPU wait for the GPU, up to three times.
 
 
 def descend_as_usual(image, mask, data, weight, rate, rounds):
@@ -628,10 +610,8 @@ def descend_as_usual(image, mask, data, weight, rate, rounds):
 # %%
 # Write ``descend``, which returns the same image and the same number (as a tensor, if
 # you like), and in which no *round* waits. Before the first round it may wait as often
-# as it wants.
-#
-# Put your answer where the dots are, and run ``firstlight try 08_faster.py``. It runs
-# only the exercise, and answers in a few seconds.
+# as it wants. Put your answer where the dots are, and run ``firstlight try
+# 08_faster.py``.
 
 
 def descend(image, mask, data, weight, rate, rounds): ...

@@ -3,14 +3,14 @@ How many channels can you fit at once?
 ======================================
 
 You have observed a line of carbon monoxide, and your data have 200 :term:`channels
-<channel>`, neighbouring frequencies, each with an image of its own. Together the images
-make a :term:`cube`, and it shows how the gas moves. Your script fits one image. So you
-write a loop around it, start it, and go home.
+<channel>`, neighbouring frequencies, each with an image of its own. Together the
+images make a :term:`cube`, and it shows how the gas moves. Your script fits one
+image. So you write a loop around it, start it, and go home.
 
-Could you have fitted many channels at the same time? **Write down two guesses: how much
-longer does an H100 take for a step with 256 small images than for a step with one? And
-how many channels of 1024 × 1024 pixels fit into 8 GB?** By the end of this page you'll
-know both for your own cube, and you'll have a loop that fits it whatever the memory.
+Could you have fitted many channels at the same time? **Write down two guesses: how
+much longer does an H100 take for a step with 256 small images than for a step with
+one? And how many channels of 1024 × 1024 pixels fit into 8 GB?** By the end you'll
+have a loop that fits your cube whatever the memory.
 
 **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
@@ -42,21 +42,15 @@ from firstlight.timing.specs import spec
 # How many fit into memory?
 # -------------------------
 #
-# Let's begin with the second guess. What does a fit have to keep for a channel? The
-# image, of course. Its gradient, which is as large. Two moving averages of Adam's,
-# again as large. And then come the transforms: the dirty beam at twice the width, which
-# is four images, and the padded images that go through the FFTs. All in all, we count
-# about 30 images for each channel. The :term:`visibilities <visibility>` hardly matter,
-# because they stay in your computer's memory.
+# Let's begin with the second guess. A fit has to keep the image of a channel, its
+# gradient, two moving averages of Adam's, the dirty beam at twice the width, which is
+# four images, and the padded images that go through the FFTs. We count about 30 images
+# for each channel. On an H100 PyTorch handed out *38*, so let's take those.
 #
-# Such a count misses what PyTorch needs on the way. On an H100 it handed out *38
-# images* for each channel, so let's take those.
-#
-# So here is a rule that you can use without a computer. A number in ``float32`` has 4
-# bytes, so a channel of :math:`n \times n` pixels takes :math:`38 \cdot 4\, n^2` bytes.
-# For example, at 1024 × 1024 pixels that's 159 MB. Into 8 GB go 50 channels, and into
-# 80 GB 501. In ``float64`` it's half as many. **How many of yours would fit?** Put
-# your numbers in:
+# A number in ``float32`` has 4 bytes, so a channel of :math:`n \times n` pixels takes
+# :math:`38 \cdot 4\, n^2` bytes. For example, at 1024 × 1024 pixels that's 159 MB. Into
+# 8 GB go 50 channels, and into 80 GB 501. In ``float64`` it's half as many. **How many
+# of yours would fit?**
 #
 # .. holds::
 #
@@ -102,10 +96,9 @@ go {small} of 1024 pixels.""")
 plt.show()
 
 # %%
-# The 38 are of one fit on one card, so the rule is a rough one. On a CPU, PyTorch
-# handed out 22 images for each channel, and the whole process grew by 43, because the
-# transforms need room inside as well, which may also happen on a GPU. So plan with
-# three quarters of your memory, or better, measure yours before you rely on it. Fit two
+# The 38 are of one fit on one card. On a CPU, PyTorch handed out 22 images for each
+# channel, and the whole process grew by 43, because the transforms need room inside as
+# well. So plan with three quarters of your memory, or better, measure: fit two
 # channels, then six, and divide the difference of ``torch.cuda.max_memory_allocated()``
 # by four.
 
@@ -133,10 +126,9 @@ for side in (32, 96, 256, 1024):
 # Fit a cube
 # ----------
 #
-# Now we need one. Our sky is a tilted disk of gas that rotates around a star. Gas that
-# moves away from us is seen at a lower frequency, and gas that comes nearer at a higher
-# one. In other words, a channel shows only that part of the disk that moves at one
-# velocity. We take twelve channels of 96 × 96 pixels.
+# Our sky is a tilted disk of gas that rotates around a star. Gas that moves away from
+# us is seen at a lower frequency, so a channel shows only that part of the disk that
+# moves at one velocity. We take twelve channels of 96 × 96 pixels.
 
 # folded: A rotating disk in twelve channels, observed with 43 antennas
 device = best_device()
@@ -206,15 +198,14 @@ for apart, chi2 in sharing.items():
     print(*(f"{value:14.4f}" for value in chi2), sep="")
 
 # %%
-# All four arrays, u, v, data and weights, have a row for each channel. Why does each
-# have a *u* and *v* of its own? Because a :term:`baseline <baseline>` counts in
-# wavelengths, and each channel has another wavelength. For one line that hardly
-# matters, and you may give 1-D arrays, which all channels then share. Over a hundredth
-# of the frequency it does: in the fold above, the :math:`\chi^2` of the true image then
-# gets worse.
+# All four arrays, u, v, data and weights, have a row for each channel, because a
+# :term:`baseline <baseline>` counts in wavelengths. For one line that hardly matters,
+# and you may give 1-D arrays, which all channels then share. Over a hundredth of the
+# frequency it does: in the fold above, the :math:`\chi^2` of the true image then gets
+# worse.
 #
-# Here is the whole fit. It differs in two places from the fit of a single image. The
-# model has ``nchan`` images, and there's the word ``separate``.
+# The whole fit differs in two places from the fit of a single image. The model has
+# ``nchan`` images, and there's the word ``separate``.
 
 area = coords.cell_size**2
 noise = seen.weight.sum(axis=1) ** -0.5  # Jy/beam, of each channel
@@ -231,12 +222,11 @@ cube = result.image.cpu().double()
 print(f"{result.iterations} steps. {result.message}")
 
 # %%
-# With ``separate=True`` each channel has a :math:`\chi^2` of its own, so each is a fit
-# by itself, and they only travel together. Without it you'd get one :math:`\chi^2`,
-# divided by the number of *all* visibilities. The :term:`penalties <regularizer>`,
-# though, are summed over all images. So a penalty that was right for one channel would
-# weigh two hundred times as much in a cube of two hundred. Leave it out only if a
-# penalty of your own compares neighbouring channels, which must stay in one fit.
+# With ``separate=True`` each channel has a :math:`\chi^2` of its own. Without it you'd
+# get one :math:`\chi^2`, divided by the number of *all* visibilities. The
+# :term:`penalties <regularizer>`, though, are summed over all images. So a penalty that
+# was right for one channel would weigh two hundred times as much in a cube of two
+# hundred. Leave it out only if a penalty of your own compares neighbouring channels.
 #
 # Is the cube any good? We look at the *residual*, what is left of the data when the
 # model is subtracted. If the fit has found everything, only noise is left.
@@ -322,17 +312,16 @@ plt.show()
 
 
 # %%
-# Each channel has found its part of the disk, all twelve in 250 steps, and the residual
-# is noise: nowhere does it exceed 5 σ. The star's sharp peak is too small for this
-# array to see, so it's blurred. Seen through the array's own beam, the images are off
-# by 5 to 7 %.
+# Each channel has found its part of the disk, and the residual is noise: nowhere does
+# it exceed 5 σ. The star's sharp peak is too small for this array to see. Seen through
+# the array's own beam, the images are off by 5 to 7 %.
 #
 # How long does it take?
 # ----------------------
 #
 # Now for the first guess. A step in plain PyTorch makes about 100 calls, for one image
-# as for 256. Only the arrays get larger. We time a loop of this kind, such as yours or
-# MPoL's, and on a GPU also the step of ``fit``.
+# as for 256. We time a loop of this kind, such as yours or MPoL's, and on a GPU also
+# the step of ``fit``.
 
 # folded: A step for any number of channels, timed
 
@@ -385,15 +374,12 @@ bench.show()
 # %%
 # On the H100, a step with one image of 96 × 96 pixels took :timing:`many-channels
 # median "GPU, 96 pixels, 1" @nvidia-h100-80gb-hbm3`. With 256 of them it took
-# :timing:`many-channels median "GPU, 96 pixels, 256" @nvidia-h100-80gb-hbm3`. How close
-# were you? In such a loop, the 255 others travelled for next to nothing.
-#
-# Think of a bus. The journey takes as long with one passenger as with fifty, and so
-# each of fifty pays a fiftieth. For a GPU the journey is a *launch*: for every
-# call, Python and the driver have to start a :term:`kernel`, and that takes the same
-# time however much there is to compute. As long as there are free seats, another
-# channel costs nothing. In numbers, if a step has the overhead :math:`a`, and a
-# channel the work :math:`w`, then
+# :timing:`many-channels median "GPU, 96 pixels, 256" @nvidia-h100-80gb-hbm3`. A bus
+# takes as long with one passenger as with fifty, and so each of fifty pays a fiftieth.
+# For a GPU the journey is a *launch*: for every call, Python and the driver have to
+# start a :term:`kernel`. As long as there are free seats, another channel costs
+# nothing. In numbers, if a step has the overhead :math:`a`, and a channel the work
+# :math:`w`, then
 #
 # .. math::
 #
@@ -402,11 +388,11 @@ bench.show()
 # A CPU has less overhead, and does its work more slowly, so its bus is soon full. On
 # one core of the CPU beside the H100, one image took :timing:`many-channels median "96
 # pixels, 1" @nvidia-h100-80gb-hbm3`, less than on the GPU, and 16 took
-# :timing:`many-channels median "96 pixels, 16" @nvidia-h100-80gb-hbm3`. So a channel
-# gets cheaper there, too, and both factors in the title of the figure are those of this
-# core. And on the H100? One image of 32 × 32 pixels took :timing:`many-channels median
-# "GPU, 32 pixels, 1" @nvidia-h100-80gb-hbm3`, and 16 took :timing:`many-channels median
-# "GPU, 32 pixels, 16" @nvidia-h100-80gb-hbm3`, so each of them cost about a sixteenth.
+# :timing:`many-channels median "96 pixels, 16" @nvidia-h100-80gb-hbm3`. Both factors in
+# the title of the figure are those of this core. And on the H100? One image of 32 × 32
+# pixels took :timing:`many-channels median "GPU, 32 pixels, 1" @nvidia-h100-80gb-hbm3`,
+# and 16 took :timing:`many-channels median "GPU, 32 pixels, 16"
+# @nvidia-h100-80gb-hbm3`, so each of them cost about a sixteenth.
 
 # measured figure
 
@@ -451,38 +437,31 @@ plt.show()
 
 # %%
 # In the figure, the CPU's marks fall at first and then level off, where the work of a
-# channel is all that counts. Where is that point on a GPU? Count
-# 150 images that a step reads or writes for each channel, and :spec:`kernel of a
-# program seconds` for each call, a round number of ours: whole programs of others took
-# about as much on an H200. By this model (in the fold on memory), an H100 carries more
-# than a thousand channels of 96 × 96 pixels in the time of one, but only 13 of
-# 1024 × 1024.
+# channel is all that counts. Where is that point on a GPU? Count 150 images that a step
+# reads or writes for each channel, and :spec:`kernel of a program seconds` for each
+# call, a round number of ours. By this model, an H100 carries more than a thousand
+# channels of 96 × 96 pixels in the time of one, but only 13 of 1024 × 1024.
 #
-# And ``fit``? Its step is a dozen kernels in a CUDA graph
-# (:doc:`/tutorials/4_imaging/08_faster`). By our model it takes an eightieth of the
-# time to launch all of them together, so its bus is full much sooner: with 19 channels
-# of 96 × 96, or a single one of 1024 × 1024.
+# And ``fit``? Its step is :doc:`a dozen kernels in a CUDA graph
+# </tutorials/4_imaging/08_faster>`. By our model its bus is full much sooner: with 19
+# channels of 96 × 96, or a single one of 1024 × 1024.
 #
-# On the H100, a step of ``fit`` took
-# :timing:`many-channels median "fit, 96 pixels, 1" @nvidia-h100-80gb-hbm3` with one
-# channel of 96 × 96 pixels,
-# :timing:`many-channels median "fit, 96 pixels, 16" @nvidia-h100-80gb-hbm3` with 16,
-# and :timing:`many-channels median "fit, 96 pixels, 256" @nvidia-h100-80gb-hbm3`
-# with 256. So the bus is full about where the model says, at some sixteen channels.
-# From there on each channel costs more than the 150 images of our count, and we don't
-# know why. With 256 it was still
-# :timing:`many-channels speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256"
-# @nvidia-h100-80gb-hbm3` as fast as the loop.
+# On the H100, a step of ``fit`` took :timing:`many-channels median "fit, 96 pixels, 1"
+# @nvidia-h100-80gb-hbm3` with one channel of 96 × 96 pixels, :timing:`many-channels
+# median "fit, 96 pixels, 16" @nvidia-h100-80gb-hbm3` with 16, and
+# :timing:`many-channels median "fit, 96 pixels, 256" @nvidia-h100-80gb-hbm3` with 256.
+# So the bus is full about where the model says. From there on each channel costs more
+# than our count, and we don't know why. With 256 it was still :timing:`many-channels
+# speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256" @nvidia-h100-80gb-hbm3` as fast as
+# the loop.
 #
-# So you gain most where a loop is slow, and next to nothing with large images. But you
-# lose nothing either.
+# So you gain most where a loop is slow, and next to nothing with large images.
 #
 # When the memory is too small
 # ----------------------------
 #
-# 200 channels of 1024 × 1024 pixels need 32 GB. What if you have 8? Then fit
-# them in groups. Channels that are separate fits don't know of each other, so this
-# mustn't change the images. Does it? We fit the last five channels alone.
+# 200 channels of 1024 × 1024 pixels need 32 GB. What if you have 8? Then fit them in
+# groups. This mustn't change the images. Does it? We fit the last five channels alone.
 
 
 def fit_rows(rows, start, terms, **more):
@@ -531,8 +510,8 @@ print(f"{big / 1e9:.0f} GB in 8 GB: {groups} groups of {200 // groups}")
 # %%
 # They are the same. By the rule, four groups of 50 would do. But they would leave
 # nothing of the 8 GB for anything else, so plan with three quarters: six groups of 34.
-# So many images keep any GPU busy, and you lose no time. With :doc:`several GPUs
-# </tutorials/4_imaging/11_more_than_one_gpu>`, each takes a group.
+# With :doc:`several GPUs </tutorials/4_imaging/11_more_than_one_gpu>`, each takes a
+# group.
 #
 #
 # .. holds::
@@ -584,14 +563,13 @@ plt.show()
 torch.set_num_threads(threads)
 
 # %%
-# Look at the middle. Where there is no gas, the fit has left a trace of noise, and
-# its mean velocity looks just as real as the disk. So *clip*: count only what is
-# brighter than, say, 5 % of the peak. But a clip also takes away the faint edge, and a
-# tenth of the flux with it. So measure fluxes without one.
-#
-# When does all this fail? If your line *absorbs*, since our images can't be negative.
-# And if the observatory's frequencies drift with the Earth's motion from day to day:
-# bring them to one frame first (``mstransform`` in CASA).
+# Look at the middle. Where there is no gas, the fit has left a trace of noise, and its
+# mean velocity looks just as real as the disk. So *clip*: count only what is brighter
+# than, say, 5 % of the peak. But a clip also takes away the faint edge, and a tenth of
+# the flux with it. So measure fluxes without one. All this fails if your line
+# *absorbs*, since our images can't be negative. And if the observatory's frequencies
+# drift with the Earth's motion, bring them to one frame first, with CASA's
+# ``mstransform``.
 #
 # Your turn
 # ---------
@@ -599,16 +577,12 @@ torch.set_num_threads(threads)
 # Write the loop for a cube that is too large. ``fit_group(first, last)`` fits the
 # channels from ``first`` up to, but not including, ``last``, and returns an array of
 # their images. Fit all ``nchan`` of them, ``most`` at a time, and return one array of
-# all images, in order.
-#
-# But ``most`` is only an estimate, and somebody else may be using the GPU. If a group
-# is too large, ``fit_group`` raises ``torch.OutOfMemoryError``. Then halve ``most``,
-# and go on from where you were. If not even a single channel fits, let the error pass.
-# (Try again only after the ``except`` block: inside it, the error still holds on to the
-# arrays of the fit that failed.)
-#
-# Put your answer where the dots are, and run ``firstlight try 09_many_channels.py``. It
-# runs only the exercise, and answers in a few seconds.
+# all images, in order. But somebody else may be using the GPU. If a group is too large,
+# ``fit_group`` raises ``torch.OutOfMemoryError``. Then halve ``most``, and go on from
+# where you were. If not even a single channel fits, let the error pass. Try again only
+# after the ``except`` block: inside it, the error still holds on to the arrays of the
+# fit that failed. Put your answer where the dots are, and run ``firstlight try
+# 09_many_channels.py``.
 
 
 def fit_in_groups(nchan, most, fit_group): ...
@@ -690,8 +664,7 @@ print(check(fit_in_groups))
 # -----------------------
 #
 # The two factors of the first line are those of a CPU's core. On the H100, 16 at once
-# gain more, as the figure shows. And the 32 GB of the second line are counted: what we
-# fitted in groups were small images, to see that they stay the same.
+# gain more. And the 32 GB of the second line are counted.
 
 # remember
 print(

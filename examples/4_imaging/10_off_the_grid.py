@@ -3,15 +3,14 @@ Off the grid: how many visibilities can you afford?
 ===================================================
 
 Your telescope has observed for ten nights, and your file has a million
-:term:`visibilities <visibility>`. You'd like to fit an image to all of them, each at
-its own place, and not to averages in the cells of a grid. But a fit takes hundreds of
-steps, and each of them has to compare the image with a million numbers. Everybody
-averages, and :doc:`pays for it </tutorials/4_imaging/06_averaging>`, so it must be too
-slow. Is it?
+:term:`visibilities <visibility>`. You'd like to fit an image to all of them, and not
+to averages in the cells of a grid. But a fit takes hundreds of steps, and each of
+them has to compare the image with a million numbers. Everybody averages, and
+:doc:`pays for it </tutorials/4_imaging/06_averaging>`, so it must be too slow. Is it?
 
-**Write down a guess: with a hundred times as many visibilities, how much longer does a
-step take?** By the end of this page you'll have a step that takes no longer at all. It
-doesn't even look at the visibilities. And you'll have written one yourself.
+**Write down a guess: with a hundred times as many visibilities, how much longer does
+a step take?** By the end of this page you'll have written a step that takes no longer
+at all. It doesn't even look at the visibilities.
 
 **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
@@ -100,22 +99,18 @@ for nvis in counts:
 # took :timing:`off-the-grid median "NUFFT, 1,000,000" @cpu-amd-epyc`. On an H100, a
 # million took only a little longer than ten thousand.
 #
-# That's far less than a hundredfold, because ``visibilities`` is clever. It takes an
-# :term:`FFT` of the image, on a grid twice as wide, which costs the same for any number
-# of visibilities. Then it only has to read off each visibility from the nearest cells,
-# 7 × 7 of them for six digits. This is called a *non-uniform* FFT, or :term:`NUFFT`.
-# But if you add nights, the reading-off takes over, and from there on twice the data
-# take twice the time.
-#
-# (On a GPU, ``visibilities`` needs the package ``cufinufft``. If you don't have it,
-# this page runs on the CPU from top to bottom, so that both ways use the same device.)
+# That's far less than a hundredfold, because ``visibilities`` takes an :term:`FFT` of
+# the image, on a grid twice as wide, which costs the same for any number of
+# visibilities. Then it only has to read off each visibility from the nearest cells, 7 ×
+# 7 of them for six digits. This is called a *non-uniform* FFT, or :term:`NUFFT`. But if
+# you add nights, the reading-off takes over. On a GPU, ``visibilities`` needs the
+# package ``cufinufft``. Without it, this page runs on the CPU.
 #
 # Three numbers instead of a million
 # ----------------------------------
 #
-# Now forget the image for a moment. Take the true sky, and make it brighter or fainter
-# as a whole, by a factor :math:`f`. For three factors, here is :math:`\chi^2`, summed
-# over a million visibilities:
+# Take the true sky, and make it brighter or fainter as a whole, by a factor :math:`f`.
+# For three factors, here is :math:`\chi^2`, summed over a million visibilities:
 
 chi_squared = by_nufft(*observed(10**6))
 sky = truth.float().to(device)
@@ -136,23 +131,21 @@ print(f"f = 1.5, from a million data: {chi_squared(1.5 * sky).item():12,.0f}")
 
 # %%
 # So three numbers have replaced a million, and nothing is lost except the last digits
-# of ``float32``. A real image has many pixels instead of one factor, so
-# the coefficients are larger things than numbers, but the idea is the same:
+# of ``float32``. A real image has many pixels instead of one factor, but the idea is
+# the same:
 #
 # .. math::
 #
 #     \chi^2(I) = c - 2 \sum_p d_p\, I_p + \sum_{p,q} I_p\, K_{p-q}\, I_q .
 #
-# Here :math:`c` is still a number. The linear coefficient :math:`d` has a number for
-# each pixel, so it's an image. It is the :term:`dirty image`, the plain Fourier
-# transform of the weighted data. And :math:`K` would be a huge table with a number for
-# each *pair* of pixels. But all that counts is how far the two are apart, so it's a
-# picture, too: the :term:`dirty beam`, at twice the width, since a distance may be
-# negative.
+# Here :math:`c` is still a number. The linear coefficient :math:`d` is an image, the
+# :term:`dirty image`, the plain Fourier transform of the weighted data. And :math:`K`
+# would have a number for each *pair* of pixels. But all that counts is how far the two
+# are apart, so it's a picture, too: the :term:`dirty beam`, at twice the width, since a
+# distance may be negative.
 #
 # We compute the three once. After that, a step is a convolution of the image with
-# :math:`K`, which takes two FFTs. The visibilities can go home. In this package it's
-# called ``ExactLikelihood``, because nothing was averaged:
+# :math:`K`, which takes two FFTs. In this package it's called ``ExactLikelihood``:
 
 seen = observed(10**6)
 begin = perf_counter()
@@ -193,9 +186,8 @@ plt.show()
 
 # %%
 # The two gradients are the same disk, blurred and negative: to lower :math:`\chi^2`,
-# the fit should make the image brighter there. You can't tell which of them was made
-# without the data. To fit an image, give the exact form to ``fit`` in place of
-# averages: ``fit(GriddedNet(coords), exact, losses=…)``.
+# the fit should make the image brighter there. To fit an image, give the exact form to
+# ``fit`` in place of averages: ``fit(GriddedNet(coords), exact, losses=…)``.
 #
 # What does it gain?
 # ------------------
@@ -263,19 +255,16 @@ plt.show()
 # 1,000,000" @cpu-amd-epyc` with a million visibilities. That is :timing:`off-the-grid
 # speedup "exact, 1,000,000"/"NUFFT, 1,000,000" @cpu-amd-epyc` as fast as the NUFFT. The
 # set-up is paid back within a handful of steps, and a fit makes hundreds. With ten
-# thousand a step took :timing:`off-the-grid median "exact, 10,000" @cpu-amd-epyc`, so a
-# hundredth of the data doesn't take anything like a hundredth of the time. The step
+# thousand a step took :timing:`off-the-grid median "exact, 10,000" @cpu-amd-epyc`: it
 # doesn't look at the data, so it does the same work for any number of them.
 #
-# And our count? It was wrong at both ends. With a hundred thousand visibilities, ten
-# times as many as at first, the NUFFT took :timing:`off-the-grid median "NUFFT,
-# 100,000" @cpu-amd-epyc`, which is only a little more. So with few data most of its
-# time is a fixed cost, far above that of our two FFTs. With a million it's the
-# reading-off. To jump to cells all over a grid costs the CPU far more than the
+# Our count was wrong at both ends. With a hundred thousand visibilities the NUFFT took
+# :timing:`off-the-grid median "NUFFT, 100,000" @cpu-amd-epyc`, only a little more than
+# with ten thousand. So with few data most of its time is a fixed cost. With a million
+# it's the reading-off, because to jump all over a grid costs the CPU far more than the
 # multiplications that we counted. The authors of torchkbnufft measured more than we
-# count on a GPU, too (the hollow mark of the figure; their FFTs are complex, and ours
-# of real images, so the line isn't theirs). Those of FINUFFT publish how long a NUFFT
-# takes on another:
+# count on a GPU, too (the hollow mark). Those of FINUFFT publish how long a NUFFT takes
+# on another:
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
 #
@@ -292,11 +281,10 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`.
 #
 # Don't call these speed-ups. Neither side did as well as it can. The NUFFT plans each
-# transform anew, as you'll see below, and the exact form mostly waits for Python: the
-# GPU itself works for less than a tenth of its step. The rest is the time in which its
-# operations are launched one by one, and that differed by a third from row to row,
-# although the work was the same. If launches cost nothing, the GPU would do a million
-# in the exact form more than eighty times as fast as in the other.
+# transform anew, and the exact form mostly waits for Python: the GPU itself works for
+# less than a tenth of its step. The rest is launches, whose time differed by a third
+# from row to row, although the work was the same. If launches cost nothing, the GPU
+# would do a million in the exact form more than eighty times as fast as in the other.
 #
 # .. holds::
 #
@@ -310,22 +298,19 @@ plt.show()
 #    times = [step.median for step in steps]
 #    near(max(times) / min(times), 4 / 3, 0.02)
 #
-# On this site, these are the round marks in the figure at the top. From a million on
-# they lie *below* the line, so here our count promised too much. Up to a million, most
-# of the NUFFT's time is a fixed cost, probably because our package lets cuFINUFFT plan
-# each transform anew. FINUFFT's row has the execution alone. The exact step has a fixed
-# cost, too, its launches, which ``fit`` captures
-# (:doc:`/tutorials/4_imaging/08_faster`). And it takes longer until the set-up has paid
-# for itself: at a million, more than a hundred steps.
-#
-# So how many visibilities can you afford? All of them.
+# In the figure at the top, the round marks are the H100's. From a million on they lie
+# *below* the line. Up to a million, most of the NUFFT's time is a fixed cost. The exact
+# step has one, too, its launches, which ``fit`` :doc:`captures
+# </tutorials/4_imaging/08_faster>`. And it takes longer until the set-up has paid for
+# itself: at a million, more than a hundred steps. So how many visibilities can you
+# afford? All of them.
 #
 # When it goes wrong
 # ------------------
 #
-# Let's break it. We take a source that is a thousand times as strong, against the
-# noise, as the one above, and ask for the :math:`\chi^2` of the *true* image. Divided
-# by twice the number of visibilities, it should be 1.
+# We take a source that is a thousand times as strong, against the noise, as the one
+# above, and ask for the :math:`\chi^2` of the *true* image. Divided by twice the number
+# of visibilities, it should be 1.
 
 u, v, _, _ = observed(10**5)
 quiet, rng = sigma / 1000, np.random.default_rng(seed=1)
@@ -339,26 +324,22 @@ kept = strong(sky).item() / (2 * u.size)
 print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 
 # %%
-# It isn't 1, and nobody has warned you. What happened? The parabola begins at a dark
-# sky, where :math:`\chi^2` is the whole power of the source, and then subtracts nearly
-# all of it again. That is like weighing the captain by weighing the ship with and
-# without him. ``float32`` has seven digits, and here the difference sits in the eighth.
+# It isn't 1, and nobody has warned you. The parabola begins at a dark sky, where
+# :math:`\chi^2` is the whole power of the source, and then subtracts nearly all of it
+# again. That is like weighing the captain by weighing the ship with and without him.
+# ``float32`` has seven digits, and here the difference sits in the eighth. ``recentre``
+# computes the coefficients once more, from a *reference image* near the solution.
+# ``fit`` does this by itself when it's needed. In a loop of your own, call ``recentre``
+# with your image now and then.
 #
-# The remedy is to weigh the captain alone. ``recentre`` computes the coefficients once
-# more, from a *reference image* near the solution instead of a dark sky, so that
-# nothing large has to be subtracted. ``fit`` does this by itself when it's needed. If
-# you write a loop of your own, call ``recentre`` with your image now and then.
-#
-# When should you *not* use it? The coefficients belong to fixed data. If each step
-# changes the data or the weights, they would have to be computed in each step. For
-# example, you may want to fit the :term:`phases <phase>` of your antennas together with
-# the image. For that you can draw some visibilities at random in each step, a
-# :term:`mini-batch`, and use the NUFFT. Don't do it for speed: on the EPYC, ten
-# thousand of them took :timing:`off-the-grid median "NUFFT, 10,000" @cpu-amd-epyc`, and
-# *all* of a million, in the exact form, :timing:`off-the-grid median "exact, 1,000,000"
-# @cpu-amd-epyc`. If the phases change only now and then, ``replace`` takes the
-# corrected data, as in the loop on :doc:`a real sky
-# </tutorials/4_imaging/03_real_sky>`.
+# When should you *not* use it? If each step changes the data or the weights, as when
+# you fit the :term:`phases <phase>` of your antennas together with the image. Then draw
+# some visibilities at random in each step, a :term:`mini-batch`, and use the NUFFT.
+# Don't do it for speed: on the EPYC, ten thousand of them took :timing:`off-the-grid
+# median "NUFFT, 10,000" @cpu-amd-epyc`, and *all* of a million, in the exact form,
+# :timing:`off-the-grid median "exact, 1,000,000" @cpu-amd-epyc`. If the phases change
+# only now and then, ``replace`` takes the corrected data, as in the loop on :doc:`a
+# real sky </tutorials/4_imaging/03_real_sky>`.
 #
 # Your turn
 # ---------
@@ -373,11 +354,8 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 #     \chi^2 = \sum_k w_k \left| D_k - (\text{matrix} \cdot I)_k \right|^2
 #
 # without any array as long as the data. The checker overwrites all three as soon as you
-# have returned. Multiply the square out. The conjugate of a matrix, transposed, is
-# ``matrix.conj().T``.
-#
-# Put your answer where the dots are, and run ``firstlight try 10_off_the_grid.py``. It
-# runs only the exercise, and answers in a few seconds.
+# have returned. The conjugate of a matrix, transposed, is ``matrix.conj().T``. Put your
+# answer where the dots are, and run ``firstlight try 10_off_the_grid.py``.
 
 
 def exact_form(matrix, data, weight): ...

@@ -6,12 +6,12 @@ Your group has bought a computer with four GPUs. You have a :term:`cube` of 200
 :term:`channels <channel>` to image, and until now one GPU has worked on it all night.
 So now you'll have it in a quarter of a night, won't you?
 
-**Write down a guess: how many times as fast will four GPUs be?** And a second one: what
-if your cube has only eight small channels? By the end of this page you can start such a
-job in two ways, stop it in the middle and finish it with fewer GPUs, and say beforehand
-how many of them you can use. You don't need a single GPU for it, because two
-:term:`processes <process>` on two CPU cores do what four do on four GPUs. We measured
-one H100 and two CPU cores, and count the rest, or name who measured it.
+**Write down a guess: how many times as fast will four GPUs be?** And a second one:
+what if your cube has only eight small channels? By the end of this page you can start
+such a job in two ways, stop it in the middle and finish it with fewer GPUs, and say
+beforehand how many of them you can use. You don't need a single GPU for it, because
+two :term:`processes <process>` on two CPU cores do what four do on four GPUs. We
+measured one H100 and two CPU cores, and count the rest, or name who measured it.
 
 **Needs:** any computer with two cores.
 """
@@ -33,8 +33,8 @@ one H100 and two CPU cores, and count the rest, or name who measured it.
 #
 # If one of them dies, three finish. Often that's all you need. But somebody has to
 # divide the work, and to collect four files at the end. For that there's ``torchrun``,
-# which comes with PyTorch. It starts the same program many times, too, and tells each
-# process its number, its *rank*, and how many there are:
+# which comes with PyTorch. It tells each process its number, its *rank*, and how many
+# there are:
 #
 # .. code-block:: bash
 #
@@ -50,9 +50,9 @@ one H100 and two CPU cores, and count the rest, or name who measured it.
 #    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 #    mine = [fit_part(part, device) for part in parts[rank::size]]
 #
-# In other words, with four processes the first one takes parts 0, 4, 8 and so on. For
-# data of your own, save four arrays with a row for each channel, and replace
-# the program's ``seen = ...`` by
+# With four processes the first one takes parts 0, 4, 8 and so on. For data of your own,
+# save four arrays with a row for each channel, and replace the program's ``seen = ...``
+# by
 #
 # .. code-block:: python
 #
@@ -61,8 +61,8 @@ one H100 and two CPU cores, and count the rest, or name who measured it.
 #    names = "uu", "vv", "data", "weight"
 #    seen = argparse.Namespace(**{n: np.load(f"{n}.npy", mmap_mode="r") for n in names})
 #
-# Then each process reads only its own rows. Let's start the program as it is, with
-# eight small channels and two processes on the CPU.
+# Then each process reads only its own rows. Let's start the program with eight small
+# channels and two processes on the CPU.
 
 # folded: What to start, from Python: torchrun with two processes
 import contextlib
@@ -105,8 +105,8 @@ else:
 
 
 # %%
-# Each of the two has fitted four channels. While they did so, neither had to know what
-# the other one was doing. Is that always so?
+# Each of the two has fitted four channels, and neither had to know what the other one
+# was doing. Is that always so?
 #
 # What must they tell each other?
 # -------------------------------
@@ -117,14 +117,14 @@ else:
 # - *Channels are boxes.* So are the :term:`folds <fold>` of a :term:`cross-validation`,
 #   and the strengths of a :term:`regularizer` that you want to compare. Five folds with
 #   five strengths are 25 fits that don't know of each other.
-# - *Visibilities are no load at all.* The fit reads them only once
-#   (:doc:`/tutorials/4_imaging/10_off_the_grid`).
+# - *Visibilities are no load at all.* The fit reads them :doc:`only once
+#   </tutorials/4_imaging/10_off_the_grid>`.
 # - *One image is a piano.* You can cut it into four strips, but a Fourier transform
 #   needs all of them. So in every step, each GPU has to send a part of its strip to
 #   every other one, twice, and each time they all wait for the slowest.
 # - *One network to train* is a piano on wheels. Each GPU takes a part of the batch, and
-#   after each step they add up their gradients, in an :term:`all-reduce`. :doc:`Why are
-#   two GPUs slower than one? </tutorials/2_devices/20_two_gpus>` has the script.
+#   after each step they add up their gradients, in an :term:`all-reduce`. The page on
+#   :doc:`two GPUs </tutorials/2_devices/20_two_gpus>` has the script.
 
 # folded: A fit of some channels, for later
 import matplotlib.pyplot as plt
@@ -160,27 +160,25 @@ for name, rate_of_link in links.items():
 
 # %%
 # Is the piano worth carrying? For an image of 1024 × 1024 pixels the bytes aren't many,
-# if :term:`NVLink` joins the four GPUs (the fold counts them). But each message also
-# takes a while, whatever it carries. Here is what others measured:
+# if :term:`NVLink` joins the four GPUs. But each message also takes a while, whatever
+# it carries:
 #
 # .. measured-by-others:: message-h100 nvlink-h200 four-v100
 #
-# Now compare. At 512 × 512 pixels an H100 makes a *whole step* of our fit in
-# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`. On four of them
-# you'd have a quarter of the work each, a few microseconds for the bytes, and at least
-# two messages. Add it up, and you gain a factor of two or so, at best. With four
-# channels you gain four, for nothing. So this package doesn't cut images, and unless
-# you have a single huge one, neither should you.
+# At 512 × 512 pixels an H100 makes a *whole step* of our fit in :timing:`faster-step
+# median "GPU, package" @nvidia-h100-80gb-hbm3`. On four of them you'd have a quarter of
+# the work each, a few microseconds for the bytes, and at least two messages. You gain a
+# factor of two or so, at best. With four channels you gain four, for nothing. So this
+# package doesn't cut images.
 #
 # Pull the plug
 # -------------
 #
-# A job on four GPUs runs for hours, and then somebody needs one of them. Is everything
-# lost? With ``--checkpoint`` each part is saved as soon as it is finished, to a file of
-# its own, a :term:`checkpoint`. So let's be rude. We delete the second of the two
-# parts, as if the job had been stopped before it was done, and start again with
-# *one* process. But first, the same program in one process from the start, to have
-# something to compare with:
+# A job on four GPUs runs for hours, and then somebody needs one of them. With
+# ``--checkpoint`` each part is saved as soon as it is finished, to a file of its own, a
+# :term:`checkpoint`. So let's be rude. We delete the second of the two parts, and start
+# again with *one* process. But first, the same program in one process from the start,
+# to have something to compare with:
 
 # folded: Run the program in this process
 device = best_device()
@@ -229,10 +227,9 @@ if live:
 scratch.cleanup()
 
 # %%
-# It found the first part, made the second, and arrived at the same image. So any number
-# of processes can finish what others have begun. And if a process *dies*? We started
-# the program again and killed one. At once ``torchrun`` stopped the other one, too.
-# From what it printed:
+# It found the first part, made the second, and arrived at the same image. And if a
+# process *dies*? We started the program again and killed one. At once ``torchrun``
+# stopped the other one, too:
 #
 # .. code-block:: text
 #
@@ -241,10 +238,9 @@ scratch.cleanup()
 #      rank      : 1 (local_rank: 1)
 #      exitcode  : -9 (pid: 21484)
 #
-# So with ``torchrun`` it isn't "three finish": whatever isn't saved is lost, in *all*
-# processes. But say ``torchrun --max-restarts 3``, and it starts all of them again, up
-# to three times. With a checkpoint, they then make only what is missing. We killed one
-# again, and the job was finished without us. If the cause was memory, though, a
+# So with ``torchrun`` whatever isn't saved is lost, in *all* processes. But say
+# ``torchrun --max-restarts 3``, and it starts all of them again, up to three times.
+# With a checkpoint, they then make only what is missing. If the cause was memory, a
 # restart won't help. Then take a smaller ``--together``, and another ``--checkpoint``.
 #
 # Fill one GPU first
@@ -290,19 +286,18 @@ bench.show()
 #    many.verdict == "noisy" and max(many.values) < 1.34 * many.median
 #    near(many.median, median("more-than-one-gpu/GPU, channels: 1"), 0.1)
 #
-# This is plain PyTorch, and the GPU spends the time on being asked, not on computing.
-# As ``fit`` asks less often, it fills a GPU with :doc:`fewer channels
-# </tutorials/4_imaging/09_many_channels>`. So if you divide 64 such channels among four
-# GPUs, each of them takes just as long as one GPU would have taken for all, and you
-# gain nothing. Fill one GPU first, and take a second one when it is full.
+# The GPU spends the time on being asked, not on computing. ``fit`` asks less often, and
+# fills a GPU with :doc:`fewer channels </tutorials/4_imaging/09_many_channels>`. If you
+# divide 64 such channels among four GPUs, each of them takes just as long as one GPU
+# would have taken for all. Fill one GPU first.
 #
 # How many are too many?
 # ----------------------
 #
-# Say that your channels are large, so that each of them fills a GPU. Then 200 channels
-# on four GPUs are 50 rounds, and you're done in a quarter of the time. **And on 128
-# GPUs?** Some get two channels, some get one, and those wait. So it takes two rounds,
-# as it would on 100 GPUs. The number of rounds is rounded *up*:
+# Say that each of your channels fills a GPU. Then 200 channels on four GPUs are 50
+# rounds, and you're done in a quarter of the time. **And on 128 GPUs?** Some get two
+# channels, some get one, and those wait. So it takes two rounds, as it would on 100
+# GPUs:
 #
 # .. math::
 #
@@ -349,8 +344,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the answer is *nearly*, if you have many large fits. The hollow
-# marks are real ones: Lambda trained a network on two, four and eight V100s.
+# So the answer is *nearly*, if you have many large fits. Lambda trained a network on
+# two, four and eight V100s: the hollow marks.
 #
 # .. dropdown:: On a cluster, with SLURM
 #
@@ -383,18 +378,16 @@ plt.show()
 # Your turn
 # ---------
 #
-# Our program has a weakness. Each process takes ``parts[rank::size]``, and then skips
-# those that are finished. If you start again with two processes, it may happen that all
-# missing parts belong to the same one, and the other one has nothing to do.
+# Each process takes ``parts[rank::size]``, and then skips those that are finished. If
+# you start again with two processes, it may happen that all missing parts belong to the
+# same one.
 #
 # Do it better. A part is known by its first channel: 0, ``together``, 2 ``together``
 # and so on, as long as there are channels. ``finished`` is the set of those that have a
 # checkpoint. Every process calls ``mine`` with its own ``rank``, and it returns the
 # list of parts that this process has to fit. Together they must take every missing part
-# once, and no process may have two more than another.
-#
-# Put your answer where the dots are, and run ``firstlight try
-# 11_more_than_one_gpu.py``. It runs only the exercise, and answers in a few seconds.
+# once, and no process may have two more than another. Put your answer where the dots
+# are, and run ``firstlight try 11_more_than_one_gpu.py``.
 
 
 def mine(rank, size, channels, together, finished): ...

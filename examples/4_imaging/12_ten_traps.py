@@ -6,10 +6,9 @@ You have an image of your own data at last. The :term:`loss` has stopped falling
 reduced :math:`\\chi^2` is 0.99, and it looks like a disk. Is it right?
 
 Maybe not. We made ten common mistakes on purpose, on a sky that we know, and seven of
-them can leave :math:`\\chi^2` within a few per cent of 1. **Write down what else you'd
-look at.** By the end of this page you'll know which number gives each mistake away, and
-you'll have written a little judge of images that catches four of them. (And right below
-are a few lines of NumPy for your own data.)
+them can leave :math:`\\chi^2` within a few per cent of 1. **Write down what else
+you'd look at.** By the end of this page you'll know which number gives each mistake
+away, and you'll have written a little judge of images that catches four of them.
 
 **Needs:** any computer, and :doc:`First light
 </tutorials/4_imaging/01_first_light>`.
@@ -145,10 +144,10 @@ image, cell_size, model = right.image, right.coords.cell_size, data - left_over
 # ---------
 #
 # ``data``, ``weight``, ``u`` and ``v`` are your visibilities, ``model`` those of your
-# image, and ``image`` is in Jy/arcsec². (MPoL's ``NuFFT`` layer gives you ``model``. So
-# does ``tclean`` in the column MODEL_DATA, if ``savemodel="modelcolumn"``.) If you do
-# one thing more, then make a :doc:`dirty image
-# </tutorials/4_imaging/05_dirty_image>` of ``data - model``, and look at it.
+# image, and ``image`` is in Jy/arcsec². MPoL's ``NuFFT`` layer gives you ``model``, and
+# so does ``tclean`` in the column MODEL_DATA, if ``savemodel="modelcolumn"``. If you do
+# one thing more, then make a :doc:`dirty image </tutorials/4_imaging/05_dirty_image>`
+# of ``data - model``, and look at it.
 
 frequency = 230e9  # Hz: put yours
 good = weight > 0  # the others are flagged
@@ -165,8 +164,8 @@ print(f"longest baseline {length.max() * 299_792_458 / frequency:,.0f} m")
 # Try it: which one is right?
 # ---------------------------
 #
-# Here are five fits to the same data, on one colour scale. One of them is right.
-# **Which one, and what is wrong with the others?** Take a minute.
+# One of these five fits to the same data is right. **Which one, and what is wrong with
+# the others?**
 
 # figure
 
@@ -193,7 +192,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# C is right, and if you chose E, nobody can blame you. Here's the whole table:
+# C is right, and if you chose E, nobody can blame you:
 
 what = {"A": "fitted noise", "B": "not converged", "C": "right", "D": "field too wide"}
 what["E"] = "wrong sign of the phase"
@@ -204,10 +203,10 @@ for letter, of in fits.items():
 # There are 0.20 Jy in this sky. D found nearly three times as much, and its
 # :math:`\chi^2` is 0.96, which many people would call good.
 #
-# Why doesn't :math:`\chi^2` cry out? It's a mean over all 22,320 visibilities, and most
-# of them are noise. A source that the fit has missed, ten times as bright as the noise
-# of the image, is obvious when you look. But to :math:`\chi^2` it adds only
-# :math:`10^2 / 2N`, and that's a third of its own error:
+# Why doesn't :math:`\chi^2` cry out? It's a mean over all 22,320 visibilities. A source
+# that the fit has missed, ten times as bright as the noise of the image, is obvious
+# when you look. But to :math:`\chi^2` it adds only :math:`10^2 / 2N`, and that's a
+# third of its own error:
 
 error = count**-0.5
 print(f"{count:,} visibilities: the error of χ² is {error:.4f}")
@@ -219,13 +218,10 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 # So never ask whether :math:`\chi^2` is *near* 1. Check the weights first (mistake 10),
 # because with a million visibilities a σ is a tenth of a per cent, and real weights are
 # never that good. Then ask how many σ :math:`\chi^2` is from 1. Every fit takes in some
-# noise, so a σ or two below 1 is normal. C is as far from 1 as the truth itself, and D
-# is more than four σ below the truth.
+# noise, so a σ or two below 1 is normal. D is more than four σ below the truth.
 #
 # Which number reveals which mistake
 # ----------------------------------
-#
-# The numbers are those of the ten mistakes, which we'll now go through.
 #
 # .. list-table:: Where each mistake shows
 #    :header-rows: 1
@@ -258,8 +254,7 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 # ------------------------
 #
 # **1. A field too wide (D).** Pixels are positive, so the empty sky keeps only the
-# positive part of its noise. Nobody sees that in a single pixel, but there are many. It
-# shows in the flux, which the shortest :term:`baselines
+# positive part of its noise. It shows in the flux, which the shortest :term:`baselines
 # <baseline>` contradict. The remedy is a *mask*: keep pixels at zero, unless the first
 # fit, seen through the beam, is above four times the noise there.
 
@@ -281,10 +276,9 @@ tell("too small", small)
 # 1 σ, and here it is 0.10. The remedy is a larger λ.
 #
 # **4. A fit that has not converged (B).** The loss had stopped falling, by the usual
-# rule. But there are holes in the disk, and in the image of the :term:`residuals
-# <residual>` a source of 12 σ was left. What happened? Each pixel is a softplus of its
-# parameter, and we had started it where that's so flat that there is hardly a gradient.
-# Some pixels never got off the ground. Another start mends it:
+# rule. But in the image of the :term:`residuals <residual>` a source of 12 σ was left.
+# Each pixel is a softplus of its parameter, and we had started it where that's so flat
+# that there is hardly a gradient. Another start helps:
 
 tell("not converged", stuck)
 tell("another start", Fitted(seen, bend=300))
@@ -296,10 +290,9 @@ print(f"the largest residual contributes {worth:.4f} to χ²")
 # ------------------------------
 #
 # **5. Channels that share noise.** ALMA's correlator usually mixes a quarter of each
-# neighbour into every :term:`channel`. For a single channel the weights are still
-# right. But if you average sixteen, you expect the noise to fall to a quarter, and it
-# stays higher, because neighbours err together. **Will** ``check_weights`` **notice?
-# Before averaging, or after?**
+# neighbour into every :term:`channel`. If you average sixteen, you expect the noise to
+# fall to a quarter, and it stays higher, because neighbours err together. **Will**
+# ``check_weights`` **notice? Before averaging, or after?**
 
 # folded: Sixteen channels, smoothed as ALMA does it, and the noise of their image
 
@@ -344,13 +337,13 @@ print(f"correlation of neighbouring channels: {shared:.2f}")
 # %%
 # Only after. It compares one time with the next, and there the sixteen channels are
 # fine. So average first, *then* check the weights. The last number, the correlation of
-# neighbouring channels, finds the cause: it should be 0.
+# neighbouring channels, should be 0.
 #
 # **6. Too much averaging.** While a visibility is measured, u and v change, with time
 # and across the band. Far from the :term:`phase centre` the phase turns meanwhile, so a
 # source there is dimmed and blurred, which is called :term:`smearing`. We averaged a
 # point 8 arcsec from the centre over 2 GHz and a usual integration, and then over 16
-# GHz and a quarter of an hour, which nobody should do:
+# GHz and a quarter of an hour:
 
 # folded: A point far from the centre, averaged over band and time, and its fit
 
@@ -402,14 +395,14 @@ say(limit_of("time", integration=seconds))
 
 # %%
 # The usual averages take one per cent. With the others, half of the peak is gone, and
-# neither :math:`\chi^2` nor the flux shows it. The fit
-# simply makes the source wider. Only ``check_image_grid`` warns you, and only if you
-# tell it how wide your channels and integrations are.
+# neither :math:`\chi^2` nor the flux shows it: the fit simply makes the source wider.
+# Only ``check_image_grid`` warns you, and only if you tell it how wide your channels
+# and integrations are.
 #
 # **7. Averages in cells.** Many programs, MPoL's ``DataAverager`` among them, average
 # all visibilities in a cell of the uv plane. If the sky is as wide as the field, they
-# change within a cell, so the averages are wrong, and even the *true* sky doesn't fit
-# them (:doc:`/tutorials/4_imaging/06_averaging`):
+# change within a cell, so the averages are wrong, and even the *true* sky :doc:`doesn't
+# fit them </tutorials/4_imaging/06_averaging>`:
 
 from firstlight_imaging import FourierCube
 
@@ -430,15 +423,13 @@ say(str(caught[0].message))
 # --------------------------
 #
 # **8. The wrong sign of the phase (E).** There are two conventions, and files in both.
-# If yours is read in the wrong one, the sky is rotated by half a turn about the
-# phase centre. Its :math:`\chi^2` is that of C, and so is its flux, but for the last
-# digit. So no check of this page can find it. (In the table, only the rms in the source
-# differs more. We look for it where the *true* source is, and you wouldn't know that
-# place. At its own source, E has as much left over as C.) Compare with a catalogue, or
-# with an image by ``tclean`` with ``niter=0``. To mend it, take ``np.conj(data)``.
+# If yours is read in the wrong one, the sky is rotated by half a turn about the phase
+# centre. Its :math:`\chi^2` is that of C, and so is its flux, but for the last digit.
+# So no check of this page can find it. Compare with a catalogue, or with an image by
+# ``tclean`` with ``niter=0``. The remedy is ``np.conj(data)``.
 #
-# **9. Wrong units of u and v.** The numbers carry no unit. We wrote four files, each
-# with a mistake. Three of them are so absurd that ``read_npz`` refuses them:
+# **9. Wrong units of u and v.** We wrote four files, each with a mistake. Three of them
+# are so absurd that ``read_npz`` refuses them:
 
 # folded: Four files, each with a mistake
 
@@ -476,10 +467,10 @@ for mistake, (said, read) in files.items():
         say(said)
 
 # %%
-# The fourth isn't absurd enough. It holds metres, and we said that they were thousands
-# of wavelengths, :term:`kilo-lambda`. It's read without a word. The sky comes out too
-# small, with a :math:`\chi^2` as good as ever. Only you can find this, because you know
-# how long your array is. So look at the longest baseline:
+# The fourth holds metres, and we said that they were thousands of wavelengths,
+# :term:`kilo-lambda`. It's read without a word. The sky comes out too small, with a
+# :math:`\chi^2` as good as ever. Only you know how long your array is. So look at the
+# longest baseline:
 
 _, misread = files["metres"]
 _, cured_units = from_npz("metres", uu=u * wave, vv=v * wave)
@@ -490,13 +481,12 @@ print(f"metres read as kilo-lambda: the sky has {shrunk:.2f} of its size", end="
 print(said_of(Fitted(misread, 5.4 * shrunk)))
 
 # %%
-# **10. Weights wrong by a factor.** This is common. For example, :term:`CASA`'s
-# ``exportuvfits`` divides them by the number of channels, if a set has no
-# ``WEIGHT_SPECTRUM``. You won't see it in an image, but :math:`\chi^2` and all errors
-# are off. The data themselves know better, because apart from its noise, a visibility
-# changes little from one moment to the next. If you have read another column,
-# no factor helps (:doc:`/tclean` says which of SIGMA, WEIGHT and WEIGHT_SPECTRUM is
-# which).
+# **10. Weights wrong by a factor.** For example, :term:`CASA`'s ``exportuvfits``
+# divides them by the number of channels, if a set has no ``WEIGHT_SPECTRUM``. You won't
+# see it in an image, but :math:`\chi^2` and all errors are off. The data themselves
+# know better, because apart from its noise, a visibility changes little from one moment
+# to the next. If you have read another column, no factor helps. The page on
+# :doc:`tclean </tclean>` says which of SIGMA, WEIGHT and WEIGHT_SPECTRUM is which.
 
 light = replace(seen, weight=seen.weight / 4)
 report = check_weights(light)
@@ -505,37 +495,34 @@ print(f"χ² of the truth: {chi2_of_truth(light):.3f}", end=", then ")
 print(f"{chi2_of_truth(mended):.3f}; check_weights found {report.worst:.2f} for 4")
 
 # %%
-# The command ``firstlight image`` (:doc:`/tutorials/4_imaging/02_your_own_data`) avoids
-# 1 and 7, corrects 10, and reports 2, 3 and 4. It reports 6 if the file has several
-# channels and times. Check 5, 8 and 9 yourself.
+# The command :doc:`firstlight image </tutorials/4_imaging/02_your_own_data>` avoids 1
+# and 7, corrects 10, and reports 2, 3 and 4, and 6 if the file has several channels and
+# times. Check 5, 8 and 9 yourself.
 #
 # .. dropdown:: Mistakes that aren't among the ten
 #
 #    If an antenna is miscalibrated, you'll see stripes or rings in the residuals, and
 #    no remedy of this page removes them. If the pixels are wider than a third of the
 #    beam, the longest baselines don't fit into the image: ``check_image_grid`` says so.
-#    Antennas see less away from their centre, so fluxes there are too low until you
-#    divide by the primary beam. ``tclean`` with ``stokes="I"`` drops visibilities with
-#    one polarization flagged, and our readers keep them, so compare with
-#    ``stokes="pseudoI"``. And a mask can exclude a real source: look at the residuals
-#    outside it. How large all these effects are depends on your sky; ours is one small
-#    disk.
+#    Fluxes away from an antenna's centre are too low until you divide by the primary
+#    beam. ``tclean`` with ``stokes="I"`` drops visibilities with one polarization
+#    flagged, and our readers keep them, so compare with ``stokes="pseudoI"``. And a
+#    mask can exclude a real source: look at the residuals outside it.
 #
 # Your turn
 # ---------
 #
-# Write the judge. It gets the reduced ``chi2`` of ``count`` complex visibilities, the
-# ``largest`` residual in σ, the rms of the residuals ``inside`` the source, also in σ,
-# the ``flux`` of the image in Jy, and the flux ``short`` that the shortest baselines
-# see. It returns a list of what is wrong, which is empty for a good image:
+# The judge gets the reduced ``chi2`` of ``count`` complex visibilities, the ``largest``
+# residual in σ, the rms of the residuals ``inside`` the source, also in σ, the ``flux``
+# of the image in Jy, and the flux ``short`` that the shortest baselines see. It returns
+# a list of what is wrong, which is empty for a good image:
 #
 # - ``"chi2"``, if :math:`\chi^2` is more than 4 σ from 1, above *or* below;
 # - ``"missed"``, if a residual is larger than 5 σ;
 # - ``"noise"``, if the rms in the source is below 0.8 σ;
 # - ``"flux"``, if the two fluxes differ by more than a tenth of the second.
 #
-# Put your answer where the dots are, and run ``firstlight try 12_ten_traps.py``. It
-# runs only what the exercise needs.
+# Put your answer where the dots are, and run ``firstlight try 12_ten_traps.py``.
 
 
 def judge(chi2, count, largest, inside, flux, short): ...

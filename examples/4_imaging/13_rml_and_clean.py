@@ -2,17 +2,17 @@
 Is RML better than CLEAN on the same data?
 ==========================================
 
-You make your images with :term:`CLEAN`, as nearly everybody does. Then a paper shows an
-image by :term:`regularized maximum likelihood` (RML), in which all is sharper. Should
-you change?
+You make your images with :term:`CLEAN`, as nearly everybody does. Then a paper shows
+an image by :term:`regularized maximum likelihood` (RML), in which everything is
+sharper. Should you change?
 
 We took one set of data and let both have a go, CLEAN in CASA's ``tclean`` with a
-careful mask, and RML with :term:`total variation`. The sky is simulated, so we know the
-truth. **Write down a guess: which is closer to it, and is it closer in everything?** By
-the end of this page you'll be able to compare two such images fairly, which is harder
-than it sounds, and you'll know which method to use for what.
+careful mask, and RML with :term:`total variation`. The sky is simulated, so we know
+the truth. **Write down a guess: which is closer to it, and is it closer in
+everything?** By the end of this page you'll be able to compare two such images
+fairly, and you'll know which method to use for what.
 
-**Needs:** any computer, without CASA, whose images are on record.
+**Needs:** any computer. You don't need CASA: its images come with the page.
 """
 
 # folded: The record of CASA's images, and how tclean was called
@@ -115,14 +115,13 @@ for robust, true in at_beam.items():
 # Try it
 # ------
 #
-# The data come from 43 antennas, and the sky is a disk with two rings, and a companion.
-#
-# This is our RML fit. It minimizes :math:`\chi^2/2N` plus λ times total variation,
-# which adds up how much each pixel differs from its neighbours. λ wasn't tuned on the
-# truth. It's such that total variation pulls at a pixel as hard as the noise does.
-# There's no mask, and no scale, threshold or beam to choose.
-# (:doc:`/tutorials/4_imaging/02_your_own_data` fits a file of yours.)
+# The sky is a disk with two rings, and a companion, seen by 43 antennas. Our RML fit
+# minimizes :math:`\chi^2/2N` plus λ times total variation, which adds up how much each
+# pixel differs from its neighbours. λ wasn't tuned on the truth: it's such that total
+# variation pulls at a pixel as hard as the noise does. There's no mask, and no scale,
+# threshold or beam to choose.
 
+# folded code: The fit
 device = best_device()
 brightest = dirty(observed(seeds[0]), 0.5).max() / beams[0.5].area  # unit of pixels
 strength = coords.cell_size**2 * weight.sum() ** 0.5 / u.size
@@ -221,9 +220,9 @@ for letter, error in bare.items():
     print(f"{letter} is off by {error:.1%} of the truth")
 
 # %%
-# A is RML. Both are excellent, and RML is somewhat closer to the truth, with every seed
-# of the noise. (The error is the root of the summed squares of image minus truth,
-# divided by that of the truth, all at one beam.)
+# A is RML. The error is the root of the summed squares of image minus truth, divided by
+# that of the truth, all at one beam. Both images are excellent, and RML's is somewhat
+# closer to the truth, with every seed of the noise.
 #
 # So RML wins? Not so fast.
 #
@@ -231,13 +230,12 @@ for letter, error in bare.items():
 # -------------------------
 #
 # What you find in a paper isn't CLEAN's model convolved with the beam. It's that *plus
-# the residuals*, what was left over when CLEAN stopped. It's done for good reasons: the
-# faint things that CLEAN didn't pick up are in there. So for a fair comparison, let's
-# add RML's residuals to its image, too.
-#
-# But the residuals contain the noise of the data. **What will happen to the two errors,
-# and to their difference?** You can work it out beforehand: here is the error of an
-# image that has everything right, and all of the noise on top of it.
+# the residuals*, what was left over when CLEAN stopped, because the faint things that
+# CLEAN didn't pick up are in there. So for a fair comparison, let's add RML's residuals
+# to its image, too. But the residuals contain the noise of the data. **What will happen
+# to the two errors, and to their difference?** Here is the error of an image that has
+# everything right, and all of the noise on top of it, at two beams, whose width
+# *robust* sets.
 
 for robust, beam_of in beams.items():
     print(
@@ -292,24 +290,21 @@ for robust in weightings:
         print(f"{name:12}{parts[0]:19}{parts[1]}")
 
 # %%
-# (Each entry is the median over five seeds of the noise, with the range in brackets.
-# *Robust −0.5* has the narrower beam.) We chose the depth of CLEAN with the truth in
-# hand, and λ without, which is in CLEAN's favour. If you stop at 3σ, as is more usual,
-# RML leads by a factor of two.
+# Each entry is the median over five seeds of the noise, with the range in brackets. We
+# chose the depth of CLEAN with the truth in hand, and λ without, which is in CLEAN's
+# favour. If you stop at 3σ, as is more usual, RML leads by a factor of two.
 #
 # Look at the second column. RML's lead is gone! Its error is that of the noise alone,
-# and the deepest CLEAN is even better than that. With residuals you aren't comparing
-# methods any more. You're comparing noise.
-#
-# And there's a trap in it. RML papers usually show the image without residuals, CLEAN
-# papers with them. Take the first column for one and the second for the other, and you
-# can let either method win. *Same beam, and residuals in both or in neither.*
+# and the deepest CLEAN is even better than that. With residuals you're comparing noise.
+# RML papers usually show the image without residuals, CLEAN papers with them. Take the
+# first column for one and the second for the other, and you can let either method win.
+# *Same beam, and residuals in both or in neither.*
 #
 # How can CLEAN be better than noise?
 # -----------------------------------
 #
-# The deepest CLEAN has an error below that of the noise alone. That's suspicious, so
-# let's look at what each method has left over, in units of the noise.
+# That's suspicious, so let's look at what each method has left over, in units of the
+# noise.
 
 # folded: The residuals, and the profile of the disk in rings
 left = {"CLEAN": clean_left[0.5] / sigma[0.5]}
@@ -362,10 +357,9 @@ for name, rest in left.items():
 # %%
 # Where CLEAN was allowed to work, only half of the noise is left over. The rest is now
 # in the model, as light! There the beam smooths it, so it does less harm than it would
-# in the residuals. That's how the error can be below that of the noise. RML has taken
-# in some noise as well, in the disk, and ``fit`` says so: its verdict is
-# *over-fitted*. Twice the λ is enough to stop that, and in the last row of the table
-# RML is still closer without residuals, by less. But look at the core of the disk:
+# in the residuals. RML has taken in some noise as well, in the disk, and ``fit`` says
+# so: its verdict is *over-fitted*. Twice the λ stops that; RML then still leads without
+# residuals, but by less. But look at the core of the disk:
 
 for times in (1, 2):
     image, rest, verdict = made[times, one]
@@ -376,16 +370,15 @@ for times in (1, 2):
 
 # %%
 # Total variation makes every slope a cost, so RML takes the top off a sharp peak, more
-# with more λ. CLEAN is better there. What's missing is several times the noise. If you
-# didn't know the truth, only the residual would tell you, and softly: with our λ it's a
-# σ or two too high there.
+# with more λ. CLEAN is better there. What's missing is several times the noise. Without
+# the truth, only the residual would tell you, and softly: with our λ it's a σ or two
+# too high there.
 #
 # And without any beam?
 # ---------------------
 #
-# So far a beam has blurred everything. RML's image doesn't need one, it's an image in
-# itself. CLEAN's model is a list of points and blobs. **How far are the bare models
-# from the truth?**
+# RML's image doesn't need a beam: it's already an image. CLEAN's model is a list of
+# points and blobs. **How far are the bare models from the truth?**
 
 more = {"error_of_model": ".0%", "flux": ".3f"}
 print(f"{'':12}{'error, no beam':17}{f'flux, of {flux:.3f} Jy':21}")
@@ -394,12 +387,12 @@ for name in methods:
     print(f"{name:12}{parts[0]:17}{parts[1]:21}")
 
 # %%
-# This is where they really differ. RML's image is off by 12%, and CLEAN's model by 42%,
-# and the deeper CLEAN goes, the worse it gets. Nobody who uses CLEAN would look at its
-# model without a beam, so that's no reproach. But it's the answer to our paper. Its
-# image was sharper because nothing had blurred it, and here that sharpness is real. The
-# figure sets RML without a beam beside CLEAN at its narrower one. To be fair, the
-# title has the error of a *perfect* CLEAN image, too: the truth, seen at that beam.
+# RML's image is off by 12%, and CLEAN's model by 42%, and the deeper CLEAN goes, the
+# worse it gets. Nobody who uses CLEAN would look at its model without a beam, so that's
+# no reproach. But it answers the question at the top: the image in that paper was
+# sharper because nothing had blurred it, and here that sharpness is real. To be fair,
+# the figure's title has the error of a *perfect* CLEAN image, too: the truth, seen at
+# that beam.
 
 # figure
 fig, axes = plt.subplots(1, 3, figsize=(7.4, 2.7), layout="constrained")
@@ -428,8 +421,7 @@ plt.show()
 # Which of the two?
 # -----------------
 #
-# So each method was better at something. Let's put all the measures side by side.
-# **Guess first: how often does each of them win?**
+# So each method was better at something. **Guess: how often does each of them win?**
 
 # folded: Each measure, and which method is closer to the truth
 
@@ -477,26 +469,19 @@ for title, (of_clean, of_rml) in measures.items():
 # both inside the mask. So:
 #
 # - *Use CLEAN* for point sources, for the flux of a compact peak, for a map that will
-#   be compared with published ones, and for all that this package can't do: mosaics,
-#   wide fields, spectra as Taylor terms (:doc:`/scope`).
+#   be compared with published ones, and for all that is :doc:`out of this package's
+#   scope </scope>`: mosaics, wide fields, spectra as Taylor terms.
 # - *Use RML* for the shape of an extended source, at a resolution finer than the beam,
-#   or if you need a model of the sky itself.
-#
-# What about time? On one thread and the same data, the fit needs less than CLEAN to the
-# same depth. The seconds are those of CPUs, RML's of the computer that ran this page,
-# CLEAN's of the one that made the record, so don't take them too seriously:
+#   or if you need a model of the sky itself. For a file of yours, the page on
+#   :doc:`your own data </tutorials/4_imaging/02_your_own_data>` has the command.
+
+# folded: What each needed on one thread, in seconds of different CPUs
 
 for name in methods:
     least = min(row["cpu_s"] for row in score[name, 0.5])  # the first compiles
     print(f"{name:12}{least:.1f} s")
 
 # %%
-# A GPU won't help with an image as small as this one. The fit of :doc:`First light
-# </tutorials/4_imaging/01_first_light>`, of about the same size, took
-# :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on an H100, and
-# :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one core of an AMD
-# EPYC.
-#
 # .. dropdown:: What was compared, and how you can repeat it
 #
 #    CASA's simulator made a :term:`measurement set` of one field around transit, at 230
@@ -519,12 +504,12 @@ for name in methods:
 #
 #    This is one sky, bright and smooth between its edges, which suits total variation.
 #    For a field of stars, CLEAN's assumption is the better one. It's one careful mask:
-#    without it, CLEAN has to stop earlier, or it cleans noise. It's one λ
-#    (:doc:`/tutorials/4_imaging/07_choosing_regularizers`). No antenna was
-#    miscalibrated. In a wide field RML needs a mask as well
-#    (:doc:`/tutorials/4_imaging/12_ten_traps`). And a CLEAN image adds a model at the
-#    clean beam to residuals at the dirty beam, whose area differs (the *JvM effect*),
-#    which matters less the smaller the residuals are.
+#    without it, CLEAN has to stop earlier, or it cleans noise. It's one :doc:`choice of
+#    λ </tutorials/4_imaging/07_choosing_regularizers>`. No antenna was miscalibrated.
+#    In a wide field RML :doc:`needs a mask </tutorials/4_imaging/12_ten_traps>` as
+#    well. And a CLEAN image adds a model at the clean beam to residuals at the dirty
+#    beam, whose area differs (the *JvM effect*), which matters less the smaller the
+#    residuals are.
 
 # folded: MPoL on the same data, with averages in cells
 peers = [run["error_without_residuals"] for run in peer["runs"] if run["robust"] == 0.5]
@@ -538,14 +523,11 @@ assert in_cells > 2 * exact
 # ---------
 #
 # A paper has a CLEAN image, ``clean``, in Jy/beam, with the residuals in it, as usual.
-# You have an RML image of the same sky, ``model``, in Jy/arcsec², and a dirty image of
-# what it leaves over, ``left``, in Jy/beam. Because the sky is simulated, you have its
-# ``truth``, too, in Jy/arcsec². ``blur(image)`` takes an image in Jy/arcsec² to the
-# beam of the paper, in Jy/beam. Compare the two fairly: return the error of CLEAN, and
-# the error of RML.
-#
-# Put your answer where the dots are, and run ``firstlight try 13_rml_and_clean.py``. It
-# runs only what the exercise needs.
+# You have an RML image of the same sky, ``model``, in Jy/arcsec², a dirty image of what
+# it leaves over, ``left``, in Jy/beam, and the ``truth``, in Jy/arcsec².
+# ``blur(image)`` takes an image in Jy/arcsec² to the beam of the paper, in Jy/beam.
+# Return the error of CLEAN, and the error of RML. Put your answer where the dots are,
+# and run ``firstlight try 13_rml_and_clean.py``.
 
 
 def compare(clean, model, left, truth, blur): ...

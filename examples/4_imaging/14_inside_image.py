@@ -2,17 +2,16 @@
 How does ``image()`` choose?
 ============================
 
-You type ``image(vis)``, wait for a few seconds, and get a picture, a flux and an error.
-You didn't say where on the sky there may be light, or how smooth the picture should be,
-or how large the errors are. Somebody has decided all of this for you. Would you have
-decided in the same way?
+You type ``image(vis)``, wait for a few seconds, and get a picture, a flux and an
+error. You didn't say where on the sky there may be light, or how smooth the picture
+should be, or how large the errors are. Would you have decided in the same way?
 
 Let's take these three decisions ourselves, on a sky that we simulate, so that we know
 what is right. At the end you'll be able to explain each of them to a referee, and
-you'll have a fit of a dozen lines that takes yours instead, if you don't agree.
+you'll have a fit of a dozen lines that takes yours instead.
 
-**Needs:** any computer, and some idea of what a fit to visibilities is
-(:doc:`/tutorials/4_imaging/01_first_light`).
+**Needs:** any computer, and some idea of :doc:`a fit to visibilities
+</tutorials/4_imaging/01_first_light>`.
 """
 
 # %%
@@ -43,13 +42,11 @@ print(f"flux {found.flux:.4f} Jy, {found.quality.verdict}")
 # %%
 # The flux is right, within an error that we'll find below. The report names the
 # decisions: a *mask*, where emission is allowed, an amount of smoothing, and a moment
-# to stop. We'll come to each of these words.
-#
-# Here is a fit where *we* decide. ``fit_where`` takes a mask and a strength of *total
-# variation* (TV), which is the sum of the differences between neighbouring pixels: the
-# stronger it is, the smoother the image. With a strength of 1 it pulls at a pixel about
-# as hard as the noise does. (That's the unit of the report's 8, too. Pixels can't be
-# negative.)
+# to stop. In the next fit *we* decide. ``fit_where`` takes a mask and a strength of
+# *total variation* (TV), which is the sum of the differences between neighbouring
+# pixels: the stronger it is, the smoother the image. With a strength of 1 it pulls at a
+# pixel about as hard as the noise does. That's the unit of the report's 8, too. Pixels
+# can't be negative.
 
 from functools import partial
 
@@ -82,9 +79,9 @@ def fit_where(mask, coords, strength):
 # Where may there be light?
 # -------------------------
 #
-# The obvious choice is *everywhere*. You don't want to miss anything, so you take a
-# field three times as wide as that of ``image``, and no mask. Nearly all of this field
-# is empty sky. **Guess what flux you'll get, instead of 0.29 Jy.**
+# The obvious choice is *everywhere*. You take a field three times as wide as that of
+# ``image``, and no mask. Nearly all of it is empty sky. **Guess what flux you'll get,
+# instead of 0.29 Jy.**
 
 wide = GridCoords(coords.cell_size, 3 * coords.npix)
 everywhere = fit_where(np.ones((wide.npix, wide.npix), bool), wide, strength=1)
@@ -93,11 +90,10 @@ print(f"without a mask {wide_flux:.2f} Jy, in the mask {found.flux:.2f} Jy")
 print(f"reduced χ² without a mask: {everywhere.terms['chi2']:.2f}")
 
 # %%
-# Twice the flux, and half of it doesn't exist! Where does it come from? Imagine a
-# casino that pays out what you win and forgives what you lose. You'd get rich from pure
-# chance. Our fit plays in such a casino, because its pixels can't be negative. Where
-# noise makes an empty patch of sky brighter, the fit takes it. Where noise makes it
-# darker, the fit leaves zero.
+# Twice the flux, and half of it doesn't exist! Imagine a casino that pays out what you
+# win and forgives what you lose. You'd get rich from pure chance. Our fit plays in such
+# a casino, because its pixels can't be negative. Where noise makes an empty patch of
+# sky brighter, the fit takes it. Where noise makes it darker, the fit leaves zero.
 #
 # We can even say how rich. The positive half of Gaussian noise has a mean of
 # :math:`\sigma/\sqrt{2\pi}`, or 0.4 σ, and each beam plays once. So multiply
@@ -138,18 +134,14 @@ plt.show()
 
 # %%
 # The rule gives two thirds of the excess, and that's good enough to be warned. You see
-# the blobs only because the colours of this figure end at five times the noise. That's
-# why the disk is one flat patch. On a scale that reaches up to the disk's peak, the
-# sky around it would look black, and you'd hardly have noticed the blobs. A
-# :math:`\chi^2` of 0.82 looks harmless, too, if you don't know that it should be within
-# 0.02 of 1.
+# the blobs only because the colours of this figure end at five times the noise. A
+# :math:`\chi^2` of 0.82 looks harmless, too, but should be within 0.02 of 1.
 #
 # So we need a mask, and the data can draw it themselves. ``image`` looks at the
 # :term:`dirty image` and marks what is brighter than 5 σ. Noise almost never is. From
 # there the mask grows outwards, as long as the image stays above 2.5 σ, because the
-# outskirts of a source are fainter than its middle. If you know CASA's
-# *auto-multithresh*, these two numbers are its ``noisethreshold`` and
-# ``lownoisethreshold``. You'll write such a mask yourself at the end.
+# outskirts of a source are fainter than its middle. In CASA's *auto-multithresh*, these
+# two numbers are ``noisethreshold`` and ``lownoisethreshold``.
 #
 # How smooth?
 # -----------
@@ -166,19 +158,16 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 
 # %%
 # With almost no TV, what is left over in the source is several times *quieter* than
-# noise. That can't be right, because the data contain noise, and if it isn't in the
-# residuals, it must be in the image. With a lot of TV, the residuals are ten times as
-# large as noise, so part of the source was left behind. That part is missing from the
-# flux.
-#
+# noise, so noise must be in the image. With a lot of TV, the residuals are ten times as
+# large as noise, so part of the source was left behind, and is missing from the flux.
 # So a good image leaves exactly the noise: an rms of 1 σ. This rule is called the
 # :term:`discrepancy principle`, and ``image`` stops by it.
 #
 # A strength of 1 would have been nearly right here, but you'd have to search for it
-# again for each source. So ``image`` does something else. It takes a strength of 8,
-# which is too smooth. Then it adds what is left over back to the data, and fits again.
-# Each time, a bit more of the source comes back. These are called *Bregman iterations*,
-# and it takes as many as it needs to get down to 1 σ, even a part of one, as here.
+# again for each source. So ``image`` takes a strength of 8, which is too smooth. Then
+# it adds what is left over back to the data, and fits again. Each time, a bit more of
+# the source comes back. These are called *Bregman iterations*, and it takes as many as
+# it needs to get down to 1 σ, even a part of one, as here.
 #
 # **And why 8?** That's what a referee will ask. We tried half and twice as much, on
 # five such data sets, each with noise of its own:
@@ -204,16 +193,15 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 #      - 0.2903 Jy
 #
 # With 16 it needs more fits to arrive at the same image. With 4 it needs fewer, and
-# each of the five fluxes is a bit higher, by 0.0003 to 0.0005 Jy. That's less than the
-# error that we'll find below. So 8 is a good choice here, but any of them would do.
+# each of the five fluxes is a bit higher, by 0.0003 to 0.0005 Jy, less than the error
+# that we'll find below. So any of them would do.
 #
 # .. dropdown:: How near is it to the truth, pixel by pixel?
 #
-#    By the residuals alone nobody can tell, as you've seen in *First light*. But we
-#    know this sky. Compare ``found.sky`` with it, and it's off by 30 %, while a single
-#    fit with a strength of 1 is off by 18 % (medians of five). Is ``image`` worse?
-#    No. It smooths its result over two pixels, less than half a beam, and the rings and
-#    the companion have edges that are finer. Smooth the truth and the single fit in the
+#    Compare ``found.sky`` with the truth, and it's off by 30 %, while a single fit with
+#    a strength of 1 is off by 18 % (medians of five). Is ``image`` worse? No. It
+#    smooths its result over two pixels, less than half a beam, and the rings and the
+#    companion have edges that are finer. Smooth the truth and the single fit in the
 #    same way, and both are off by 10 or 11 %. And once the beam has blurred everything,
 #    ``found.model``, which isn't smoothed, is off by 1 %.
 #
@@ -221,9 +209,9 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 # ----------------------------------
 #
 # How well is the flux known, and each pixel? In the laboratory, you'd repeat the
-# measurement and look at the scatter. We can't ask ALMA for that. But we can pretend
-# that our image is the sky, observe it again with fresh noise, and make an image of
-# *that*, in the same way. We do it four times:
+# measurement and look at the scatter. But we can pretend that our image is the sky,
+# observe it again with fresh noise, and make an image of *that*, in the same way. We do
+# it four times:
 
 from dataclasses import replace
 
@@ -237,46 +225,40 @@ print(f"so the flux is {found.flux:.4f} ± {scatter:.4f} Jy; the truth is 0.2900
 print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 
 # %%
-# The scatter is the error. And it shows a second thing, too. If the new images were
-# brighter *on average* than the one they were made from, then fitting would add flux
-# (the casino again, inside the mask), and we could subtract that. Here the excess is no
-# larger than its own error, which is half the scatter, with four repetitions.
+# The scatter is the error. If the new images were brighter *on average* than the one
+# they were made from, then fitting would add flux (the casino again, inside the mask),
+# and we could subtract that. Here the excess is no larger than its own error, which is
+# half the scatter, with four repetitions. It's called a *parametric bootstrap*.
+# ``image(seen)`` does the same with 16 draws, for each pixel as well as for the flux,
+# and subtracts the excess. But such an error knows the noise, and nothing else. For a
+# bad calibration, a wrong flux scale, or what no baseline has measured, see :doc:`your
+# own data </tutorials/4_imaging/02_your_own_data>`.
 #
-# It's called a *parametric bootstrap*. ``image(seen)`` does the same with 16 draws, for
-# each pixel as well as for the flux, and subtracts the excess. But remember what such
-# an error knows: the noise, and nothing else. It doesn't know of a bad calibration, of
-# a wrong flux scale, or of what no baseline has measured. For these, see
-# :doc:`/tutorials/4_imaging/02_your_own_data`.
-#
-# So here is a sentence for your paper. "We fitted a non-negative image to the
-# visibilities with total variation, at 8 times the noise of the gradient, and with
-# Bregman iterations until the residuals of the source were noise (discrepancy
-# principle). Emission was allowed in a mask that contains all above 2.5 σ that is
-# connected to a peak above 5 σ. Errors are from a parametric bootstrap with 16 draws."
+# For your paper: "We fitted a non-negative image to the visibilities with total
+# variation, at 8 times the noise of the gradient, and with Bregman iterations until the
+# residuals of the source were noise (discrepancy principle). Emission was allowed in a
+# mask that contains all above 2.5 σ that is connected to a peak above 5 σ. Errors are
+# from a parametric bootstrap with 16 draws."
 #
 # When it fails
 # -------------
 #
-# All three decisions lean on one number, the noise that the weights promise. If your
-# weights are four times too large, everything seems to be twice as far above the noise:
-# the mask takes in artefacts, and no fit ever gets down to 1 σ. So ``image`` first
-# holds the weights of a file against the scatter of the data, with ``check_weights``,
-# and its report says what was wrong with them.
-#
-# A bad calibration has the same effect, since it puts blobs beside the source that
-# aren't noise. ``image`` notices, because the residuals *beside* the source are too
-# large. Then it stops as soon as those in the source are no larger, calls the image
-# *limited by calibration*, and gives no error, because noise isn't what limits it.
-#
-# And a source that nowhere reaches 5 σ has no mask at all, so there's no image either.
+# All three decisions lean on the noise that the weights promise. If your weights are
+# four times too large, the mask takes in artefacts, and no fit ever gets down to 1 σ.
+# So ``image`` first holds the weights of a file against the scatter of the data, with
+# ``check_weights``. A bad calibration has the same effect, since it puts blobs beside
+# the source that aren't noise. ``image`` notices, because the residuals *beside* the
+# source are too large. Then it stops as soon as those in the source are no larger,
+# calls the image *limited by calibration*, and gives no error. And a source that
+# nowhere reaches 5 σ has no mask at all, so there's no image either.
 #
 # Your turn
 # ---------
 #
-# Write the mask. You get an image in units of its noise. Return ``True`` for each pixel
-# above 2.5 from which you can walk to a pixel above 5 without leaving the region that's
-# above 2.5. (``scipy.ndimage`` has a function that does it in one line, and another one
-# that does it in three.) Put your answer where the dots are, and run ``firstlight try
+# You get an image in units of its noise. Return ``True`` for each pixel above 2.5 from
+# which you can walk to a pixel above 5 without leaving the region that's above 2.5.
+# ``scipy.ndimage`` has a function that does it in one line, and another one that does
+# it in three. Put your answer where the dots are, and run ``firstlight try
 # 14_inside_image.py``.
 
 

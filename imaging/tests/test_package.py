@@ -23,6 +23,12 @@ def test_importing_the_package_loads_no_library():
     assert run(f"import sys, firstlight_imaging; print([m for m in {heavy} if m in sys.modules])") == "[]"
 
 
+def test_refusing_a_missing_file_loads_nothing_that_fits_or_draws():
+    slow = ("torch", "numba", "scipy", "matplotlib", "astropy.coordinates")
+    code = "import sys, firstlight_imaging.cli as cli; cli.main(['no-such.uvfits'])"
+    assert run(f"{code}; print([m for m in {slow} if m in sys.modules])") == "[]"
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_names_of_the_package_are_found_and_others_are_not(package):
     there = import_module(f"firstlight_{package}")

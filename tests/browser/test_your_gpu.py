@@ -240,21 +240,6 @@ def test_two_lines_of_one_point_each_make_no_figure(browser: Any) -> None:
     page.context.close()
 
 
-def test_a_page_gets_a_column_and_says_whose_it_is(browser: Any) -> None:
-    page = fresh(browser, at=(SITE / "tutorials/3_kernels/05_coalescing.html").as_uri())
-    page.locator("summary", has_text="on your own GPU").click()  # the fold that the button is in
-    press(page)
-    table = page.locator(".fl-timings")
-    assert "Your GPU, in this browser" in table.locator("thead").inner_text()
-    assert "make no ratio with CUDA's" in table.locator("thead").inner_text()
-    assert table.locator("tr.fl-webgpu").count() == 7
-    heads = table.locator("thead th").count()
-    assert set(table.locator("tbody tr").evaluate_all("rows => rows.map((row) => row.children.length)")) == {heads}
-    press(page)
-    assert table.locator("thead .fl-webgpu").count() == 1
-    page.context.close()
-
-
 def test_the_calculator_takes_the_rates_and_knows_what_was_not_measured(browser: Any) -> None:
     page = opened(browser, SITE / "tutorials/2_devices/11_when_the_gpu_wins.html")
     page.evaluate("""() => {

@@ -1,4 +1,4 @@
-"""Pages that speak of the same case say the same: one set of constants, and one count of launches."""
+"""Pages that speak of the same case say the same, with one count of launches, and none loses a heading."""
 
 import re
 
@@ -28,3 +28,9 @@ def test_no_page_has_an_overhead_of_its_own() -> None:
     for script in EXAMPLES.glob("*/[0-9][0-9]_*.py"):
         found = re.findall(r"\b(?:launch|overhead|LAUNCH|WAIT)\w* = \d[\de.-]*", script.read_text(encoding="utf-8"))
         assert not found, script.name
+
+
+def test_an_empty_line_stands_before_each_heading() -> None:
+    for script in EXAMPLES.rglob("*.py"):
+        lost = r"(?m)^# (?!%%).+\n# (.+)\n# ([-=~^])\2{3,}$"
+        assert not re.findall(lost, script.read_text(encoding="utf-8")), script.name

@@ -79,7 +79,7 @@ def test_warps_by_width_are_what_a_launch_takes(page) -> None:
 @needs_triton
 def test_the_operation_with_a_gradient_passes_gradcheck(tmp_path, capsys) -> None:
     text = (EXAMPLES / PAGE).read_text(encoding="utf-8")
-    lines = text[text.index("#    import torch, triton, triton.language") :].split("\n#\n# The backward here")[0]
+    lines = text[text.index("#    import torch, triton, triton.language") :].split("\n#\n# The backward")[0]
     script = tmp_path / "cube.py"  # Triton reads the source of a kernel
     script.write_text(re.sub("^# {0,4}", "", lines, flags=re.MULTILINE))
     exec(compile(script.read_text(), str(script), "exec"), {})

@@ -6,7 +6,7 @@ import pytest
 from recorded import keep
 from samples import scattered as timing
 
-from _ext.timings import Column, column, flagged, machine_name, names_of, svg, table_html
+from _ext.timings import Column, column, machine_name, names_of, svg, table_html
 from firstlight.timing.gpu_state import GpuState
 from firstlight.timing.result import Timing
 
@@ -173,17 +173,6 @@ def test_sizes_belong_to_the_name_only_where_one_machine_has_several() -> None:
     assert list(names_of([Column("", "", tuple(a))])) == ["a, n = 10", "a, n = 20", "b"]
     one, other = Column("", "", (timing("a", n=10),)), Column("", "", (timing("a", n=99),))
     assert names_of([one, other]) == {"a": [one.timings[0], other.timings[0]]}
-
-
-def test_a_call_with_fewer_cores_than_on_record_for_the_same_machine_is_flagged() -> None:
-    rows = [timing(name, cores=cores, n=8) for name, cores in (("one", 1.0), ("all", 1.1), ("most", 1.7), ("new", 0.9))]
-    here = Column("This build", "CPU, 2 cores", tuple(rows))
-    before = tuple(timing(row.label, cores=1.0 if row.label == "one" else 2.0, n=8) for row in rows[:3])
-    same, other = Column("CPU, 2 cores", "2026", before), Column("CPU, 64 cores", "2026", before)
-    assert [row.verdict for row in flagged(here, [same]).timings] == ["ok", "cpu-contended", "ok", "ok"]
-    assert flagged(here, [other]) == here
-    gpu = replace(here, timings=(timing("all", cores=0.5, n=8, device="cuda:0"),))
-    assert flagged(gpu, [same]) == gpu
 
 
 def test_more_cores_than_there_are_stand_in_no_table() -> None:

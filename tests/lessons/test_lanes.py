@@ -1,10 +1,9 @@
-"""Requests are found in a trace, counted as the trace counts them, written shortly, and drawn."""
+"""Requests are found in a trace, counted as the trace counts them, and written shortly."""
 
 import json
 import re
 from html import unescape
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numba import cuda
@@ -69,15 +68,6 @@ def test_the_page_gets_little_data_and_no_hostile_names() -> None:
     assert len(html) < 10_000
     for cell in _HEAD:
         assert cell in str(lanes)
-
-
-def test_the_drawing_says_what_it_shows() -> None:
-    fig = Lanes({"two": strided(2), "eight": strided(8)}).plot("two: reads x", "eight: reads x")
-    label = fig.get_label()
-    assert "two: reads x: 8 sectors, 128 of 256 bytes" in label
-    assert "eight: reads x: 32 sectors, 128 of 1024 bytes" in label
-    assert [len(ax.get_yticks()) for ax in fig.axes] == [2, 8]
-    plt.close(fig)
 
 
 def test_anything_but_traces_is_refused() -> None:

@@ -1,12 +1,14 @@
 import gc
 import itertools
 import math
+import multiprocessing
 import os
 import random
 import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
@@ -52,9 +54,10 @@ def test_clock_that_ramps_up_is_waited_for() -> None:
     assert t.median == pytest.approx(20e-6, rel=0.05)
 
 
-def test_a_card_that_reaches_its_power_limit_is_timed_behind_it() -> None:
-    t = timed(FakeDevice(), lambda call: 328e-6 if call < 120 else 371e-6)  # 40 ms at the higher clock
-    assert t.median == min(t.values) == pytest.approx(371e-6, rel=0.01)
+@pytest.mark.parametrize("fast", [60, 120, 150])  # the last, until the eighth of nine blocks
+def test_a_card_that_reaches_its_power_limit_is_timed_behind_it(fast: int) -> None:
+    t = timed(FakeDevice(), lambda call: 328e-6 if call < fast else 371e-6)
+    assert (min(t.values), t.median) == pytest.approx((371e-6, 371e-6), rel=0.03)  # one block may have some of each
     assert t.verdict == "ok"  # nobody told why
 
 
@@ -121,15 +124,17 @@ def test_a_call_that_sleeps_is_waiting_and_more_cores_than_there_are_are_unknown
 def test_a_busy_machine_is_seen_by_this_system() -> None:
     if not Device("cpu").queues():
         pytest.skip("no /proc/self/task/*/schedstat")
-    code = "import time; end = time.time() + 20; [0 for _ in iter(lambda: time.time() < end, False)]"
-    neighbours = [subprocess.Popen([sys.executable, "-c", code]) for _ in os.sched_getaffinity(0)]
+    code = "import time; end = time.time() + 20; print(flush=True); [0 for _ in iter(lambda: time.time() < end, False)]"
+    command = [sys.executable, "-c", code]
+    neighbours = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in os.sched_getaffinity(0)]
     try:
-        time.sleep(0.3)
+        for neighbour in neighbours:
+            neighbour.stdout.readline()  # until it runs
         assert "cpu-contended" in measure(np.sqrt, np.ones(1_000_000)).verdicts
     finally:
         for neighbour in neighbours:
             neighbour.kill()
-            neighbour.wait()
+            neighbour.communicate()
 
 
 def test_what_is_set_up_before_each_call_is_not_timed() -> None:
@@ -228,7 +233,10 @@ def applied() -> object:
         lambda: itertools.accumulate([1, 2]),
         lambda: zip([1], [2], strict=True),
         Counts,
-        lambda: [Future(), Future()],
+        lambda: [1, Future()],
+        lambda: {Future(): "its address"},
+        lambda: {"its": [[Future()]]},
+        lambda: deque([1.0, generated()]),
         started,
         applied,
         lambda: type("Array", (), {"block_until_ready": 0})(),  # JAX
@@ -239,6 +247,14 @@ def test_work_that_was_not_done_is_refused_by_name(fn) -> None:
     with pytest.raises(TypeError, match=r"my row|not done"):
         measure(fn, label="my row")
     gc.collect()  # a coroutine that nobody awaited would warn
+
+
+def test_an_iterator_that_the_first_call_would_use_up_is_refused() -> None:
+    for used in (generated(), map(abs, [1]), Counts()):
+        with pytest.raises(TypeError, match="use up"):
+            measure(sum, used)
+    assert measure(next, itertools.count(), budget=0.01).values
+    assert measure(sum, range(3), budget=0.01).values
 
 
 def test_threads_that_each_call_leaves_running_are_refused_and_a_pool_is_not() -> None:
@@ -256,9 +272,26 @@ def test_threads_that_each_call_leaves_running_are_refused_and_a_pool_is_not() -
         assert measure(lambda: pool.submit(abs, -1).result(), budget=0.05).values
 
 
+def test_processes_that_each_call_leaves_running_are_refused() -> None:
+    left = []
+
+    def leaves_a_process() -> None:
+        left.append(multiprocessing.get_context("spawn").Process(target=time.sleep, args=(60,)))
+        left[-1].start()
+
+    with pytest.raises(RuntimeError, match="still run"):
+        measure(leaves_a_process, budget=0.1)
+    for process in left:
+        process.kill()
+        process.join()
+
+
 def test_an_open_file_and_results_that_are_done_are_timed(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    for fn in (lambda: (tmp_path / "file").open().close(), lambda: [np.ones(3)], lambda: (), dict, lambda: {1, 2}):
+    itself: list[object] = []
+    itself.append(itself)
+    done = [lambda: [np.ones(3)], lambda: (), dict, lambda: {1, 2}, lambda: itself, lambda: [[0.0] * 99] * 999]
+    for fn in (lambda: (tmp_path / "file").open().close(), *done):
         assert measure(fn, budget=0.01).values
 
 
@@ -304,6 +337,11 @@ def test_device_is_where_the_arguments_are() -> None:
         device = torch.device("cuda", 1)
 
     assert measurement.device_of((np.ones(1), 3, OnGpu())) == "cuda:1"
+
+    class OfCuPy:
+        device = type("Device", (), {"__str__": lambda _: "<CUDA Device 2>"})()
+
+    assert measurement.device_of((OfCuPy(), np.ones(1))) == "cuda:2"
     assert measurement.device_of((np.ones(1), torch.ones(1), "cuda")) == "cpu"
     assert measurement.device_of(()) == "cpu"
 
@@ -321,7 +359,7 @@ def test_waits_for_the_device_that_was_asked_for_and_starts_none(monkeypatch: py
     assert waited == [("xpu:1",), ()]
 
 
-def test_numba_kernels_are_waited_for_where_torch_has_no_gpu() -> None:
+def test_kernels_of_numba_and_cupy_are_waited_for_where_torch_has_no_gpu() -> None:
     code = """
         import sys, types
         waited = []
@@ -331,9 +369,14 @@ def test_numba_kernels_are_waited_for_where_torch_has_no_gpu() -> None:
         from firstlight.timing.measurement import measure
         sys.modules |= {"numba": numba, "numba.cuda": cuda}
         measure(abs, -1, budget=0.01)
-        print(bool(waited), "torch" in sys.modules)
+        by_numba = len(waited)
+        cupy = types.ModuleType("cupy.cuda"); cupy.is_available, cupy.Device = cuda.is_available, lambda: cuda
+        sys.modules["cupy.cuda"] = cupy
+        del sys.modules["numba.cuda"]
+        measure(abs, -1, budget=0.01)
+        print(bool(by_numba), len(waited) > by_numba, "torch" in sys.modules)
     """
-    assert printed_by(code) == "True False"
+    assert printed_by(code) == "True True False"
 
 
 def test_simulated_kernel_has_no_time_and_runs_once() -> None:

@@ -11,7 +11,8 @@ globalThis.search = (() => {
   const K = 1.4; // how soon a word that is repeated counts no more (BM25)
   const B = 0.65; // how much of a page's length is taken off
   const ABOUT = 1; // what it counts besides that a word is in the title, the line or the keywords of a page
-  const HEAD = 3; // what a word counts in the heading of a section, where a hit lands
+  const HEAD = 3; // the same, of the heading of a section, where a hit lands
+  const OPENING = 0.7; // what comes before the first heading asks more than it answers
   const SHORT = 40; // letters: a cell of a table is seldom a sentence
   const NEAR = 0.4; // what a word counts that only begins like the one that was typed
 
@@ -40,6 +41,9 @@ globalThis.search = (() => {
       return Math.log(1 + (documents.length - having + 0.5) / (having + 0.5));
     }
 
+    /** What a word counts that stands so often in a text, whose length is given in mean lengths. */
+    const score = (often, length) => (often * (K + 1)) / (often + K * (1 - B + B * length));
+
     /** The words of the index that one word stands for: itself, or else those that begin like it. */
     function meant(stem) {
       if (places.has(stem)) return [[stem, 1]];
@@ -63,19 +67,18 @@ globalThis.search = (() => {
             const [, step, level, about] = place.match(/^([0-9a-z]+)([A-Z]?)(!?)$/);
             at += Number.parseInt(step, 36);
             const often = levels[level ? level.charCodeAt(0) - 65 : 0];
-            const long = 1 - B + (B * lengths[at]) / mean;
-            const score = (often * (K + 1)) / (often + K * long) + (about ? ABOUT : 0);
-            scores.set(at, (scores.get(at) ?? 0) + weight * rare * score);
+            const counts = score(often, lengths[at] / mean) + (about ? ABOUT : 0);
+            scores.set(at, (scores.get(at) ?? 0) + weight * rare * counts);
           }
         }
       }
-      const ranked = [...scores].map(([at, score]) => {
+      const ranked = [...scores].map(([at, sum]) => {
         const [url, title, line, factor] = documents[at];
-        return { url, title, line, score: score * factor };
+        return { url, title, line, score: sum * factor };
       });
       return ranked.sort((a, b) => b.score - a.score);
     }
-    return { find, stems, rarity };
+    return { find, stems, rarity, score };
   }
 
   let reading;
@@ -87,20 +90,31 @@ globalThis.search = (() => {
   const texts = new Map();
   const keep = ([url, parts]) => texts.set(url, parts);
 
-  /** The section of a page that has the rarest of the words, and its best sentence, which is no code. */
+  /** The section of a page that is most about the words, and its best sentence, which is no code. */
   async function passage(url, text) {
-    const { stems, rarity } = await index();
+    const { stems, rarity, score } = await index();
     await load(new URL(`found/${url.replaceAll("/", "~").replace(/html$/, "js")}`, here).href);
     const asked = new Set(stems(text));
     const shared = (words) =>
       [...new Set(stems(words))].filter((stem) => asked.has(stem)).reduce((sum, stem) => sum + rarity(stem), 0);
     const most = (all, score) =>
       all.map((one) => [score(one), one]).reduce((best, one) => (one[0] > best[0] ? one : best), [0])[1];
-    const part = most(texts.get(url) ?? [], ([, head, words]) => shared(words) + HEAD * shared(head));
+    const prose = (part) => part[2].split("\n").filter((block) => !block.startsWith("\t"));
+    const read = (part) => ({ part, found: stems(prose(part).join(" ")), heads: stems(part[1]) });
+    const parts = (texts.get(url) ?? []).map(read);
+    const mean = parts.reduce((sum, { found }) => sum + found.length, 0) / parts.length;
+    const about = ({ part, found, heads }) => {
+      const opening = part === parts[0].part;
+      const count = (stem) => score(found.filter((one) => one === stem).length, found.length / mean);
+      const all = [...asked].map((stem) => rarity(stem) * (count(stem) + HEAD * (!opening && heads.includes(stem))));
+      return all.reduce((sum, one) => sum + one, 0) * (opening ? OPENING : 1);
+    };
+    const { part } = most(parts, about) ?? {};
     if (!part) return {};
-    const prose = part[2].split("\n").filter((block) => !block.startsWith("\t"));
-    const sentences = prose.flatMap((block) => block.split(/(?<=[.!?:]) /)).filter((one) => one.length > SHORT);
-    return { anchor: part[0], head: part[1], sentence: most(sentences, shared) ?? prose[0] };
+    const sentences = prose(part)
+      .flatMap((block) => block.split(/(?<=[.!?:]) /))
+      .filter((one) => one.length > SHORT);
+    return { anchor: part[0], head: part[1], sentence: most(sentences, shared) ?? prose(part)[0] };
   }
 
   /** Whether words may come from an error: few people would write them themselves. */

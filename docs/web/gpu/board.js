@@ -181,33 +181,6 @@ function section(name, rows, open) {
   return element("section", {}, element("h3", {}, title), element("p", {}, words), drawing, numbers);
 }
 
-/** Put the rows into the page's own table of the same experiment, as a column and rows that say whose they are. */
-function join(rows, { name }) {
-  for (const own of document.querySelectorAll(".fl-timings")) {
-    for (const old of own.querySelectorAll(".fl-webgpu")) old.remove();
-    const mine = rows.filter(
-      ({ bench, n }) => bench === own.getAttribute("data-bench") && (bench !== "shared-memory" || n === 513),
-    );
-    if (mine.length) joinTable(own, mine, name);
-  }
-}
-
-function joinTable(own, rows, name) {
-  const head = own.querySelector("thead tr");
-  const others = head.children.length - 1;
-  const words = element("span", { class: "fl-small" }, `${name}: WebGPU, other kernels; make no ratio with CUDA's`);
-  head.append(element("th", { class: "fl-webgpu", scope: "col" }, "Your GPU, in this browser", words));
-  for (const row of own.querySelectorAll("tbody tr")) row.append(element("td", { class: "fl-webgpu" }, "–"));
-  for (const { label, n, median, verdict, bytes } of rows) {
-    const title = element("th", { scope: "row" }, `WebGPU, ${label}, n = ${count(n)}`);
-    const verdictShown = verdict === "ok" ? "" : element("em", { class: "fl-verdict" }, verdict);
-    const rate = element("span", { class: "fl-small" }, bytes ? quantity(bytes / median, "B/s") : "");
-    const time = element("td", {}, element("strong", {}, quantity(median, "s")), verdictShown, rate);
-    const empty = Array.from({ length: others }, () => element("td", {}, "–"));
-    own.querySelector("tbody").append(element("tr", { class: "fl-webgpu" }, title, ...empty, time));
-  }
-}
-
 // -- The board ------------------------------------------------------------------------------------------------------
 
 function describe({ name, software, clock, tick, trip }) {
@@ -308,10 +281,7 @@ export function open(board) {
       say(`${explain(error)}${rows.length ? " What was measured until then is shown." : ""}`);
     }
     draw();
-    if (about) {
-      join(rows, about);
-      remember(rows, about);
-    }
+    if (about) remember(rows, about);
     gpu?.device.destroy();
     gpu = undefined;
     start.disabled = false;

@@ -2,8 +2,8 @@
 
 The table has two parts. `causes` gives each cause the patterns that show it (`says`), that only go with it (`hints`)
 or that rule it out (`unless`), how often it is met (`often`), where it is at home (`where`: of `PLACES`, or "linux",
-a computer of one's own), whether the program itself is at fault (`kind`: "your code"), the tutorial that teaches it
-(`page`), and where people met it (`links`). A cause without a rule in `rules`, because no fact shows it, also has its
+a computer of one's own), whether the program itself is at fault (`kind`: "your code"), the tutorials that teach it
+(`pages`), and where people met it (`links`). A cause without a rule in `rules`, because no fact shows it, also has its
 `title`, `story` and `fix` here. With a rule, `fix` says what to do for a text alone, before what kept machines needed.
 `lists` names alternatives that several patterns use. In a pattern
 

@@ -115,8 +115,8 @@ class Report:
                 )
             lines += _wrapped(f"How to tell: {_sign(each.code)}", width, "  ", "  ")
             lines += ["  What to do:", *(line for step in self.cure(each.code) for line in _step(step, width))]
-            page = TABLE[each.code].get("page")
-            lines += [f"  First Light teaches it in tutorials/{page}"] * bool(page) + [""]
+            pages = TABLE[each.code].get("pages", ())
+            lines += [*(f"  First Light teaches it in tutorials/{page}" for page in pages), ""]
         return [*lines, "Here is what this machine says:", ""]
 
     def cure(self, code: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import firstlight_imaging
 from firstlight_imaging import __version__, automatic, data, products, selfcal  # which load nothing yet
 
 if TYPE_CHECKING:
@@ -231,8 +232,6 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
 
     import numpy as np
 
-    from firstlight_imaging import join
-
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
     windows = arguments.spw and _windows(arguments.spw)
     asked = {"field": of, "unit": arguments.unit, "column": arguments.column, "windows": windows}
@@ -242,7 +241,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     }
     notes = []
     if len(parts) > 1:
-        joined = join([*parts.values()], [*parts])
+        joined = firstlight_imaging.join([*parts.values()], [*parts])
         vis, notes = joined.vis, [str(joined)]
     else:
         (vis,) = parts.values()

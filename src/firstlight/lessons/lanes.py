@@ -1,4 +1,4 @@
-"""The memory requests of the 32 lanes of a warp: counted, drawn, and on a page to step through.
+"""The memory requests of the 32 lanes of a warp: counted, and on a page to step through.
 
 A request is what one warp asks with one instruction. All comes from a trace, so from the kernel itself. Arrays are
 taken to begin at a multiple of 128 bytes, as those that CUDA allocates do.
@@ -9,21 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstlight.display import COLOURS, GREY, Table, Widget
+from firstlight.display import Table, Widget
 from firstlight.lessons.svg import board
-from firstlight_kernels.drawing import stack_panels
-from firstlight_kernels.tracing import CACHE_LINE, LOAD, SECTOR, WARP, WORD, Trace
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+from firstlight_kernels.tracing import CACHE_LINE, LOAD, SECTOR, WARP, Trace
 
 _MAX_REQUESTS = 64  # of an access, that a page can step through
-_READ, _ALONG = COLOURS[:2]
 _HEAD = ("", "requests", "sectors each", "L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes")
 
 
@@ -136,28 +129,6 @@ class Lanes(Widget):
         """Return all requests, counted."""
         return Table("All requests", _HEAD, tuple(access.row() for access in self.accesses))
 
-    def plot(self, *names: str, request: int = 0) -> Figure:
-        """Draw one request of each of these accesses, or of all: a row is a line of 128 bytes that was touched.
-
-        Parameters
-        ----------
-        *names
-            Of accesses, such as ``"stride 2: reads x"``.
-        request
-            Which of their requests.
-        """
-        shown = [self[name] for name in names] or self.accesses
-        heights = [len(one.requests[request].segments(CACHE_LINE, one.width)) + 1.6 for one in shown]
-        fig, axes = stack_panels(heights, 0.4 + 0.19 * sum(heights))
-        words = [_draw(ax, one, request) for ax, one in zip(axes, shown, strict=True)]
-        axes[-1].set_xticks([0, 8, 16, 24, 32], [f"{WORD * at}" for at in (0, 8, 16, 24, 32)])
-        axes[-1].set_xlabel("byte of the line")
-        fig.set_label(
-            "Lines of 128 bytes as rows of 32 numbers. Filled: a lane reads it; hatched: comes along. "
-            + " ".join(words)
-        )
-        return fig
-
     def _repr_html_(self) -> str:
         """Return the requests, which a page's script draws and steps through, and the table."""
         told = [
@@ -209,31 +180,3 @@ def _runs(lanes: Mapping[int, int]) -> list[list[int]]:
                 continue
         found.append([lane, byte, 0, 1])
     return found
-
-
-def _draw(ax: Axes, access: Access, number: int) -> str:
-    """Draw the lines of memory that a request touches, one above the other. Return it in words."""
-    from matplotlib.patches import Rectangle
-
-    request = access.requests[number]
-    lines = sorted(request.segments(CACHE_LINE, access.width))
-    sectors, words = (request.segments(size, access.width) for size in (SECTOR, WORD))
-    for row, line in enumerate(lines):
-        for sector in range(CACHE_LINE // SECTOR):
-            moved = line * CACHE_LINE // SECTOR + sector in sectors
-            style = {"fc": "none", "ec": _ALONG, "hatch": "//////", "lw": 0} if moved else {"fill": False, "lw": 0}
-            ax.add_patch(Rectangle((8 * sector, row), 8, 1, **style))
-        for word in range(CACHE_LINE // WORD):
-            read = line * CACHE_LINE // WORD + word in words
-            look = {"fc": _READ} if read else {"fill": False}
-            ax.add_patch(Rectangle((word, row), 1, 1, ec=GREY, lw=0.5, **look))
-        for sector in range(CACHE_LINE // SECTOR):
-            ax.add_patch(Rectangle((8 * sector, row), 8, 1, fill=False, ec="black", lw=1.4))
-    ax.set(xlim=(-0.2, 32.2), ylim=(len(lines) + 0.1, -0.1), xticks=[])
-    ax.set_yticks([row + 0.5 for row in range(len(lines))], [f"line {line}" for line in lines], fontsize=9)
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    useful = access.width * len(set(request.lanes.values()))
-    summary = f"{access.name}: {len(sectors)} sectors, {useful} of {SECTOR * len(sectors)} bytes useful"
-    ax.set_title(summary, size=10, loc="left")
-    return f"{summary}."

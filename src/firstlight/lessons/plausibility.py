@@ -12,7 +12,7 @@ from firstlight.display import Table, Widget, quantity
 from firstlight.lessons.svg import board
 from firstlight.timing.ceilings import ceilings, uncached
 from firstlight.timing.roofs import measured_roof
-from firstlight.timing.specs import SPECS, spec_of, spec_value
+from firstlight.timing.specs import SPECS, spec_of
 from firstlight.timing.verdicts import TOLERANCE
 
 __all__ = ["MISTAKES", "Board", "Hardware", "Mistake", "ReportedTime", "format_ratio"]
@@ -121,7 +121,7 @@ class Hardware:
     def from_spec(cls, name: str) -> Hardware:
         """Return a card with the rates of its data sheet."""
         sheet = spec_of(name)
-        return cls(name, spec_value(sheet, "bandwidth"), sheet.fp32, sheet.cache_at_most or 0)
+        return cls(name, sheet.value("bandwidth"), sheet.fp32, sheet.cache_at_most or 0)
 
     @classmethod
     def from_device(cls, device: object) -> Hardware:

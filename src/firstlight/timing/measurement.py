@@ -8,12 +8,13 @@ import statistics
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from io import IOBase
-from itertools import repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from types import CoroutineType
 from typing import Any
@@ -60,10 +61,10 @@ class Device:
                 torch.accelerator.synchronize(*([self.name] if self.name != "cpu" else []))
             if started and torch.cuda.is_available():
                 return  # this waited for the whole CUDA device, Numba's kernels too
-        for compiler in ("numba.cuda", "numba_cuda_mlir.cuda"):
-            cuda = sys.modules.get(compiler)
+        for library in ("numba.cuda", "numba_cuda_mlir.cuda", "cupy.cuda"):
+            cuda = sys.modules.get(library)
             if cuda is not None and cuda.is_available():
-                cuda.synchronize()
+                (cuda.Device() if library == "cupy.cuda" else cuda).synchronize()
 
     def state(self) -> GpuState | None:
         """Return the clock, power and temperature, and what slows the GPU down; None where nobody tells."""
@@ -162,7 +163,7 @@ def measure(
     ('cpu', True, True)
     """
     work: dict[str, Any] = {"n": n, "bytes": bytes, "flops": flops, "footprint": footprint}
-    _check_request(fn, label, {**work, "blocks": blocks}, budget)
+    _check_request(fn, args, label, {**work, "blocks": blocks}, budget)
     name = str(device) if device is not None else device_of(args)
     row = Timing(label, name, first=math.nan, values=(), **work, tensor_cores=tensor_cores, verdicts=("simulated",))
     try:
@@ -185,7 +186,7 @@ def _timed(
     prepare = setup or (lambda: None)
     prepare()
     on.settle()
-    threads, before = threading.active_count(), on.state()
+    running, before = _running(), on.state()
     with _simulated_launches() as simulated:
         start = on.tick()
         result = call()
@@ -194,7 +195,7 @@ def _timed(
     _check_result(result)
     if simulated:
         return row
-    _check_threads(call, threads)
+    _check_left(call, running)
     queues, start = on.queues(), on.tick()
     loops, values, cores = _steady_blocks(call, on, budget, setup, blocks)
     queued = _queued(queues, on.queues(), on.tick() - start)
@@ -227,13 +228,15 @@ def _state_at_work(call: Callable[[], object], on: Device, loops: int) -> GpuSta
     return state
 
 
-def _check_request(fn: object, label: str, work: dict[str, Any], budget: float) -> None:
+def _check_request(fn: object, args: tuple[object, ...], label: str, work: dict[str, Any], budget: float) -> None:
     """Refuse what cannot be measured before anything runs."""
     if not callable(fn):
         raise TypeError(
             f"to time {label or 'something'!r}, give a function and its arguments: measure(np.add, a, b), not "
             f"measure(np.add(a, b)). Got {type(fn).__name__}, which cannot be called."
         )
+    if fn is not next and (used := [type(arg).__name__ for arg in args if _is_iterator(arg)]):
+        raise TypeError(f"the first call would use up its {used[0]}: give a list, or time a lambda if it has no end")
     for name, value in work.items():
         if value is not None and not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be a positive number for one call, or None if unknown; got {value!r}")
@@ -243,26 +246,44 @@ def _check_request(fn: object, label: str, work: dict[str, Any], budget: float) 
 
 def _check_result(result: object) -> None:
     """Refuse what a call returns without having done its work."""
-    if isinstance(result, CoroutineType):
-        result.close()  # else Python warns that nobody awaited it
-    if isinstance(result, (list, tuple, set)) and result:
-        _check_result(next(iter(result)))  # of many futures, too
-    cure = next((cure for name, cure in CURES.items() if hasattr(type(result), name)), "")
-    if isinstance(result, (Iterator, AsyncIterator)) and not isinstance(result, IOBase):
-        cure = "lambda: list(...)"
-    if cure:
-        raise TypeError(
-            f"the call returned a {type(result).__name__}, and its work is not done yet: time a function that waits "
-            f"until it is, such as {cure}"
-        )
+    for part in _parts(result):
+        if isinstance(part, CoroutineType):
+            part.close()  # else Python warns that nobody awaited it
+        cure = next((cure for name, cure in CURES.items() if hasattr(type(part), name)), "")
+        if cure or _is_iterator(part):
+            raise TypeError(
+                f"the call returned a {type(part).__name__}, and its work is not done yet: time a function that waits "
+                f"until it is, such as {cure or 'lambda: list(...)'}"
+            )
 
 
-def _check_threads(call: Callable[[], object], before: int) -> None:
-    """Refuse a call that leaves threads behind each time; those of a pool are left once."""
-    if (left := threading.active_count() - before) > 0:
+def _is_iterator(thing: object) -> bool:
+    """Whether it gives its numbers only once, and only when asked."""
+    return isinstance(thing, (Iterator, AsyncIterator)) and not isinstance(thing, IOBase)
+
+
+def _parts(result: object, most: int = 1000) -> Iterator[object]:
+    """Yield a result and what its containers hold, the first of it, since each of many may be a future."""
+    parts = deque([result])
+    while parts and (most := most - 1):
+        yield (part := parts.popleft())
+        if isinstance(part, (list, tuple, set, deque, dict)):
+            values = part.values() if isinstance(part, dict) else ()
+            parts.extend(islice(chain(part, values), most))
+
+
+def _running() -> int:
+    """Return how many threads and processes of this program run."""
+    processes = sys.modules.get("multiprocessing")
+    return threading.active_count() + (len(processes.active_children()) if processes else 0)
+
+
+def _check_left(call: Callable[[], object], before: int) -> None:
+    """Refuse a call that leaves threads or processes behind each time; those of a pool are left once."""
+    if (left := _running() - before) > 0:
         call()
-        if threading.active_count() - before > left:
-            raise RuntimeError("the call returned, and threads that it started still run: time one that joins them")
+        if _running() - before > left:
+            raise RuntimeError("the call returned, and what it started still runs: time one that waits for it")
 
 
 def _steady_blocks(
@@ -298,7 +319,8 @@ def _steady_blocks(
             return len(values) >= blocks
         late = on.tick() - began >= budget + (GRACE_SECONDS if len(values) < MIN_VALUES else 0)
         quiet = len(values) >= MIN_BLOCKS and Timing("", "", 0, tuple(values)).relative_iqr < QUIET_IQR
-        return late or quiet or len(values) >= MAX_BLOCKS
+        steady = abs(values[-1] / statistics.median(values) - 1) < STEADY  # or the clock may have changed just now
+        return late or (quiet and steady) or len(values) >= MAX_BLOCKS
 
     while not enough():
         values.append(block(loops))
@@ -331,6 +353,7 @@ def _idle_wait(on: Device) -> float:
 def device_of(args: tuple[Any, ...]) -> str:
     """Return where the arguments are: the first accelerator among them, else the CPU."""
     devices = [str(getattr(arg, "device", "cpu")) for arg in args]
+    devices = [name.replace("<CUDA Device ", "cuda:").strip(">") for name in devices]  # CuPy's
     return next((device for device in devices if device.split(":")[0] in ("cuda", "xpu", "mps")), "cpu")
 
 

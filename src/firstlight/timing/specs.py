@@ -41,9 +41,22 @@ class Spec:
     shares_memory: bool = False  # with the CPU: nothing has to be sent
     seconds: float | None = None
 
+    def value(self, what: str) -> float:
+        """Return a value; a ValueError lists what the source gives.
+
+        Examples
+        --------
+        >>> Spec("the paper", bandwidth=320e9).value("bandwidth")
+        320000000000.0
+        """
+        given = {name: float(value) for name in UNITS if (value := getattr(self, name)) is not None}
+        if what not in given:
+            raise ValueError(f"{self.source} gives no {what!r} here; it gives: {', '.join(given)}")
+        return given[what]
+
     def text(self, what: str) -> str:
         """Return a value as a page shows it, with as many digits as the source gives, up to four."""
-        value = spec_value(self, what)
+        value = self.value(what)
         if what == "memory":
             return f"{value / GIB:g} GiB"  # chips have powers of two; makers write GB
         if what == "size":
@@ -86,7 +99,7 @@ def spec(name: str, what: str) -> float:
     >>> spec("GTX 1080", "bandwidth")
     320000000000.0
     """
-    return spec_value(spec_of(name), what)
+    return spec_of(name).value(what)
 
 
 def spec_of(name: str) -> Spec:
@@ -100,11 +113,3 @@ def spec_of(name: str) -> Spec:
     if name not in SPECS:
         raise ValueError(f"there is no specification of {name!r}; there are: {', '.join(SPECS)}")
     return SPECS[name]
-
-
-def spec_value(of: Spec, what: str) -> float:
-    """One value of a specification; a ValueError lists what the source gives."""
-    given = {name: float(value) for name in UNITS if (value := getattr(of, name)) is not None}
-    if what not in given:
-        raise ValueError(f"{of.source} gives no {what!r} here; it gives: {', '.join(given)}")
-    return given[what]

@@ -184,11 +184,11 @@ def numba_stops(facts: Facts) -> Signs | None:
 
 @rule("numba", unless="numpy-too-new numba-without-toolkit numba-cuda-missing numba-cuda-too-old ptx-newer-than-driver")
 def numba_wrong(facts: Facts) -> Signs | None:
-    """A kernel of Numba fails, or its result is wrong, although PyTorch computes.
+    """Even a kernel that only adds one fails in Numba, although PyTorch computes.
 
-    The doctor's kernel adds one to each number of an array. If PyTorch computes right on the same card, the card is
-    sound, and it is the compiler or the linker that Numba took: most often parts of two releases, such as packages for
-    CUDA 12 that were left beside those for CUDA 13.
+    The doctor's kernel has no race and no bound to miss. If it goes wrong, and PyTorch computes right on the same card,
+    it is the compiler or the linker that Numba took: most often parts of two releases, such as packages for CUDA 12
+    that were left beside those for CUDA 13. If only a kernel of yours is wrong, look for the mistake there.
 
     To do:
     Make a new environment, and install both there:

@@ -101,8 +101,8 @@ def no_module_for_this_kernel(facts: Facts) -> Signs | None:
     an update of the kernel it is built or installed anew; where that failed, the other half finds nobody to talk to.
 
     To do:
-    [apt] $ {sudo}apt install linux-headers-{kernel}
-    [dnf] $ {sudo}dnf install kernel-devel-{kernel}
+    [apt] $ {sudo}apt install linux-headers-$(uname -r)
+    [dnf] $ {sudo}dnf install kernel-devel-$(uname -r)
     [pacman] $ {sudo}pacman -S linux-headers
     [fedora] $ {sudo}akmods --force
     [not fedora] $ {sudo}dkms autoinstall
@@ -117,7 +117,6 @@ def no_module_for_this_kernel(facts: Facts) -> Signs | None:
         half,
         f"no module nvidia.ko is installed for the kernel {facts.system.kernel or 'that runs'}",
         certainty="likely",
-        kernel=facts.system.kernel or "$(uname -r)",
     )
 
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from astropy.coordinates import SkyCoord  # type: ignore[import-untyped]
 from astropy.io import fits  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
@@ -297,6 +296,8 @@ class _Groups:
             return None
         if year in (0.0, 2000.0):
             return ra, dec
+        from astropy.coordinates import SkyCoord  # type: ignore[import-untyped]
+
         frame, letter = ("fk4", "B") if year < 1984 else ("fk5", "J")  # as the standard of FITS has it
         place = SkyCoord(ra, dec, unit="deg", frame=frame, equinox=f"{letter}{year}").icrs
         return float(place.ra.deg), float(place.dec.deg)

@@ -200,24 +200,24 @@ plt.show()
 # have the lower :math:`\chi^2`!
 #
 # That's why there are twelve. If only half of them have a ring, the data haven't
-# decided, and you shouldn't either. In a terminal it's one line:
+# decided, and you shouldn't either. In a terminal, the picture above is one line:
 #
 # .. code-block:: bash
 #
-#    firstlight image my.uvfits --closures --out images
+#    firstlight image m87.uvfits --closures --field 120uas --out images
 #
-# The picture that it writes shows the mean and the scatter of all images that fit.
-# Dashed lines surround what only some of them have, so don't believe that. The report
-# counts the images that have a hole with a rim all around it. If three quarters of them
-# or more have it, the verdict is *a ring*. If a quarter or fewer have it, it's *no
-# ring*, and in between it's *doubtful*.
+# It shows the mean as we do, and the scatter of all images that fit beside it. Dashed
+# lines surround what only some of them have, so don't believe that. The report counts
+# the images that have a hole with a rim all around it. If three quarters of them or
+# more have it, the verdict is *a ring*. If a quarter or fewer have it, it's *no ring*,
+# and in between it's *doubtful*.
 #
 # We chose how all this is done with the archive's files of 5 and 6 April, and with
 # simulated disks, pairs of points and jets, which have no ring and got none. Only then
-# did we give that line the files of 10 and 11 April, without a field. Eleven of twelve
-# images have the hole on the first day and all twelve on the second: *a ring*, both
-# times. The quasar 3C 279, seen on 11 April, is *doubtful*, because only three of its
-# twelve images fit.
+# did we give that line the files of 10 and 11 April, and no field: then it takes the
+# fringe of the shortest baseline. Eleven of twelve images have the hole on the first
+# day and all twelve on the second: *a ring*, both times. The quasar 3C 279, seen on 11
+# April, is *doubtful*, because only three of its twelve images fit.
 #
 # __ https://iopscience.iop.org/article/10.3847/2041-8213/ab0e85
 # __ https://github.com/eventhorizontelescope/2019-D01-02

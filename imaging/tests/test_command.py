@@ -73,6 +73,7 @@ def test_it_images_and_says_where(npz, tmp_path, capsys):
     assert header["CDELT2"] == pytest.approx(-header["CDELT1"])
     assert image.sum() == pytest.approx(FLUX, rel=0.05)
     restored, corrected = (fits.getdata(out / f"my.{kind}.fits").squeeze() for kind in ("restored", "pbcor"))
+    header = fits.getheader(out / "my.pbcor.fits")
     north, middle = len(restored) * 3 // 4, len(restored) // 2
     width = np.degrees(1.13 * 299_792_458 / header["CRVAL3"] / 12)  # of the primary beam of 12 m
     beam = 0.5 ** ((2 * (north - middle) * header["CDELT2"] / width) ** 2)

@@ -230,6 +230,14 @@ def test_a_field_that_would_not_fit_into_memory():
         image(seen([Point(0.1)], signal=50)[1], field=3600.0)
 
 
+def test_half_the_sky_is_no_flat_image():
+    """As of dipoles that stand a few wavelengths apart: it had a flux, with an error."""
+    dipoles = np.random.default_rng(0).uniform(-12, 12, (8, 3)) * [1, 1, 0]
+    vis = with_noise(observe([Point(1.0)], uv_track(dipoles, n_times=4), 40e6), 0.1, seed=0)
+    with pytest.raises(ValueError, match="degrees of sky"):
+        image(vis)
+
+
 def test_cell_and_mask_of_ones_own():
     noisy = seen([Point(0.1, east=0.5)], signal=50, antennas=20)[1]
     found = image(noisy, field=4.0, cell_size=0.04, mask=lambda east, north: np.hypot(east - 0.5, north) < 0.3, draws=2)

@@ -20,6 +20,7 @@ from firstlight_imaging.units import angle_text, unit_meant
 _MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked for
 _MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
 _MAX_CELL = 1.2  # of the suggested one, which is a third of the finest fringe: half of it is the end
+_MAX_FIELD = 4e5  # arcsec: no sky is as wide
 _INTRA_SITE = 10.0  # times as long is the next baseline, at least
 
 
@@ -90,6 +91,11 @@ def _grid_of_source(vis: Visibilities, options: Options) -> tuple[GridCoords, st
             f"{_MAX_PIXELS_ASKED} x {_MAX_PIXELS_ASKED} take too much memory: take a field of "
             f"{angle_text(_MAX_PIXELS_ASKED * size)} or less{unit_meant(field, _MAX_PIXELS_ASKED * size)}, or leave "
             "out the longest baselines (select_baselines)"
+        )
+    if npix * size > _MAX_FIELD:
+        raise ValueError(
+            f"these data see {npix * size / 3600:.0f} degrees of sky, and an image takes it for flat: ask for a field "
+            "that is much narrower, or use a program for wide fields, such as WSClean"
         )
     why = "as the source needs" if wider == 1 else f"{wider} times as wide as the source seems to need"
     if field or not source_width:

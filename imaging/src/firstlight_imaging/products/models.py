@@ -125,7 +125,7 @@ def _check_place(path: Path, theirs: WCS, cell: float, phase_centre: tuple[float
     """Raise an error for a model whose pixels are not square, or whose reference pixel is not the phase centre."""
     if not np.allclose(3600 * theirs.pixel_scale_matrix / cell, np.diag([-1, 1]), atol=1e-3):
         raise ValueError(f"{path} must have square pixels, east to the left and north up")
-    away = theirs.pixel_to_world(*(theirs.wcs.crpix - 1)).separation(SkyCoord(*phase_centre, unit="deg")).arcsec
+    away = theirs.pixel_to_world(*(theirs.wcs.crpix - 1)).icrs.separation(SkyCoord(*phase_centre, unit="deg")).arcsec
     if away > _MAX_AWAY:
         raise ValueError(
             f"the reference pixel of {path} is {away:.3g} arcsec from the phase centre of the data: make the model "

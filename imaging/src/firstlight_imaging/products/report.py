@@ -22,7 +22,7 @@ from firstlight_imaging.automatic.problem import model_visibilities
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.directions import phase_factor
-from firstlight_imaging.fitting.quality import SOURCE_FLOOR, rms
+from firstlight_imaging.fitting.quality import rms
 from firstlight_imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight_imaging.fourier.dirty import DirtyImager
 from firstlight_imaging.fourier.limits import check_image_grid
@@ -31,7 +31,7 @@ from firstlight_imaging.products.plots import plot_image
 from firstlight_imaging.units import ARCSEC, LIGHT_SPEED, angular_unit
 
 _CONTOURS = 5.0  # times the rms of a restored map, and twice as much each
-_ROOM, _MAX_VIEW = 2.5, 0.8  # around a source, in beams; and of the field, above which all is shown
+_ROOM, _MAX_VIEW = 1.0, 0.8  # around a source, in beams; and of the field, above which all is shown
 # A primary beam's full width at half maximum, in wavelengths over the dish: 1.13 by ALMA's knowledge base, and by the
 # VLA's observational status summary 42 arcmin at 1 GHz. And dishes in metres, of data that do not say theirs.
 _PRIMARY_BEAM, _VLA_BEAM = 1.13, 1.02
@@ -298,14 +298,16 @@ def _primary_beam(found: Image, vis: Visibilities, dish: float | None) -> tuple[
     )
 
 
-def _most_affected(found: Image) -> tuple[float, float]:
-    """Return how far out that is from which a loss with the square of the distance takes most, and it over the noise.
+def _over_noise(found: Image) -> Real:
+    """Return the model in Jy/beam over the noise of those, or over the rms of the residuals."""
+    return convolve(found.model, found.coords, found.beam) / (found.noise * max(1.0, rms(found.residual)))
 
-    In arcsec, and as Jy/beam over the noise of those, or over the rms of the residuals.
-    """
-    seen, distance = convolve(found.model, found.coords, found.beam), np.hypot(*found.coords.sky_coordinates())
+
+def _most_affected(found: Image) -> tuple[float, float]:
+    """Return how far out that is, in arcsec, which a loss by the square of the distance hurts most; and its S/N."""
+    seen, distance = _over_noise(found), np.hypot(*found.coords.sky_coordinates())
     worst = np.unravel_index((seen * distance**2).argmax(), seen.shape)
-    return float(distance[worst]), float(seen[worst] / (found.noise * max(1.0, rms(found.residual))))
+    return float(distance[worst]), float(seen[worst])
 
 
 def _beam_text(beam: Beam, coords: GridCoords, robust: float, vis: Visibilities) -> str:
@@ -381,10 +383,12 @@ def _figure(
 def _view_of_source(found: Image, beam: Beam) -> tuple[float, float, float, float]:
     """Return the edges (east, west, south, north) of a square around the source, or of the field, if it fills that."""
     edges = found.coords.img_ext
-    bright = found.model > SOURCE_FLOOR * found.model.max()
+    bright = _over_noise(found) > _CONTOURS
+    if not bright.any():
+        return edges
     spans = [(along[bright].min(), along[bright].max()) for along in found.coords.sky_coordinates()]
     half = max(high - low for low, high in spans) / 2 + _ROOM * beam.major
-    if not bright.any() or half > _MAX_VIEW * (edges[0] - edges[1]) / 2:
+    if half > _MAX_VIEW * (edges[0] - edges[1]) / 2:
         return edges
     lowest, highest = (edges[1], edges[2]), (edges[0], edges[3])
     east, north = (

@@ -36,8 +36,8 @@ from firstlight_kernels import simulated, trace  # without a GPU, it runs the ke
 # %%
 # With a number or a column for each thread, many threads would add to the same number
 # of the result, and would have to take turns. Each row gives a number of its own. Such
-# work is called *data-parallel*. So there's a loop along the row, but none over the
-# rows: they are the threads.
+# work is called *data-parallel*: there's a loop along the row, but none over the rows,
+# because they are the threads.
 
 
 @cuda.jit

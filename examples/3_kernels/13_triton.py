@@ -13,9 +13,8 @@ you'll have written such a kernel that also works on a slice of an array, where 
 wrong in silence.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
-PyTorch. Triton comes with PyTorch on Linux. With a GPU the kernels run there, though
-with NVIDIA's, Triton only promises it from the A100 and RTX 30 on, so not on a T4.
-Without one, Triton can play them in NumPy.
+PyTorch. Triton comes with PyTorch on Linux. On NVIDIA's GPUs, it promises to run from
+the A100 and RTX 30 on, so not on a T4. Without a GPU, it can play the kernels in NumPy.
 """
 
 # %%
@@ -200,9 +199,10 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
 # The number of the program is the number of the row, and ``BLOCK`` is the next power of
 # two that holds it. ``other`` says what stands in the places that the mask leaves out.
 # **Why is it minus infinity? Would 0 do?** With minus infinity, such a place is never
-# the largest, and its exponential is 0, so it adds nothing to the sum. Joining steps in
-# one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes through memory,
-# so we predict a quarter of the time.
+# the largest, and its exponential is 0, so it adds nothing to the sum. A 0 would.
+#
+# Joining steps in one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes
+# through memory, so we predict a quarter of the time.
 
 # figure
 import matplotlib.pyplot as plt
@@ -274,9 +274,9 @@ plt.show()
 # The row that wasn't there: which mask is right?
 # -----------------------------------------------
 #
-# A week later you need only every second channel of the matrix, and pass ``x[:, ::2]``.
-# **What will the kernel do with that?** Let's see, with 10 channels that are left of
-# 20:
+# Your kernel is right. A week later you need only every second channel of the matrix,
+# and pass ``x[:, ::2]``. **What will the kernel do with that?** Let's see, with 10
+# channels that are left of 20:
 
 
 def try_slice(device, kernel):
@@ -292,9 +292,11 @@ print(apart(try_slice, softmax))
 
 # %%
 # No error, and each row adds up to 1, as it should. And yet the numbers are wrong, and
-# not by rounding. A slice copies nothing. It's the same memory, read in another way,
-# and PyTorch keeps two numbers for that, the *strides*: how far it is to the next row,
-# and how far to the next column. ``x.stride()`` is ``(20, 2)`` here. But the kernel got
+# not by rounding.
+#
+# What happened? A slice copies nothing. It's the same memory, read in another way, and
+# PyTorch keeps two numbers for that, the *strides*: how far it is to the next row, and
+# how far to the next column. ``x.stride()`` is ``(20, 2)`` here. But the kernel got
 # only a pointer. It took ten neighbours for a row, where it should have taken every
 # second number. The result is the softmax of *something*, and that always adds up to 1.
 # So pass the strides, too:

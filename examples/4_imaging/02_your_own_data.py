@@ -431,13 +431,13 @@ if hd142 and len(seen.frequency) == 1:
 #     pip install "arcae>=0.5.8"  # reads measurement sets, and is 200 MB
 #     firstlight image my.ms --of 0 --dish 12 --out images
 #
-# First install the package, as :doc:`/install` says, and type the first line in the
-# folder of the zip from the end of this page. For one image you need no GPU. arcae is
-# there for Linux and for Macs with Apple's own chips. Without it, see the page on
-# :doc:`tclean </tclean>`. ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask
-# and threshold are chosen from the data. The command is for one small field in total
-# intensity, so no mosaics and no polarization. For one channel of a line, subtract the
-# continuum and add ``--channels 4``, which is the fifth. You get, among others:
+# Type the first line in the folder of the zip from the end of this page, in :doc:`an
+# environment of its own </install>`. For one image you need no GPU. arcae is there for
+# Linux and for Macs with Apple's own chips. Without it, see the page on :doc:`tclean
+# </tclean>`. ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold
+# are chosen from the data. The command is for one small field in total intensity, so no
+# mosaics and no polarization. For one channel of a line, subtract the continuum and add
+# ``--channels 4``, which is the fifth. You get, among others:
 #
 # - ``my.txt``, the report, and ``my.json``, from which ``firstlight image --again
 #   my.json`` makes the same image of the same data;
@@ -471,8 +471,9 @@ if hd142 and len(seen.frequency) == 1:
 # 4. **No gains explain it,** and it names neither. Look where the largest residual is,
 #    and try a ``--mask`` of your own, or another field.
 # 5. **It's still limited.** Show contours from 5 times the rms of the residuals, as
-#    ``my.png`` does, and don't believe faint pieces. Give the flux as we did, and hold
-#    the map beside ``tclean``'s, :doc:`fairly </tutorials/4_imaging/13_rml_and_clean>`.
+#    ``my.png`` does, and don't believe faint pieces. Give the flux as we did, and
+#    :doc:`compare </tutorials/4_imaging/13_rml_and_clean>` the map fairly with
+#    ``tclean``'s.
 #
 # And if nothing is wrong? Then it looks like this, for a simulated sky of 7.5 Jy:
 

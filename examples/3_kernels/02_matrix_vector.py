@@ -55,8 +55,7 @@ def cu_mv_product(m, v, u):
 # ``float64``, and :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>`
 # would be one in ``float64``, too, which is slow on a gaming card.
 #
-# Launch it, and compare with NumPy. The simulator is slow, so it gets only the first
-# 1,100 rows:
+# Launch it, and compare with NumPy. The simulator gets only the first 1,100 rows:
 
 N, M = 100_000, 100
 rows = 1_100 if simulated() else N

@@ -758,8 +758,8 @@ print(f"Our solution: {check(validate_solution)}")
 # ------------------------------------------------------------------
 #
 # **JAX** rents three quarters of the card at its first operation, however small your
-# model is. (If an import did it, that package computed something.) A second program
-# finds the card full. Tell JAX before it starts, so in a notebook restart first:
+# model is. If an import did it, that package computed something. A second program finds
+# the card full. Tell JAX before it starts, so in a notebook restart first:
 #
 # .. code-block:: python
 #

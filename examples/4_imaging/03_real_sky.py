@@ -309,8 +309,8 @@ plt.show()
 # It's still not perfect, because the residuals are still far louder than noise. But
 # look at the last line. The image was *limited by calibration* before, and now it's
 # *limited by artefacts*: no phases and amplitudes of the antennas would explain what is
-# left. If that happens to you, :doc:`/tutorials/4_imaging/02_your_own_data` says what
-# to try.
+# left. If that happens to you, see :doc:`what to try
+# </tutorials/4_imaging/02_your_own_data>`.
 #
 # Did we calibrate the antennas, or noise? Look at the gains. The phases of an antenna
 # should drift smoothly, as air does. If they jump about at random, you've calibrated

@@ -84,6 +84,7 @@ for use_amp in (False, True):
 #        from ``x.float()`` under ``torch.autocast("cuda", enabled=False)``.
 #    * - you don't know where
 #      - ``torch.autograd.set_detect_anomaly(True)`` names the operation. It is slow.
+#        In JAX it's ``jax.config.update("jax_debug_nans", True)``.
 #    * - ``inf`` in the first steps only
 #      - That is the scaler, trying how much it may multiply. It leaves those steps out.
 #    * - ``mix of the legacy and new APIs``

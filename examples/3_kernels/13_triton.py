@@ -569,8 +569,7 @@ plt.show()
 #   cuda.tile           Python, for a block       the same, on NVIDIA only
 #   Numba               Python, for a thread      each thread goes its own way, or you
 #                                                 want to test without a GPU
-#   CuPy's              CUDA C++, for a thread    you have the C++ already
-#   ``RawKernel``
+#   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
 #   a C++ extension     C++ and CUDA, compiled    others install it, or a launch from
 #                                                 Python takes too long
 #   =================== ========================= =====================================

@@ -352,17 +352,17 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #    A copy to the GPU doesn't start from ordinary memory, because the system may move
 #    that at any time. So the CPU first copied all the numbers to a place that stays,
 #    unless it :doc:`lay in such a place before
-#    </tutorials/2_devices/08_pinned_memory>`. The link also carries as much each way,
-#    so a program that fetches one piece while it sends the next would save a third. At
-#    the rate on paper, it would draw level with the CPU. No link reaches that: at the
-#    rate of our :doc:`best pipeline </tutorials/2_devices/09_copy_and_compute>` on the
-#    same computer, the CPU would still be half as fast again, and through PCIe 4, even
-#    on paper, it would need half the GPU's time.
+#    </tutorials/2_devices/08_pinned_memory>`. The link carries as much each way, so a
+#    program that fetches one piece while it sends the next would save a third, and on
+#    paper draw level with the CPU. No link reaches that: at the rate of our :doc:`best
+#    pipeline </tutorials/2_devices/09_copy_and_compute>` on the same computer, the CPU
+#    would still be half as fast again, and through PCIe 4, even on paper, it would need
+#    half the GPU's time.
 #
 #    With a new vector for the sum, there and back took :timing:`vector-add median "GPU,
 #    there and back" @nvidia-h100-80gb-hbm3`, much longer than a new result cost the
-#    sixteen cores above. An operating system clears new memory in small pieces, called
-#    *pages*, and most likely a single core saw to them. New with new, the CPU alone was
+#    sixteen cores above. An operating system clears new memory in *pages*, and most
+#    likely a single core saw to them. New with new, the CPU alone was
 #    :timing:`vector-add speedup "torch, new result"/"GPU, there and back"
 #    @nvidia-h100-80gb-hbm3` as fast.
 #

@@ -4,8 +4,8 @@ Where did the memory go?
 
 Your training ran for an hour, and then it stopped: ``CUDA out of memory``. You deleted
 the model, and ``nvidia-smi`` still shows the card as nearly full. You called
-``torch.cuda.empty_cache()``, as somebody on the internet says, and the next run stopped
-at the same place. Who has all that memory?
+``torch.cuda.empty_cache()``, as the internet says, and the next run stopped at the same
+place. Who has all that memory?
 
 **Guess: if nvidia-smi shows that your program has taken a gigabyte, how much of it do
 your tensors hold?** By the end of this page you'll be able to say where it all went,
@@ -32,7 +32,7 @@ if torch.cuda.is_available():
     print("nvidia-smi shows  ", total - free)
 
 # %%
-# If you're in a hurry, try these in turn:
+# In a hurry? Try these in turn:
 #
 # - Collect ``loss.item()`` or ``loss.detach()`` in your list, never ``loss``. Run the
 #   validation under ``with torch.no_grad():``.

@@ -705,12 +705,11 @@ print("  their work would take    ", quantity(work, "s"))
 # %%
 # With a ``Bench`` that repeats them, a step took the CPU beside the H100 about
 # :timing:`wins-network median "CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`, and the H100
-# :timing:`wins-network median "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`. One of the
-# fastest cards that you can buy made it slower! With 4,096 units, the CPU took about
-# :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU
-# about :timing:`wins-network median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, give
-# or take a third. It had a hundred thousand times as many operations to do, and the
-# step took only half as long again.
+# :timing:`wins-network median "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`. With 4,096
+# units, the CPU took about :timing:`wins-network median "CPU/cpu/n=4096"
+# @nvidia-h100-80gb-hbm3`, and the GPU about :timing:`wins-network median
+# "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, give or take a third. It had a hundred
+# thousand times as many operations to do, and the step took only half as long again.
 #
 # .. holds::
 #
@@ -730,10 +729,9 @@ print("  their work would take    ", quantity(work, "s"))
 # A whole job, on three machines
 # ------------------------------
 #
-# Let's end with a whole job: the :doc:`first image
-# </tutorials/4_imaging/01_first_light>`, a fit of some two hundred steps. The data
-# stay, and each step transforms a picture of 180 × 180 pixels. **Two cores of a small
-# computer, or a GPU: who is first?**
+# Take the :doc:`first image </tutorials/4_imaging/01_first_light>`, a fit of some two
+# hundred steps. The data stay, and each step transforms a picture of 180 × 180 pixels.
+# **Two cores of a small computer, or a GPU: who is first?**
 #
 # .. list-table:: The same fit on our three machines
 #    :header-rows: 1

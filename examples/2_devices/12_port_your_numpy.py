@@ -491,15 +491,15 @@ print(f"torch.median made the bias frame {low:.2f} counts too low")
 assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 
 # %%
-# Compared with the *truth*, the wrong result looks just as good. You'd have published
-# it. Only the comparison with NumPy shows what happened. In the larger night beside the
-# H100, 61 % of the 1,024 stars moved by more than a tenth of their error, up or down,
-# and one by seven tenths. With the right median, none of them moved.
+# Compared with the *truth*, the wrong result looks just as good. Only the comparison
+# with NumPy shows what happened. In the larger night beside the H100, 61 % of the 1,024
+# stars moved by more than a tenth of their error, up or down, and one by seven tenths.
+# With the right median, none of them moved.
 #
 # What did it bring?
 # ------------------
 #
-# Only now is it time for the time:
+# And the time?
 #
 # .. list-table:: Before the move and after
 #    :header-rows: 1

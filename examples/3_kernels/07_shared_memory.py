@@ -361,9 +361,9 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # Step 4: 4 × 4 elements each
 # ---------------------------
 #
-# Let's do the same once more: fetch a number, and use it many times. If a thread
-# computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
-# keeps them in its *registers*, which are even nearer.
+# Once more we fetch a number and use it many times. If a thread computes 4 × 4
+# elements, it takes 8 numbers from the tiles for 16 multiply-adds, and keeps them in
+# its *registers*, which are even nearer.
 #
 # Which 4 × 4? **One element in each of 16 tiles**, in red, so that neighbouring threads
 # still read neighbouring numbers. For each ``k``, a thread takes the four blue numbers

@@ -500,10 +500,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# So if the sum of a GPU differs from that of a plain loop, the GPU's is as a rule the
-# better one. NumPy's ``sum`` is a tree, too. And if you need all digits on a single
-# thread, :term:`Kahan's sum` adds in each step what the last rounding lost. Its code is
-# in the fold above the figure.
+# So if a GPU's sum differs from a plain loop's, the GPU's is as a rule the better one.
+# NumPy's ``sum`` is a tree, too. And if you need all digits on a single thread,
+# :term:`Kahan's sum` adds in each step what the last rounding lost. Its code is in the
+# fold above the figure.
 #
 # .. dropdown:: Where the dashed lines come from
 #
@@ -536,9 +536,8 @@ for attempt in (1, 2, 3):
 # :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit
 # for bit. The kernel in which each block makes one atomic addition is a little faster,
 # with :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`, but it gave
-# several different sums, a few :term:`ulps <ulp>` apart, units in the last place. That
-# is no mistake. But if your test compares bits, or you want to repeat a result next
-# year, it matters.
+# several different sums, a few :term:`ulps <ulp>` apart, units in the last place. If
+# your test compares bits, or you want to repeat a result next year, it matters.
 #
 # In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for :doc:`a fixed order
 # </tutorials/2_devices/19_same_seed>`. Integer sums and maxima are never rounded, so

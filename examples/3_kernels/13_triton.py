@@ -274,9 +274,9 @@ plt.show()
 # The row that wasn't there: which mask is right?
 # -----------------------------------------------
 #
-# Your kernel is right. A week later you need only every second channel of the matrix,
-# and pass ``x[:, ::2]``. **What will the kernel do with that?** Let's see, with 10
-# channels that are left of 20:
+# A week later you need only every second channel of the matrix, and pass ``x[:, ::2]``.
+# **What will the kernel do with that?** Let's see, with 10 channels that are left of
+# 20:
 
 
 def try_slice(device, kernel):
@@ -291,8 +291,8 @@ def try_slice(device, kernel):
 print(apart(try_slice, softmax))
 
 # %%
-# No error, and each row adds up to 1, as it should. And yet the numbers are wrong, and
-# not by rounding.
+# No error, and each row adds up to 1. And yet the numbers are wrong, and not by
+# rounding.
 #
 # What happened? A slice copies nothing. It's the same memory, read in another way, and
 # PyTorch keeps two numbers for that, the *strides*: how far it is to the next row, and
@@ -444,9 +444,9 @@ plt.show()
 # Ask torch.compile first
 # -----------------------
 #
-# There's a way to get such a kernel without writing it. ``torch.compile(five_steps)``
-# fuses the five steps and writes a kernel, in Triton. For rows of 781 numbers, PyTorch
-# 2.13 writes this, without its middle:
+# You can get such a kernel without writing it. ``torch.compile(five_steps)`` fuses the
+# five steps and writes a kernel, in Triton. For rows of 781 numbers, PyTorch 2.13
+# writes this, without its middle:
 #
 # .. code-block:: python
 #
@@ -455,11 +455,11 @@ plt.show()
 #    tmp11 = (tmp6 / tmp10)
 #    tl.store(in_out_ptr0 + (r0_1 + 781*x0), tmp11, r0_mask & xmask)
 #
-# You can read it now: one load, one store, masks, and 781 is the stride of a row. On
-# the H100, where PyTorch was 2.11, it took :timing:`triton-rows median
-# "torch.compile/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours
-# :timing:`triton-rows median "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. At none of
-# the four widths did the two differ by more than 2 %.
+# One load, one store, masks, and 781 is the stride of a row. On the H100, where PyTorch
+# was 2.11, it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
+# @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours :timing:`triton-rows median
+# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. At none of the four widths did the two
+# differ by more than 2 %.
 #
 # .. holds::
 #

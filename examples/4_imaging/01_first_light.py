@@ -240,9 +240,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# It's the sky, blurred and with its sign reversed: minus the dirty image. Where the sky
-# shines and our image is dark, a brighter pixel would *lower* the loss, so the gradient
-# is negative there. **Should we add the gradient, or subtract it?**
+# It's minus the dirty image. Where the sky shines and our image is dark, a brighter
+# pixel would *lower* the loss, so the gradient is negative there. **Should we add the
+# gradient, or subtract it?**
 
 with torch.no_grad():
     for factor in (+0.4, -0.4, -1.0):
@@ -513,11 +513,9 @@ plt.show()
 #    step(512, "GPU") < 1.25 * step(180, "GPU")
 #    step(512, "GPU") < step(512, "CPU") / 4
 #
-# Why? Think of ordering a hundred dishes from a very quick kitchen, with a phone call
-# for each dish. You'll be on the phone all evening. A step of this loop makes about 100
-# calls of PyTorch, and for each of them the CPU has to start a piece of work on the
-# GPU, a :term:`kernel`. The GPU has finished most of these before the next call comes.
-# We call such a loop :term:`launch-bound`.
+# Why? A step of this loop makes about 100 calls of PyTorch, and for each of them the
+# CPU has to start a piece of work on the GPU, a :term:`kernel`. The GPU has finished
+# most of these before the next call comes. We call such a loop :term:`launch-bound`.
 #
 # :doc:`Change by change </tutorials/4_imaging/08_faster>`, a step gets down to a dozen
 # kernels that are started together. At 512 × 512 pixels that step took the H100

@@ -177,9 +177,9 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 # With its automatic mask, ``auto-multithresh``, at the default numbers, ``tclean``
 # misses 16 % of the flux that it has with a mask by hand. But CASA's `guide to masks`__
 # has other numbers for :term:`baselines <baseline>` as short as these, and with those
-# no flux is missing. So *how* you use a program can matter more than which one you
-# take. Our command found its mask by itself, and has 8 % more flux. Which one is right?
-# There'll be a judge.
+# no flux is missing. So *how* you use a program can matter more than which one. Our
+# command found its mask by itself, and has 8 % more flux. Which one is right? There'll
+# be a judge.
 #
 # Now look at the lower row. ``tclean`` takes away points and patches one after another.
 # Our command fits all pixels at once, and prefers the smoothest image that explains the
@@ -193,8 +193,7 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 # Should you believe it?
 # ----------------------
 #
-# A pretty picture proves nothing. So read the end of the report, which the command
-# prints and writes to ``hd142.txt``.
+# Read the end of the report, which the command prints and writes to ``hd142.txt``.
 
 # folded: The whole report: it begins with what was chosen, and why
 
@@ -292,12 +291,12 @@ say(mended.quality)
 # :math:`\chi^2` falls from 1.24 to 1.02, and our flux is nearer to what the shortest
 # baselines see.
 #
-# But are these phases real? There are many of them, one for each antenna and interval.
-# Perhaps they've only learned to say what our image wants to hear. Each antenna has two
-# receivers, for the polarizations X and Y, and the air above it delays both alike. So
-# we solve for the phases with XX alone, and correct YY by them. As a control, we also
-# give the same phases to the wrong antennas. **If they're mere noise, what will happen
-# to YY's** :math:`\chi^2`\ **?**
+# But are these phases real? There are many of them, one for each antenna and interval,
+# so they may only say what our image wants to hear. Each antenna has two receivers, for
+# the polarizations X and Y, and the air above it delays both alike. So we solve for the
+# phases with XX alone, and correct YY by them. As a control, we also give the same
+# phases to the wrong antennas. **If they're mere noise, what will happen to YY's**
+# :math:`\chi^2`\ **?**
 
 # folded: How to read one of the two polarizations
 

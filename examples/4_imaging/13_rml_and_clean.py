@@ -388,11 +388,10 @@ for name in methods:
 
 # %%
 # RML's image is off by 12%, and CLEAN's model by 42%, and the deeper CLEAN goes, the
-# worse it gets. Nobody who uses CLEAN would look at its model without a beam, so that's
-# no reproach. But it answers the question at the top: the image in that paper was
-# sharper because nothing had blurred it, and here that sharpness is real. To be fair,
-# the figure's title has the error of a *perfect* CLEAN image, too: the truth, seen at
-# that beam.
+# worse it gets. Nobody looks at CLEAN's model without a beam, so that's no reproach.
+# But it answers the question at the top: the image in that paper was sharper because
+# nothing had blurred it, and here that sharpness is real. To be fair, the figure's
+# title has the error of a *perfect* CLEAN image, too: the truth, seen at that beam.
 
 # figure
 fig, axes = plt.subplots(1, 3, figsize=(7.4, 2.7), layout="constrained")

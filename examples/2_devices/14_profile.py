@@ -464,8 +464,7 @@ plt.show()
 #        ahead, and the GPU is busy: nothing to mend here.
 #
 # There's :doc:`a longer list </tutorials/2_devices/18_slow_on_the_gpu>`, with what to
-# do. What ``nvidia-smi`` calls *utilization* won't tell you: it says for how much of
-# the time *anything* ran, however little of the GPU that used.
+# do. What ``nvidia-smi`` calls *utilization* won't tell you.
 #
 # Others measured a program of 1,185 launches, for which a GPU mostly waits, and a
 # product of two large matrices and a large frame, for which it doesn't. For each of the

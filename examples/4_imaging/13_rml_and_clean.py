@@ -485,11 +485,11 @@ for name in methods:
 #
 #    CASA's simulator made a :term:`measurement set` of one field around transit, at 230
 #    GHz, with the 43 antennas of ALMA's configuration C43-6. The sky is a disk with
-#    rings, away from the centre, and a companion. ``tclean`` had
-#    :term:`Briggs` weighting, three scales (a point, a beam, three beams), and a mask
-#    of two circles around what the dirty image shows. It stopped at 3, 2 or 1 times
-#    the noise that it finds, and the deepest is the one we show. Everything was done
-#    with five seeds of the noise.
+#    rings, away from the centre, and a companion. ``tclean`` had :term:`Briggs`
+#    weighting, the scales of a point, a beam and three beams, and a mask of two circles
+#    around what the dirty image shows. It stopped at 3, 2 or 1 times the noise that it
+#    finds, and the deepest is the one we show. Everything was done with five seeds of
+#    the noise.
 #
 #    With CASA in an environment of its own, a clone of the repository repeats it:
 #    ``pip install casatools casatasks casadata scipy``, then ``OMP_NUM_THREADS=1

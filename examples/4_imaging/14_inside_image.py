@@ -226,7 +226,7 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 
 # %%
 # The scatter is the error. If the new images were brighter *on average* than the one
-# they were made from, then fitting would add flux (the casino again, inside the mask),
+# they were made from, then fitting would add flux, the casino again, inside the mask,
 # and we could subtract that. Here the excess is no larger than its own error, which is
 # half the scatter, with four repetitions. It's called a *parametric bootstrap*.
 # ``image(seen)`` does the same with 16 draws, for each pixel as well as for the flux,

@@ -43,6 +43,12 @@ class Residuals:
         Whether they are no louder than noise, as far as the map tells.
     parameters
         How many gains were fitted before.
+
+    Examples
+    --------
+    >>> left = Residuals(None, None, np.array([[0.5, -3.0], [1.0, 0.0]]), None, 1.1, 40.0, True)
+    >>> left.largest
+    3.0
     """
 
     vis: Visibilities

@@ -635,3 +635,20 @@ def choose_solution(error, largest, cancels):
 
 
 print(f"Our solution: {check(choose_solution)}")
+
+# %%
+# It learns on the CPU, and on the GPU it doesn't, or reaches another score
+# -------------------------------------------------------------------------
+#
+# Rounding changes the seventh digit, and the score by no more than another seed does.
+# So train three times on each, with three seeds. If the scores overlap, nothing is
+# wrong. If not, it's a mistake that only the GPU shows:
+#
+# - Give both the *same* weights and batch, and compare the first loss, and then the
+#   gradients. The first that differs by more than some eps names the line.
+# - Different already? Random numbers, an uninitialized array, or another ``dtype``:
+#   16 bits and TF32 are on for one of them only.
+# - After some steps? The optimizer has the parameters from before the move to the GPU,
+#   a batch from pinned memory was refilled :doc:`too early
+#   </tutorials/2_devices/08_pinned_memory>`, or several GPUs made the batch larger at
+#   the same learning rate.

@@ -64,7 +64,9 @@ can say which of four causes is yours, and which of them nobody can remove.
 #        (:doc:`/tutorials/2_devices/13_precision`)
 #
 # Between a CPU and a GPU, two kinds of GPU, or two releases of PyTorch, there's no way
-# to get the same bits. PyTorch promises that `for none of them`__.
+# to get the same bits. PyTorch promises that `for none of them`__. Even a large
+# ``torch.randn(…, device="cuda")`` gives other numbers on another card, since its
+# multiprocessors share out the drawing. Draw on the CPU, and move what you drew.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/randomness.html
 #

@@ -353,14 +353,13 @@ plt.show()
 # but it takes all cups through one step, then all through the next, so each number
 # travels to the :term:`cache` and back.
 #
-# Now you can answer the question from the opening. In the H100's computer, a loop in
-# Python did :timing:`count-your-cpu rate "Python loop" @nvidia-h100-80gb-hbm3`. One
-# core with vectors did :timing:`count-your-cpu rate "SIMD, one thread/cpu/n=256"
-# @nvidia-h100-80gb-hbm3`, and its sixteen cores together did about
-# :timing:`count-your-cpu rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`.
-# It's the same CPU, and the last number is more than *ten thousand* times the first! So
-# much a GPU wins before it has done anything well, if somebody compares it with that
-# loop.
+# In the H100's computer, a loop in Python did :timing:`count-your-cpu rate "Python
+# loop" @nvidia-h100-80gb-hbm3`. One core with vectors did :timing:`count-your-cpu rate
+# "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3`, and its sixteen cores together
+# did about :timing:`count-your-cpu rate "SIMD, all cores/cpu/n=65536"
+# @nvidia-h100-80gb-hbm3`. It's the same CPU, and the last number is more than *ten
+# thousand* times the first! So much a GPU wins before it has done anything well, if
+# somebody compares it with that loop.
 #
 # .. holds::
 #

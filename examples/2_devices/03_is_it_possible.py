@@ -46,9 +46,9 @@ for _ in range(10):
 print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 
 # %%
-# If you have a GPU, you'll probably see something as strange as the notes did. Our H100
-# printed their very number. And if you have none, you see a first thing that's odd
-# about this check, because it compares *one* product with *ten*.
+# On a GPU, you'll probably see something as strange as the notes did. Our H100 printed
+# their very number. And one thing is odd without a GPU, too: the check compares *one*
+# product with *ten*.
 #
 # .. holds::
 #

@@ -286,7 +286,7 @@ Calculator(
 ).show()
 
 # %%
-# The list has five kinds of jobs, which the figure further down shows, too:
+# The list has five kinds of jobs:
 #
 # - *add*: two vectors of :math:`n` numbers
 # - *matrix × vector*: a matrix of :math:`n` rows and 100 columns, times a vector

@@ -2,9 +2,8 @@
 How much faster could it be?
 ============================
 
-You know which step of your program is slow. You could spend a week on a better
-version of it. But what if it's already as fast as your GPU allows? There is no error
-for "as fast as possible".
+You know which step of your program is slow. You could spend a week on a better version
+of it. But what if it's already as fast as your GPU allows?
 
 A step of ours multiplies a matrix by a vector. On an H100 it takes :timing:`roofline
 median match @nvidia-h100-80gb-hbm3`. **Is that good? Write down how much faster you
@@ -32,9 +31,9 @@ print(f"multiplying: {1e6 * multiplying:4.1f} µs at least")
 
 # %%
 # It can do both at the same time, so the *longer* of the two is the least that the step
-# can take, its :doc:`floor <03_is_it_possible>`. There is hardly anything to gain! The
-# best program in the world couldn't be a quarter faster. The H100 computes for a
-# fortieth of the time, and for the rest of it, it waits for the matrix to arrive.
+# can take, its :doc:`floor <03_is_it_possible>`. The best program in the world couldn't
+# be a quarter faster! The H100 computes for a fortieth of the time, and for the rest of
+# it, it waits for the matrix to arrive.
 #
 # .. holds::
 #

@@ -19,8 +19,8 @@ one, you read what we measured.
 # Try it
 # ------
 #
-# We launched a kernel whose threads only calculate (it's in a fold below), with 1,024
-# threads in a block. Our card was an H100, which has 132 multiprocessors:
+# We launched a kernel whose threads only calculate, with 1,024 threads in a block. Our
+# card was an H100, which has 132 multiprocessors:
 #
 # - ``busy[132, 1024](...)`` took :timing:`waves median "busy/cuda:0/n=132"
 #   @nvidia-h100-80gb-hbm3`,

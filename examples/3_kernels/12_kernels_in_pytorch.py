@@ -399,9 +399,9 @@ bench.show()
 #
 # But before the kernel can begin, Python has to make four arrays of tensors, ask for
 # the stream, and let Numba launch it. With 1,001 numbers, which are no work at all, you
-# see that this takes longer than the kernel for 33 million. Meanwhile the GPU waits.
-# Where Python is faster than the kernel, it prepares the next launch meanwhile, and you
-# get all that we promised. If you always use the same tensors, make their arrays once.
+# see that this takes longer than the kernel for 33 million. Where Python is faster than
+# the kernel, it prepares the next launch meanwhile, and you get all that we promised.
+# If you always use the same tensors, make their arrays once.
 #
 # .. holds::
 #

@@ -477,12 +477,11 @@ plt.show()
 #    ``tl.dot(a_tile, b_tile)`` multiplies two tiles, without the shared memory and the
 #    barriers of :doc:`our own product </tutorials/3_kernels/07_shared_memory>`. On
 #    NVIDIA's cards from the A100 and RTX 30 on, it uses the *tensor cores*. They keep
-#    10 of the 23 bits of the fraction of a ``float32``, which is called TF32, and
-#    Triton does that without asking. If you want all bits, write ``tl.dot(a, b,
-#    input_precision="ieee")``. A V100 or a T4 has no TF32: there, all bits are kept,
-#    and the product is slow. Triton's interpreter cuts no bits either, so a test that
-#    passes there may fail on a newer GPU. The page on :doc:`precision
-#    </tutorials/2_devices/13_precision>` shows what TF32 costs and brings.
+#    10 of the 23 bits of the fraction of a ``float32``, which is called :doc:`TF32
+#    </tutorials/2_devices/13_precision>`, and Triton does that without asking. If you
+#    want all bits, write ``tl.dot(a, b, input_precision="ieee")``. A V100 or a T4 has
+#    no TF32: there, all bits are kept, and the product is slow. Triton's interpreter
+#    cuts no bits either, so a test that passes there may fail on a newer GPU.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #

@@ -6,12 +6,12 @@ Your group has bought a computer with four GPUs. You have a :term:`cube` of 200
 :term:`channels <channel>` to image, and until now one GPU has worked on it all night.
 So now you'll have it in a quarter of a night, won't you?
 
-**Write down a guess: how many times as fast will four GPUs be?** And a second one:
-what if your cube has only eight small channels? By the end of this page you can start
-such a job in two ways, stop it in the middle and finish it with fewer GPUs, and say
-beforehand how many of them you can use. You don't need a single GPU for it, because
-two :term:`processes <process>` on two CPU cores do what four do on four GPUs. We
-measured one H100 and two CPU cores, and count the rest, or name who measured it.
+**Write down a guess: how many times as fast will four GPUs be?** And a second one: what
+if your cube has only eight small channels? By the end of this page you can start such a
+job in two ways, stop it in the middle and finish it with fewer GPUs, and say beforehand
+how many of them you can use. You need no GPU for it: two :term:`processes <process>` on
+two CPU cores do the same. We measured one H100 and two CPU cores, and count the rest,
+or name who measured it.
 
 **Needs:** any computer with two cores.
 """

@@ -2,9 +2,9 @@
 What can you see before you fit?
 ================================
 
-You have a file of :term:`visibilities <visibility>`, and you'd like to see something,
-before you set up a fit. There is an image that needs no choices at all. You take the
-wave that each row stands for, you add up all the waves, and you look.
+You have a file of :term:`visibilities <visibility>`, and you'd like to see something
+before you set up a fit. One image needs no choices at all. You take the wave that each
+row stands for, you add up all the waves, and you look.
 
 **Write down a guess: is it blurred, is its brightness right, and can it be negative
 where the sky isn't?** By the end of this page you'll be able to make such an image in

@@ -7,8 +7,8 @@ Then they take a loop in Python, put it onto a GPU, and the speed-up takes your 
 away. Is that the GPU, or was it the loop?
 
 **Write down a guess:** how many multiply-adds can a laptop with eight cores have under
-way at the same moment? Eight? Fifty? By the end of this page you can count it for
-your own CPU, and you'll have written a loop that uses it.
+way at the same moment? Eight? Fifty? By the end you can count it for your own CPU, and
+you'll have written a loop that uses it.
 
 **Needs:** any computer, and :doc:`/tutorials/1_setup/03_what_is_a_gpu`. Without a GPU,
 you'll see what an H100 did.

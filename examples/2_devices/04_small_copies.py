@@ -6,8 +6,8 @@ Your detector has just recorded 4,096 events of 80 bytes. You want to analyse th
 GPU, so they have to be copied into its memory. You can send them one by one, or collect
 them and send them all together. It's the same number of bytes.
 
-**Write down a guess: how many times as long will the small copies take?** By the end of
-this page you'll be able to predict it for your own computer from two numbers.
+**Write down a guess: how many times as long will the small copies take?** By the end
+you'll be able to predict it for your own computer from two numbers.
 
 **Needs:** any computer, and some PyTorch. Without a GPU, your copies go from one place
 in your computer's memory to another, and you compare them with what a real GPU did.

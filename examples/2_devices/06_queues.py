@@ -6,9 +6,9 @@ Your loop prints the loss after each step, because you like to see it fall. Then
 somebody tells you to print only every tenth one, and the loop runs noticeably faster.
 How can that be? A loss is a single number.
 
-**Write down a guess:** if you stop printing at every step, what's the most that you
-can gain: a few percent, a half of the time, or nine tenths of it? By the end of this
-page you'll be able to predict it, and you'll know what to write instead.
+**Write down a guess:** if you stop printing at every step, what's the most that you can
+gain: a few percent, a half of the time, or nine tenths of it? By the end you'll be able
+to predict it, and you'll know what to write instead.
 
 **Needs:** any computer, and some PyTorch. Without a GPU, you'll see what an NVIDIA H100
 did.

@@ -7,9 +7,9 @@ the new one is a tenth faster. To be sure, you run your script again. Now it's s
 Which of the two do you report?
 
 **Take a guess:** if you time one and the same call ten times, how far apart are the
-shortest and the longest time? By the end of this page you'll have a timer of twenty
-lines in which you understand every line, and you'll be able to say which of two
-versions is faster and by how much, give or take.
+shortest and the longest time? By the end you'll have a timer of twenty lines in which
+you understand every line, and you'll be able to say which of two versions is faster and
+by how much, give or take.
 
 **Needs:** any computer.
 """

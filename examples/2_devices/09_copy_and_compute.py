@@ -7,9 +7,9 @@ in the dryer, the second one is being washed. But your GPU program may copy all 
 in, compute, and copy all the results out, and meanwhile two of three machines stand
 still.
 
-**Guess: if all three steps take equally long, how much faster could four loads be?**
-By the end of this page you'll be able to write such a pipeline, to see why it goes
-wrong so easily, and to say how many loads it should have.
+**Guess: if all three steps take equally long, how much faster could four loads be?** By
+the end you'll be able to write such a pipeline, to see why it goes wrong so easily, and
+to say how many loads it should have.
 
 **Needs:** :doc:`/tutorials/2_devices/08_pinned_memory`. A GPU is
 not needed.

@@ -8,9 +8,9 @@ the model, and ``nvidia-smi`` still shows the card as nearly full. You called
 place. Who has all that memory?
 
 **Guess: if nvidia-smi shows that your program has taken a gigabyte, how much of it do
-your tensors hold?** By the end of this page you'll be able to say where it all went,
-to work out what a training run needs *before* you start it, and to find the line that
-doesn't let go.
+your tensors hold?** By the end you'll be able to say where it all went, to work out
+what a training run needs *before* you start it, and to find the line that doesn't let
+go.
 
 **Needs:** any computer, and some PyTorch. Without a CUDA GPU, a model of PyTorch's
 :term:`allocator` takes its place.

@@ -5,10 +5,9 @@ How many digits can you afford to lose?
 Your arrays have 64 bits a number, because NumPy made them so. Your network trains with
 32. And everybody tells you that a GPU is so much faster with 16. But what do you pay?
 
-**Write down a guess before you read on: if you multiply two large matrices in 16
-bits, how wrong will the result be, and how much time will it save?** By the end of
-this page you'll be able to predict that error, and to say which digits you may give
-away.
+**Write down a guess before you read on: if you multiply two large matrices in 16 bits,
+how wrong will the result be, and how much time will it save?** By the end you'll be
+able to predict that error, and to say which digits you may give away.
 
 **Needs:** any computer, and some PyTorch. The times are those of an H100 and of an
 ordinary CPU.

@@ -3,11 +3,11 @@ Where does the time go?
 =======================
 
 Your program is slow, and you have an idea which line it is. You rewrite that line. An
-evening later, the line is fast, and the program takes as long as before. So guess,
-and then look. PyTorch comes with a :term:`profiler`, a tool that notes every
-operation of your program and how long it took. By the end of this page you'll be able
-to read what it prints, to find the line of *your* program that is to blame, and to
-say whether your GPU is working or waiting.
+evening later, the line is fast, and the program takes as long as before. So guess, and
+then look. PyTorch comes with a :term:`profiler`, a tool that notes every operation of
+your program and how long it took. By the end you'll be able to read what it prints, to
+find the line of *your* program that is to blame, and to say whether your GPU is working
+or waiting.
 
 **Needs:** any computer, and some PyTorch. If you have a GPU of
 NVIDIA, AMD or Intel, you profile that. Without one, you profile the CPU, and we tell

@@ -7,8 +7,8 @@ of it. But what if it's already as fast as your GPU allows?
 
 A step of ours multiplies a matrix by a vector. On an H100 it takes :timing:`roofline
 median match @nvidia-h100-80gb-hbm3`. **Is that good? Write down how much faster you
-think a perfect program could be.** By the end of this page you'll be able to answer
-that for a step of your own, on any machine, before you write a line.
+think a perfect program could be.** By the end you'll be able to answer that for a step
+of your own, on any machine, before you write a line.
 
 **Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. With a GPU, you measure
 the GPU.

@@ -161,8 +161,8 @@ plt.show()
 # Which shape finds it?
 # ---------------------
 #
-# Now let's see why the tests didn't notice. **Which of these three shapes will find the
-# swapped axes?** Write it down, then look:
+# Why didn't the tests notice? **Which of these three shapes will find the swapped
+# axes?** Write it down, then look:
 
 # folded: The verdict on a result, against float64, and a check on odd shapes
 
@@ -236,8 +236,8 @@ show_table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows)
 # -------------------
 #
 # Suppose you write ``row, column = cuda.grid(2)``, and count the blocks accordingly.
-# `Numba's documentation`__ does it like that, with ``x`` for the row. Is it wrong? No,
-# the image is right, whatever its shape:
+# `Numba's documentation`__ does it like that, with ``x`` for the row. The image is
+# right, whatever its shape:
 #
 # __ https://numba.readthedocs.io/en/stable/cuda/kernels.html#absolute-positions
 

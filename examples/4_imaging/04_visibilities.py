@@ -6,9 +6,9 @@ A colleague sends you a file from a radio telescope. It has five columns of numb
 called ``uu``, ``vv``, ``data_re``, ``data_im`` and ``weight``, and some hundred
 thousand rows. What is in a row?
 
-**Could two skies that look quite different give the same file, row by row?** Write
-down yes or no. By the end of this page you'll be able to compute a row for any sky,
-and you'll know two things about a sky that no such file contains.
+**Could two skies that look quite different give the same file, row by row?** Write down
+yes or no. By the end you'll be able to compute a row for any sky, and you'll know two
+things about a sky that no such file contains.
 
 **Needs:** any computer, and some NumPy.
 """
@@ -52,13 +52,13 @@ for east in (0.0, 0.45, 0.9, 1.34, 1.79):
 # looks at the sky through a picket fence, and notices how far a star is from the
 # nearest picket, but not which picket that is.
 #
-# Now for the names. Such a number is called a :term:`visibility`. Its size is the
-# :term:`amplitude` and its angle the :term:`phase`. The distance between the two
-# antennas is their :term:`baseline`. The fence is a :term:`fringe`, and the distance
-# from one picket to the next is the wavelength divided by the baseline: here 1.3 mm
-# over 150 m, which is 1.79 arcsec. In the file, ``uu`` says how far the two stand apart
-# to the east, as seen from the source, and ``vv`` how far to the north, both in
-# wavelengths, or in thousands of them. ``data_re`` and ``data_im`` are the number.
+# Such a number is called a :term:`visibility`. Its size is the :term:`amplitude` and
+# its angle the :term:`phase`. The distance between the two antennas is their
+# :term:`baseline`. The fence is a :term:`fringe`, and the distance from one picket to
+# the next is the wavelength divided by the baseline: here 1.3 mm over 150 m, which is
+# 1.79 arcsec. In the file, ``uu`` says how far the two stand apart to the east, as seen
+# from the source, and ``vv`` how far to the north, both in wavelengths, or in thousands
+# of them. ``data_re`` and ``data_im`` are the number.
 #
 # The upper panels of the figure show the fringes of two pairs. The blue dots are a star
 # that moves east. In the lower panels you see the visibility, as a point in the complex

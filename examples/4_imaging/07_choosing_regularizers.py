@@ -11,8 +11,8 @@ data, too?
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
 It may be wrong by a factor of thirty. **Before you go on, write down how you would
-choose λ, if you had nothing but the data.** By the end of this page you'll be able to
-choose it by :term:`cross-validation`, and you'll know which trap waits there.
+choose λ, if you had nothing but the data.** By the end you'll be able to choose it by
+:term:`cross-validation`, and you'll know which trap waits there.
 
 **Needs:** any computer, and :doc:`first light </tutorials/4_imaging/01_first_light>`.
 """

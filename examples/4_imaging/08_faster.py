@@ -7,9 +7,9 @@ makes two Fourier transforms of a large image, which everybody says are slow. Bu
 they?
 
 **Write down a guess before you go on: which fraction of a step goes into its Fourier
-transforms?** By the end of this page you'll be able to divide a step of your own
-among its parts, and to say how much a change can gain before you spend a week on it.
-You'll also see an H100 make six good changes worthless, and learn what to do instead.
+transforms?** By the end you'll be able to divide a step of your own among its parts,
+and to say how much a change can gain before you spend a week on it. You'll also see an
+H100 make six good changes worthless, and learn what to do instead.
 
 **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.

@@ -7,10 +7,10 @@ an image by :term:`regularized maximum likelihood` (RML), in which everything is
 sharper. Should you change?
 
 We took one set of data and let both have a go, CLEAN in CASA's ``tclean`` with a
-careful mask, and RML with :term:`total variation`. The sky is simulated, so we know
-the truth. **Write down a guess: which is closer to it, and is it closer in
-everything?** By the end of this page you'll be able to compare two such images
-fairly, and you'll know which method to use for what.
+careful mask, and RML with :term:`total variation`. The sky is simulated, so we know the
+truth. **Write down a guess: which is closer to it, and is it closer in everything?** By
+the end you'll be able to compare two such images fairly, and you'll know which method
+to use for what.
 
 **Needs:** any computer. You don't need CASA: its images come with the page.
 """

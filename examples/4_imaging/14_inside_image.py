@@ -91,9 +91,9 @@ print(f"reduced χ² without a mask: {everywhere.terms['chi2']:.2f}")
 
 # %%
 # Twice the flux, and half of it doesn't exist! Imagine a casino that pays out what you
-# win and forgives what you lose. You'd get rich from pure chance. Our fit plays in such
-# a casino, because its pixels can't be negative. Where noise makes an empty patch of
-# sky brighter, the fit takes it. Where noise makes it darker, the fit leaves zero.
+# win and forgives what you lose. You'd get rich. Our fit plays there, because its
+# pixels can't be negative. Where noise makes an empty patch of sky brighter, the fit
+# takes it. Where noise makes it darker, the fit leaves zero.
 #
 # We can even say how rich. The positive half of Gaussian noise has a mean of
 # :math:`\sigma/\sqrt{2\pi}`, or 0.4 σ, and each beam plays once. So multiply

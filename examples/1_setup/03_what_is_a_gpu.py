@@ -10,8 +10,8 @@ millisecond.
 Now give the same cup to a GPU. **Make two guesses:** will a GPU be faster or slower?
 And how much longer will it take for 4,096 cups than for one?
 
-By the end of this page you'll be able to explain both answers, to name the parts of a
-GPU, and to say which work belongs there and which doesn't.
+By the end you'll be able to explain both answers, to name the parts of a GPU, and to
+say which work belongs there and which doesn't.
 
 **Needs:** any computer, with a GPU or without.
 """

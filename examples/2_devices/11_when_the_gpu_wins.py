@@ -4,9 +4,8 @@ Will a GPU win at your problem?
 
 Your analysis has been running since last night, and in the next room stands a computer
 with a GPU. One colleague is sure that the job will be done there before your coffee is
-cold. Another's program became *slower* there. Both may be right. By the end of this
-page you'll be able to predict it from five numbers that you can count on a sheet of
-paper.
+cold. Another's program became *slower* there. Both may be right. By the end you'll be
+able to predict it from five numbers that you can count on a sheet of paper.
 
 **Needs:** any computer, and scikit-learn for its flowers. With a GPU, the page measures
 both sides. Without one, the GPU's side is a model.

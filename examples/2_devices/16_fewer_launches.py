@@ -6,10 +6,10 @@ You simulate asteroids, or sample a posterior, or let an optimizer run. Each ste
 handful of short lines, and you do a great many of them. On the GPU it's no faster
 than on your laptop, and a bigger GPU changes nothing.
 
-**Write down a guess.** We multiply and add single numbers, 192 times in a row, once
-on an H100 and once on the CPU beside it. Which one is faster, and by how much? At the
-end of this page you'll know three cures, *batching*, *compiling* and *capturing*, and
-you'll be able to choose one before you have tried any of them.
+**Write down a guess.** We multiply and add single numbers, 192 times in a row, once on
+an H100 and once on the CPU beside it. Which one is faster, and by how much? By the end
+you'll know three cures, *batching*, *compiling* and *capturing*, and you'll be able to
+choose one before you have tried any of them.
 
 **Needs:** any computer. Compiling needs a C++ compiler on a CPU, and :term:`Triton` on
 a GPU. This page's capture needs an NVIDIA or AMD card.

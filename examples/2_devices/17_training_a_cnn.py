@@ -8,9 +8,9 @@ Twice? Fifty times?
 
 **Write down two guesses.** How many times as fast is an H100 as the CPU next to it, for
 a network of 30,000 weights that looks at one small picture at a time? And for one of 9
-million weights that looks at eight? At the end of this page you'll be able to say, from
-two times measured on your own CPU, the most that any GPU can gain, and which part of
-your loop to change first.
+million weights that looks at eight? By the end you'll be able to say, from two times
+measured on your own CPU, the most that any GPU can gain, and which part of your loop to
+change first.
 
 **Needs:** any computer, and scikit-learn for its digits.
 """

@@ -8,8 +8,8 @@ four workers in place of two. What do you have to set, so that results are
 reproducible?
 
 **Write down a guess: will the same line, with the same input and no random number in
-it, give the same result with two threads as with one?** By the end of this page you
-can say which of four causes is yours, and which of them nobody can remove.
+it, give the same result with two threads as with one?** By the end you can say which of
+four causes is yours, and which of them nobody can remove.
 
 **Needs:** any computer, and some PyTorch.
 """

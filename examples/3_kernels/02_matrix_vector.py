@@ -5,9 +5,8 @@ Which thread does what, and how fast can it be?
 You want to multiply a matrix of 100,000 × 100 numbers by a vector, on the GPU, with a
 :term:`kernel` of your own. A course notebook, :doc:`one of our sources </where_from>`,
 has done just that on a laptop's GTX 1650, and claims "about 9X" for Numba, compared
-with NumPy. Can you believe it? By the end of this page you'll have written that kernel,
-you'll know the least time that it can take, and you'll time it so that others believe
-*you*.
+with NumPy. Can you believe it? By the end you'll have written that kernel, you'll know
+the least time that it can take, and you'll time it so that others believe *you*.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. Without an
 NVIDIA GPU, Numba's simulator plays the kernels, and everything but the timing runs.

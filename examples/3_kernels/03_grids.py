@@ -7,9 +7,9 @@ eight neighbours. So you launch a thread for each pixel, try your :term:`kernel`
 image of 16 × 16, and it's right. On one of 29 × 31 it's right again. Then you run it
 on the image that you need it for, and a part of that comes out empty.
 
-**Write down a guess: what can be wrong with a kernel that's right for 29 × 31?** At
-the end of this page you'll be able to lay threads over an image of any shape, and
-you'll know which shapes to test.
+**Write down a guess: what can be wrong with a kernel that's right for 29 × 31?** By the
+end you'll be able to lay threads over an image of any shape, and you'll know which
+shapes to test.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it and are

@@ -7,8 +7,8 @@ Your :term:`kernel` reads only those, and skips seven of eight. So it should tak
 eighth of the time, shouldn't it? **Write down a guess: what part of the time does it
 take, on an H100?**
 
-At the end of this page you'll be able to look at an index in a kernel and say how many
-bytes will move for it. You'll also fix a data layout that makes a kernel slow.
+By the end you'll be able to look at an index in a kernel and say how many bytes will
+move for it. You'll also fix a data layout that makes a kernel slow.
 
 **Needs:** any computer, and :doc:`grids </tutorials/3_kernels/03_grids>`.
 """

@@ -8,9 +8,8 @@ numbers are spread over thousands of :term:`threads <thread>`, none of which kno
 what the others have.
 
 **Write down two guesses.** If each thread adds its number to the same sum, one after
-the other, what does that cost? And is the sum right? By the end of this page you'll
-have a sum that is as fast as PyTorch's, and you'll know how many of its digits to
-believe.
+the other, what does that cost? And is the sum right? By the end you'll have a sum that
+is as fast as PyTorch's, and you'll know how many of its digits to believe.
 
 **Needs:** :doc:`shared memory
 </tutorials/3_kernels/07_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.

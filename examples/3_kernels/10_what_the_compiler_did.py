@@ -6,11 +6,11 @@ You have written a :term:`kernel` for arrays of ``float32``, and you want it to 
 ``float32``, because a gaming card does ``float64`` at a small part of its usual rate.
 But did you check what the compiler made of the code?
 
-You can. It's a text, in a language called PTX, and you can print it and search it,
-even on a laptop that has no GPU. **Look at the kernel below, and write down a guess:
-each step of its loop loads two numbers, multiplies them and adds. How much of that is
-done in** ``float64``? By the end of this page you'll be able to find a ``float64``
-that you never wrote, and say whether it costs you time.
+You can. It's a text, in a language called PTX, and you can print it and search it, even
+on a laptop that has no GPU. **Look at the kernel below, and write down a guess: each
+step of its loop loads two numbers, multiplies them and adds. How much of that is done
+in** ``float64``? By the end you'll be able to find a ``float64`` that you never wrote,
+and say whether it costs you time.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. NVIDIA's compiler runs on Linux and Windows; on

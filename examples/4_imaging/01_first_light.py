@@ -7,13 +7,12 @@ numbers, and no picture. Behind these numbers is a disk around a young star, and
 loop in PyTorch can find it. The loop comes from a tutorial of MPoL, which says that for
 large images a GPU can be up to a hundred times as fast.
 
-Is that so? **Write down a guess before you go on: how many times as fast as one core
-of a CPU is an NVIDIA H100 at this job?** By the end of this page you'll be able to
-fit an image to such data in eight lines, to see from what is left over whether you
-should believe it, and to say whether a GPU will make it faster. You need no
-astronomy. If you have a :term:`measurement set` of your own and are in a hurry,
-:doc:`one command </tutorials/4_imaging/02_your_own_data>` does what ``tclean`` does
-for you today.
+Is that so? **Write down a guess before you go on: how many times as fast as one core of
+a CPU is an NVIDIA H100 at this job?** By the end you'll be able to fit an image to such
+data in eight lines, to see from what is left over whether you should believe it, and to
+say whether a GPU will make it faster. You need no astronomy. If you have a
+:term:`measurement set` of your own and are in a hurry, :doc:`one command
+</tutorials/4_imaging/02_your_own_data>` does what ``tclean`` does for you today.
 
 **Needs:** any computer. With a GPU, the page fits on it.
 """

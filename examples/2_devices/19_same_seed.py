@@ -294,8 +294,8 @@ def noise_solution(seed, epoch, index):
 print(f"Our solution: {check(noise_solution)}")
 
 # %%
-# TensorFlow, JAX, XGBoost, LightGBM: the seed is set, and they still differ
-# --------------------------------------------------------------------------
+# TensorFlow, JAX, XGBoost and LightGBM: their switches
+# -----------------------------------------------------
 #
 # Two runs on the CPU agree and two on the GPU don't? Then it's the order of sums, and
 # each library has its own switch:

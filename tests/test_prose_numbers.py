@@ -53,7 +53,6 @@ QUOTED = {
         '"about 9X" for Numba': COURSE,
         '"100X" for PyTorch': COURSE,
     },
-    "examples/1_setup/03_what_is_a_gpu.py": {"each stays for 5 minutes": EXAMPLE},
     "examples/3_kernels/11_bytes_in_flight.py": {"each comes 30 minutes after you have ordered it": EXAMPLE},
     "examples/4_imaging/01_first_light.py": {"up to a hundred times as fast": MPOL},
     "examples/4_imaging/04_visibilities.py": {"will the tracks cover in six hours?": EXAMPLE},

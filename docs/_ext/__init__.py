@@ -55,7 +55,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("builder-inited", search.replace_sphinxs)
     references.tell_of_unreachable_inventories()
     app.connect("builder-inited", gallery.one_at_a_time, priority=0)
-    app.connect("builder-inited", course.warn_of_problems)
+    app.connect("builder-inited", course.check)
     # sphinx-gallery runs the examples at this event, with the default priority, 500.
     app.connect("builder-inited", gallery.forget_outdated, priority=100)
     app.connect("builder-inited", gallery.freeze_modules, priority=900)

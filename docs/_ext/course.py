@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sphinx.util import logging
+from sphinx.errors import ExtensionError
 
 from _ext.records import project_root
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
-
-logger = logging.getLogger(__name__)
 
 TABLE = "course.toml"
 
@@ -37,16 +35,15 @@ class Page:
 
 @dataclass
 class Course:
-    """The pages of the course in their order, and what is wrong with the table."""
+    """The pages of the course in their order."""
 
     levels: list[str] = field(default_factory=list)
     short: list[str] = field(default_factory=list)
     pages: dict[str, Page] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
 
 
 def read(text: str, tutorials: Collection[str]) -> Course:
-    """Read the table; what cannot be shown is left out and named.
+    """Read the table; a ValueError names all that is wrong with it.
 
     Parameters
     ----------
@@ -55,29 +52,20 @@ def read(text: str, tutorials: Collection[str]) -> Course:
     tutorials
         The tutorials that are there, as ``1_setup/02_first_speedup``.
     """
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        return Course(problems=[f"it is no TOML: {error}"])
+    table = tomllib.loads(text)
     course = Course(table.pop("levels", []), table.pop("short_course", []))
+    gone, missing = sorted(set(table) - set(tutorials)), sorted(set(tutorials) - set(table))
+    problems = [f"there is no tutorial {name!r}: correct its name or take it out" for name in gone]
+    problems += [f"{name!r} is missing: say what it is, what it needs and where it leads" for name in missing]
+    problems += [f"the short course has {name!r}" for name in course.short if name not in table]
     for name, entry in table.items():
         try:
-            page = Page(**entry)
+            course.pages[name] = Page(**entry)
         except TypeError as error:
-            course.problems.append(f"{name!r} is no page: {error}")
-            continue
-        if name in tutorials:
-            course.pages[name] = page
-        else:
-            course.problems.append(f"there is no tutorial {name!r}: correct its name or take it out")
-    missing = sorted(set(tutorials) - set(table))
-    course.problems += [f"{name!r} is missing: say what it is, what it needs and where it leads" for name in missing]
-    course.problems += [f"the short course has {name!r}" for name in course.short if name not in table]
-    course.short = [name for name in course.short if name in course.pages]
-    for name, page in course.pages.items():
-        course.problems += [f"{name!r} {problem}" for problem in problems_of(name, page, course)]
-        for others in (page.needs, page.next):
-            others[:] = [other for other in others if other in course.pages]
+            problems.append(f"{name!r} is no page: {error}")
+    problems += [f"{name!r} {said}" for name, page in course.pages.items() for said in problems_of(name, page, course)]
+    if problems:
+        raise ValueError("; ".join(problems))
     return course
 
 
@@ -111,7 +99,9 @@ def course_of(env: BuildEnvironment) -> Course:
     return read(table.read_text(encoding="utf-8"), tutorials_in(project_root(env)))
 
 
-def warn_of_problems(app: Sphinx) -> None:
-    """Warn at every build of what is wrong with the table."""
-    for problem in course_of(app.env).problems:
-        logger.warning("%s: %s", TABLE, problem, type="firstlight", subtype="course")
+def check(app: Sphinx) -> None:
+    """End a build at its beginning if something is wrong with the table."""
+    try:
+        course_of(app.env)
+    except ValueError as error:
+        raise ExtensionError(f"{TABLE}: {error}") from None

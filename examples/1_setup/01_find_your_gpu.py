@@ -6,8 +6,8 @@ You have a new laptop, or an account on a cluster, and somebody says that there 
 in it. Your program runs. But does it use the GPU? You can't tell by looking. If PyTorch
 finds no GPU, many programs take the CPU and say nothing. They're just slow.
 
-Let's find out. It takes three lines. **First make a guess:** does the computer in front
-of you have a GPU that PyTorch can use? Write down yes or no.
+Three lines tell. **First make a guess:** does the computer in front of you have a GPU
+that PyTorch can use? Write down yes or no.
 
 **Needs:** any computer with Python. If you have no GPU, we'll
 borrow one from Google.

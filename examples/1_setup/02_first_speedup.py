@@ -71,8 +71,7 @@ del A, B, C  # they fill more than a gigabyte
 # new result" @nvidia-h100-80gb-hbm3` on sixteen CPU cores and :timing:`vector-add
 # median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU: :timing:`vector-add
 # speedup "GPU, new result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast. That
-# computer was rented, and its sixteen cores are :term:`virtual CPUs <virtual CPU>`,
-# probably two to each real core.
+# computer was rented, and its sixteen cores are :term:`virtual CPUs <virtual CPU>`.
 #
 # .. holds::
 #
@@ -81,7 +80,7 @@ del A, B, C  # they fill more than a gigabyte
 #    fast = median("vector-add/GPU, new result")
 #    near(printed(r"so (\d+) times as fast")[0], slow / fast / 3, 0.05)
 #
-# So the promise is kept! We could stop here, and many people do.
+# So the promise is kept! Many people stop here.
 #
 # Faster than what?
 # -----------------
@@ -271,7 +270,6 @@ for card, bandwidth in bandwidths.items():
 #    # There, too: the pipeline of 09_copy_and_compute, each way, for two vectors.
 #    each_way = 2**28 / median("copy-and-compute/pipeline/cuda:0/n=16")
 #    near(8 * 99e6 / each_way, 1.5 * cores, 0.05)
-#    8 * 99e6 / spec("PCIe 4 x16", "bandwidth") > 1.9 * cores
 #    4 * 99e6 * 2 / spec("NVLink-C2C", "bandwidth") < cores / 5
 #
 # All of that is because of the slot. A few chips have none between CPU and GPU, such as
@@ -352,17 +350,16 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #    A copy to the GPU doesn't start from ordinary memory, because the system may move
 #    that at any time. So the CPU first copied all the numbers to a place that stays,
 #    unless it :doc:`lay in such a place before
-#    </tutorials/2_devices/08_pinned_memory>`. The link also carries as much each way,
-#    so a program that fetches one piece while it sends the next would save a third. At
-#    the rate on paper, it would draw level with the CPU. No link reaches that: at the
-#    rate of our :doc:`best pipeline </tutorials/2_devices/09_copy_and_compute>` on the
-#    same computer, the CPU would still be half as fast again, and through PCIe 4, even
-#    on paper, it would need half the GPU's time.
+#    </tutorials/2_devices/08_pinned_memory>`. The link carries as much each way, so a
+#    program that fetches one piece while it sends the next would save a third, and on
+#    paper draw level with the CPU. But at the rate of our :doc:`best pipeline
+#    </tutorials/2_devices/09_copy_and_compute>` on the same computer, the CPU would
+#    still be half as fast again.
 #
 #    With a new vector for the sum, there and back took :timing:`vector-add median "GPU,
 #    there and back" @nvidia-h100-80gb-hbm3`, much longer than a new result cost the
-#    sixteen cores above. An operating system clears new memory in small pieces, called
-#    *pages*, and most likely a single core saw to them. New with new, the CPU alone was
+#    sixteen cores above. An operating system clears new memory in *pages*, and most
+#    likely a single core saw to them. New with new, the CPU alone was
 #    :timing:`vector-add speedup "torch, new result"/"GPU, there and back"
 #    @nvidia-h100-80gb-hbm3` as fast.
 #

@@ -10,8 +10,8 @@ millisecond.
 Now give the same cup to a GPU. **Make two guesses:** will a GPU be faster or slower?
 And how much longer will it take for 4,096 cups than for one?
 
-By the end of this page you'll be able to explain both answers, to name the parts of a
-GPU, and to say which work belongs there and which doesn't.
+By the end you'll be able to explain both answers, to name the parts of a GPU, and to
+say which work belongs there and which doesn't.
 
 **Needs:** any computer, with a GPU or without.
 """
@@ -214,7 +214,7 @@ else:
 # %%
 # For an H100 it is 132 × 2,048 = 270,336 threads. That's sixteen threads for every CUDA
 # core! So a thread does *not* own a core. Why would anybody want so many more threads
-# than there are units to compute for them? Keep that question for a moment.
+# than units? Keep that question for a moment.
 #
 # Threads go in groups of 32, each of which is called a **warp**. The threads of a warp
 # execute the same instruction together, each on a number of its own. Several warps make
@@ -341,17 +341,14 @@ plt.show()
 # One warp works for 40 of its 760 cycles, so it keeps the scheduler busy 1/19 of the
 # time. Two warps fill 2/19, and nineteen fill everything. More add nothing.
 #
-# This trick is called *latency hiding*. The wait hasn't become shorter. But as long as
-# there are enough warps, nobody notices it. :term:`Little's law` says how many are
-# enough:
+# This is called *latency hiding*. The wait is as long as ever, but with enough warps
+# nobody notices it. :term:`Little's law` says how many are enough:
 #
 # .. math::
 #
 #     \text{under way at once} = \text{rate} \times \text{time that each one takes}.
 #
-# For example, if 2 people a minute enter a café, and each stays for 5 minutes, there
-# are 2 × 5 = 10 inside. Here, a warp has to start every 40 cycles and takes 760, so 19
-# must be under way.
+# Here, a warp has to start every 40 cycles and takes 760, so 19 must be under way.
 #
 # An SM of an H100 has four schedulers, so it would need 4 × 19 = 76 warps. It has room
 # for 64. With 16 warps each, its schedulers would be busy 84% of the time. So *that* is

@@ -7,8 +7,8 @@ Then they take a loop in Python, put it onto a GPU, and the speed-up takes your 
 away. Is that the GPU, or was it the loop?
 
 **Write down a guess:** how many multiply-adds can a laptop with eight cores have under
-way at the same moment? Eight? Fifty? By the end of this page you can count it for
-your own CPU, and you'll have written a loop that uses it.
+way at the same moment? Eight? Fifty? By the end you can count it for your own CPU, and
+you'll have written a loop that uses it.
 
 **Needs:** any computer, and :doc:`/tutorials/1_setup/03_what_is_a_gpu`. Without a GPU,
 you'll see what an H100 did.
@@ -353,14 +353,13 @@ plt.show()
 # but it takes all cups through one step, then all through the next, so each number
 # travels to the :term:`cache` and back.
 #
-# Now you can answer the question from the opening. In the H100's computer, a loop in
-# Python did :timing:`count-your-cpu rate "Python loop" @nvidia-h100-80gb-hbm3`. One
-# core with vectors did :timing:`count-your-cpu rate "SIMD, one thread/cpu/n=256"
-# @nvidia-h100-80gb-hbm3`, and its sixteen cores together did about
-# :timing:`count-your-cpu rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`.
-# It's the same CPU, and the last number is more than *ten thousand* times the first! So
-# much a GPU wins before it has done anything well, if somebody compares it with that
-# loop.
+# In the H100's computer, a loop in Python did :timing:`count-your-cpu rate "Python
+# loop" @nvidia-h100-80gb-hbm3`. One core with vectors did :timing:`count-your-cpu rate
+# "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3`, and its sixteen cores together
+# did about :timing:`count-your-cpu rate "SIMD, all cores/cpu/n=65536"
+# @nvidia-h100-80gb-hbm3`. It's the same CPU, and the last number is more than *ten
+# thousand* times the first! So much a GPU wins before it has done anything well, if
+# somebody compares it with that loop.
 #
 # .. holds::
 #

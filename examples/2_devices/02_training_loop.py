@@ -43,7 +43,7 @@ pictures of digits.
 # Forget one
 # ----------
 #
-# Suppose you're in a hurry. **Which of these three stop with an error? Guess.**
+# **Which of these three stop with an error? Guess.**
 #
 # a. You write ``model.to(device)``, and don't keep what it returns.
 # b. You write ``x.to(device)``, and don't keep what it returns.
@@ -661,7 +661,7 @@ print(f"Our solution: {check(train_anywhere_solution)}")
 # When you need it
 # ----------------
 #
-# That was the page. The rest is for another day.
+# The rest is for another day.
 #
 # .. dropdown:: Your own pictures, for example CIFAR10
 #

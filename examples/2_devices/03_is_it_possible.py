@@ -7,9 +7,9 @@ CPU, then ten times on the GPU, and look at the clock. Somebody who worked throu
 textbook's chapter on GPUs did just that, and noted 6.007 seconds for the CPU and
 0.001 seconds for the GPU.
 
-**Would you believe it? Write down yes or no, and why.** By the end of this page, one
-division will tell you whether a number can be true, your own included. A check that
-is right is under *Copy this*.
+**Would you believe it? Write down yes or no, and why.** By the end, one division will
+tell you whether a number can be true, your own included. A check that is right is under
+*Copy this*.
 
 **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
 H100 did.
@@ -46,9 +46,9 @@ for _ in range(10):
 print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 
 # %%
-# If you have a GPU, you'll probably see something as strange as the notes did. Our H100
-# printed their very number. And if you have none, you see a first thing that's odd
-# about this check, because it compares *one* product with *ten*.
+# On a GPU, you'll probably see something as strange as the notes did. Our H100 printed
+# their very number. And one thing is odd without a GPU, too: the check compares *one*
+# product with *ten*.
 #
 # .. holds::
 #

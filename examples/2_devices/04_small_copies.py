@@ -6,8 +6,8 @@ Your detector has just recorded 4,096 events of 80 bytes. You want to analyse th
 GPU, so they have to be copied into its memory. You can send them one by one, or collect
 them and send them all together. It's the same number of bytes.
 
-**Write down a guess: how many times as long will the small copies take?** By the end of
-this page you'll be able to predict it for your own computer from two numbers.
+**Write down a guess: how many times as long will the small copies take?** By the end
+you'll be able to predict it for your own computer from two numbers.
 
 **Needs:** any computer, and some PyTorch. Without a GPU, your copies go from one place
 in your computer's memory to another, and you compare them with what a real GPU did.
@@ -319,16 +319,8 @@ for some in (1, 8, 64, 512, 4096):
 # ``torch.cuda.synchronize()`` at the end, it shows a single wait, and the loop is
 # faster, even from ordinary memory.
 #
-# We haven't timed copies in this way, but a short addition took our H100
-# :timing:`timing-it-right median "GPU, a wait each" @nvidia-h100-80gb-hbm3` with a wait
-# after each call, and :timing:`timing-it-right median "GPU, one wait"
-# @nvidia-h100-80gb-hbm3` with one wait behind many. However much it saves, you still
-# launch thousands of copies where one would do.
-#
-# .. holds::
-#
-#    waits = median("timing-it-right/GPU, a wait each")
-#    median("timing-it-right/GPU, one wait") < waits / 2
+# We haven't timed copies in this way. However much it saves, you still launch thousands
+# of copies where one would do.
 #
 # Pinning doesn't help here. From :doc:`pinned memory
 # </tutorials/2_devices/08_pinned_memory>`, 64 bytes took the H100

@@ -6,9 +6,9 @@ Your loop prints the loss after each step, because you like to see it fall. Then
 somebody tells you to print only every tenth one, and the loop runs noticeably faster.
 How can that be? A loss is a single number.
 
-**Write down a guess:** if you stop printing at every step, what's the most that you
-can gain: a few percent, a half of the time, or nine tenths of it? By the end of this
-page you'll be able to predict it, and you'll know what to write instead.
+**Write down a guess:** if you stop printing at every step, what's the most that you can
+gain: a few percent, a half of the time, or nine tenths of it? By the end you'll be able
+to predict it, and you'll know what to write instead.
 
 **Needs:** any computer, and some PyTorch. Without a GPU, you'll see what an NVIDIA H100
 did.
@@ -587,11 +587,11 @@ print(f"Our solution: {check(fit_and_log_solution)}")
 # Why do my kernels get slower after about a thousand launches?
 # -------------------------------------------------------------
 #
-# They don't. A queue has room for about a thousand launches. (CUDA promises no number.)
-# Until it is full, your loop only measures how long it takes to write an order. Then it
-# has to wait until the cook has finished one before it can write the next. So the time
-# of a call jumps from that of a launch to that of a kernel, which is what it took all
-# along. Wait before you stop the clock, and no call will stand out
+# They don't. A queue has room for about a thousand launches, though CUDA promises no
+# number. Until it is full, your loop only measures how long it takes to write an order.
+# Then it has to wait until the cook has finished one before it can write the next. So
+# the time of a call jumps from that of a launch to that of a kernel, which is what it
+# took all along. Wait before you stop the clock, and no call will stand out
 # (:doc:`/tutorials/2_devices/07_timing_it_right`).
 #
 # The same trap has another face: inference looks fast, and the next line that touches

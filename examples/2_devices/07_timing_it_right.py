@@ -7,9 +7,9 @@ the new one is a tenth faster. To be sure, you run your script again. Now it's s
 Which of the two do you report?
 
 **Take a guess:** if you time one and the same call ten times, how far apart are the
-shortest and the longest time? By the end of this page you'll have a timer of twenty
-lines in which you understand every line, and you'll be able to say which of two
-versions is faster and by how much, give or take.
+shortest and the longest time? By the end you'll have a timer of twenty lines in which
+you understand every line, and you'll be able to say which of two versions is faster and
+by how much, give or take.
 
 **Needs:** any computer.
 """
@@ -528,3 +528,20 @@ def report_solution(samples, floor):
 
 
 print(f"Our solution: {check(report_solution)}")
+
+# %%
+# Time CuPy, JAX, Numba and TensorFlow: how each of them waits
+# ------------------------------------------------------------
+#
+# All of them return before the GPU is done, so ``%timeit`` and ``time.time()`` see the
+# launch only, or the work of the line before. Call once to compile, and then:
+#
+# .. code-block:: python
+#
+#    print(cupyx.profiler.benchmark(f, (x,), n_repeat=20))  # CuPy: CPU and GPU time
+#    f(x).block_until_ready()  # JAX; jax.block_until_ready(f(x)) for several
+#    kernel[blocks, threads](x), cuda.synchronize()  # Numba
+#    f(x).numpy()  # TensorFlow, which copies the result as well
+#
+# The same wait hides in ``x.get()`` and ``cupy.asnumpy(x)``. If they look slow, it's
+# what was launched before (:doc:`/tutorials/2_devices/06_queues`).

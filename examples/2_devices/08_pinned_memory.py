@@ -253,10 +253,9 @@ plt.show()
 # ------------------
 #
 # *When you pin inside the loop.* ``x.pin_memory()`` makes a new pinned array, and the
-# CPU copies every byte of ``x`` into it. In other words, it carries the parcel down
-# itself, as the driver would have done. And only when the last byte is there may the
-# GPU begin. PyTorch's own `guide`__ warns that this is usually slower than the plain
-# line.
+# CPU copies every byte of ``x`` into it. It carries the parcel down itself, as the
+# driver would have done. And only when the last byte is there may the GPU begin.
+# PyTorch's own `guide`__ warns that this is usually slower than the plain line.
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #

@@ -3,13 +3,13 @@ Can you copy and compute at the same time?
 ==========================================
 
 You have four loads of laundry, a washing machine and a dryer. While the first load is
-in the dryer, the second one is being washed. But your GPU program may well do it the
-slow way: it copies all the data in, computes, copies all the results out, and in the
-meantime two of the three machines stand still.
+in the dryer, the second one is being washed. But your GPU program may copy all the data
+in, compute, and copy all the results out, and meanwhile two of three machines stand
+still.
 
-**Guess: if all three steps take equally long, how much faster could four loads be?**
-By the end of this page you'll be able to write such a pipeline, to see why it goes
-wrong so easily, and to say how many loads it should have.
+**Guess: if all three steps take equally long, how much faster could four loads be?** By
+the end you'll be able to write such a pipeline, to see why it goes wrong so easily, and
+to say how many loads it should have.
 
 **Needs:** :doc:`/tutorials/2_devices/08_pinned_memory`. A GPU is
 not needed.
@@ -122,10 +122,10 @@ for chunks, waits in ((7, False), (7, True), (1, True)):
 
 # %%
 # Without waiting, we took the square root of numbers that hadn't arrived. There was no
-# error. What's worse, on a quiet day the copy may win the race, and then the result is
-# right, until you run it on the large data. The remedy is two lines. ``record`` puts a
-# mark, an *event*, behind the copy, and ``wait_event`` makes the next stream wait for
-# it. Your program goes on, and waits once, at the end.
+# error. On a quiet day the copy may win the race, and then the result is right, until
+# you run it on the large data. The remedy is two lines. ``record`` puts a mark, an
+# *event*, behind the copy, and ``wait_event`` makes the next stream wait for it. Your
+# program goes on, and waits once, at the end.
 #
 # The same on a GPU
 # -----------------

@@ -4,13 +4,13 @@ Where did the memory go?
 
 Your training ran for an hour, and then it stopped: ``CUDA out of memory``. You deleted
 the model, and ``nvidia-smi`` still shows the card as nearly full. You called
-``torch.cuda.empty_cache()``, as somebody on the internet says, and the next run stopped
-at the same place. Who has all that memory?
+``torch.cuda.empty_cache()``, as the internet says, and the next run stopped at the same
+place. Who has all that memory?
 
 **Guess: if nvidia-smi shows that your program has taken a gigabyte, how much of it do
-your tensors hold?** By the end of this page you'll be able to say where it all went,
-to work out what a training run needs *before* you start it, and to find the line that
-doesn't let go.
+your tensors hold?** By the end you'll be able to say where it all went, to work out
+what a training run needs *before* you start it, and to find the line that doesn't let
+go.
 
 **Needs:** any computer, and some PyTorch. Without a CUDA GPU, a model of PyTorch's
 :term:`allocator` takes its place.
@@ -32,7 +32,7 @@ if torch.cuda.is_available():
     print("nvidia-smi shows  ", total - free)
 
 # %%
-# If you're in a hurry, try these in turn:
+# In a hurry? Try these in turn:
 #
 # - Collect ``loss.item()`` or ``loss.detach()`` in your list, never ``loss``. Run the
 #   validation under ``with torch.no_grad():``.
@@ -758,8 +758,8 @@ print(f"Our solution: {check(validate_solution)}")
 # ------------------------------------------------------------------
 #
 # **JAX** rents three quarters of the card at its first operation, however small your
-# model is. (If an import did it, that package computed something.) A second program
-# finds the card full. Tell JAX before it starts, so in a notebook restart first:
+# model is. If an import did it, that package computed something. A second program finds
+# the card full. Tell JAX before it starts, so in a notebook restart first:
 #
 # .. code-block:: python
 #

@@ -4,9 +4,8 @@ Will a GPU win at your problem?
 
 Your analysis has been running since last night, and in the next room stands a computer
 with a GPU. One colleague is sure that the job will be done there before your coffee is
-cold. Another's program became *slower* there. Both may be right. By the end of this
-page you'll be able to predict it from five numbers that you can count on a sheet of
-paper.
+cold. Another's program became *slower* there. Both may be right. By the end you'll be
+able to predict it from five numbers that you can count on a sheet of paper.
 
 **Needs:** any computer, and scikit-learn for its flowers. With a GPU, the page measures
 both sides. Without one, the GPU's side is a model.
@@ -286,7 +285,7 @@ Calculator(
 ).show()
 
 # %%
-# The list has five kinds of jobs, which the figure further down shows, too:
+# The list has five kinds of jobs:
 #
 # - *add*: two vectors of :math:`n` numbers
 # - *matrix × vector*: a matrix of :math:`n` rows and 100 columns, times a vector
@@ -705,12 +704,11 @@ print("  their work would take    ", quantity(work, "s"))
 # %%
 # With a ``Bench`` that repeats them, a step took the CPU beside the H100 about
 # :timing:`wins-network median "CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`, and the H100
-# :timing:`wins-network median "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`. One of the
-# fastest cards that you can buy made it slower! With 4,096 units, the CPU took about
-# :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU
-# about :timing:`wins-network median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, give
-# or take a third. It had a hundred thousand times as many operations to do, and the
-# step took only half as long again.
+# :timing:`wins-network median "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`. With 4,096
+# units, the CPU took about :timing:`wins-network median "CPU/cpu/n=4096"
+# @nvidia-h100-80gb-hbm3`, and the GPU about :timing:`wins-network median
+# "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, give or take a third. It had a hundred
+# thousand times as many operations to do, and the step took only half as long again.
 #
 # .. holds::
 #
@@ -730,10 +728,9 @@ print("  their work would take    ", quantity(work, "s"))
 # A whole job, on three machines
 # ------------------------------
 #
-# Let's end with a whole job: the :doc:`first image
-# </tutorials/4_imaging/01_first_light>`, a fit of some two hundred steps. The data
-# stay, and each step transforms a picture of 180 × 180 pixels. **Two cores of a small
-# computer, or a GPU: who is first?**
+# Take the :doc:`first image </tutorials/4_imaging/01_first_light>`, a fit of some two
+# hundred steps. The data stay, and each step transforms a picture of 180 × 180 pixels.
+# **Two cores of a small computer, or a GPU: who is first?**
 #
 # .. list-table:: The same fit on our three machines
 #    :header-rows: 1

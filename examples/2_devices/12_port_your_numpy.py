@@ -104,6 +104,22 @@ print("the same as NumPy")
 # - *An index that comes twice* in an assignment: NumPy keeps the last value, and with
 #   CuPy nobody knows which one wins.
 #
+# CuPy is slower than NumPy: which lines, and what to do
+# ------------------------------------------------------
+#
+# - *Small arrays, many calls:* each operation is a launch, which costs Python's time
+#   whatever the size, in CuPy often more than in PyTorch. Stack the small arrays, or
+#   let ``@cupy.fuse()`` or ``cupy.ElementwiseKernel`` make one launch of several.
+# - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
+#   ``repeat`` with counts on the GPU. They wait for the GPU in the middle of your
+#   program, as ``if x.max() > 1`` does. ``cp.where(mask, x, 0)`` keeps the shape.
+# - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
+#   :doc:`what was launched before </tutorials/2_devices/06_queues>`.
+# - *float64:* NumPy's and CuPy's default, and GPUs for games and Jetsons are hardly
+#   faster at it than a CPU (:doc:`/cards`). Try ``x.astype("f4")``.
+# - *np in place of cp:* ``np.sin(x)`` of CuPy's array is right, but NumPy asks around
+#   first. Write ``cp.sin(x)`` in a loop.
+#
 # We haven't measured CuPy yet. If you have it, the last cell of this page moves a whole
 # analysis with it, and times that. All other numbers below are PyTorch's. `JAX`__ keeps
 # NumPy's meanings and adds gradients and a compiler, but has arrays that can't be
@@ -491,15 +507,15 @@ print(f"torch.median made the bias frame {low:.2f} counts too low")
 assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 
 # %%
-# Compared with the *truth*, the wrong result looks just as good. You'd have published
-# it. Only the comparison with NumPy shows what happened. In the larger night beside the
-# H100, 61 % of the 1,024 stars moved by more than a tenth of their error, up or down,
-# and one by seven tenths. With the right median, none of them moved.
+# Compared with the *truth*, the wrong result looks just as good. Only the comparison
+# with NumPy shows what happened. In the larger night beside the H100, 61 % of the 1,024
+# stars moved by more than a tenth of their error, up or down, and one by seven tenths.
+# With the right median, none of them moved.
 #
 # What did it bring?
 # ------------------
 #
-# Only now is it time for the time:
+# And the time?
 #
 # .. list-table:: Before the move and after
 #    :header-rows: 1

@@ -2,14 +2,12 @@
 How many digits can you afford to lose?
 =======================================
 
-Your arrays have 64 bits a number, because NumPy made them so. Your network trains
-with 32. And everybody tells you that a GPU is so much faster with 16. But what do you
-pay? Sixteen bits have two or three digits.
+Your arrays have 64 bits a number, because NumPy made them so. Your network trains with
+32. And everybody tells you that a GPU is so much faster with 16. But what do you pay?
 
-**Write down a guess before you read on: if you multiply two large matrices in 16
-bits, how wrong will the result be, and how much time will it save?** By the end of
-this page you'll be able to predict that error, and to say which digits you may give
-away.
+**Write down a guess before you read on: if you multiply two large matrices in 16 bits,
+how wrong will the result be, and how much time will it save?** By the end you'll be
+able to predict that error, and to say which digits you may give away.
 
 **Needs:** any computer, and some PyTorch. The times are those of an H100 and of an
 ordinary CPU.
@@ -84,6 +82,7 @@ for use_amp in (False, True):
 #        from ``x.float()`` under ``torch.autocast("cuda", enabled=False)``.
 #    * - you don't know where
 #      - ``torch.autograd.set_detect_anomaly(True)`` names the operation. It is slow.
+#        In JAX it's ``jax.config.update("jax_debug_nans", True)``.
 #    * - ``inf`` in the first steps only
 #      - That is the scaler, trying how much it may multiply. It leaves those steps out.
 #    * - ``mix of the legacy and new APIs``
@@ -239,10 +238,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 
 # %%
 # Look at its first column. Two of these cards do ``float64`` at 1:32 or 1:64, the
-# others at 1:2. So ``float64`` costs a factor of 32 only in arithmetic, and only on
-# some cards. Not simply on those for games: a T4, which Colab lends you, is slow at it
-# as well, and so is one of the newest and most expensive, the B300: :spec:`B300 fp64`
-# beside :spec:`B300 fp32` of ``float32``.
+# others at 1:2. That holds for arithmetic only, and not just on cards for games: a T4,
+# which Colab lends you, is slow at ``float64``, too, and so is one of the newest and
+# most expensive, the B300: :spec:`B300 fp64` beside :spec:`B300 fp32` of ``float32``.
 #
 # .. holds::
 #
@@ -282,9 +280,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 #    all(near(plain / timed[name].median, of, 1 / 8) for name, of in expected.items())
 #
 # And ``float64`` was even :timing:`precision speedup "GPU, matmul, float64"/"GPU,
-# matmul, float32" @nvidia-h100-80gb-hbm3` as fast. In other words, on this card plain
-# ``float32`` is the *slowest* of them all. If you go from ``float64`` to ``float32``
-# there, and don't allow TF32, you give nine digits away and gain nothing in a product.
+# matmul, float32" @nvidia-h100-80gb-hbm3` as fast, so on this card plain ``float32`` is
+# the *slowest* of them all. If you go from ``float64`` to ``float32`` there, and don't
+# allow TF32, you give nine digits away and gain nothing in a product.
 #
 # On two cores of an AMD EPYC, a product of 384 rows took :timing:`precision median
 # "matmul, float32" @cpu-amd-epyc` in ``float32`` and :timing:`precision median "matmul,
@@ -494,11 +492,10 @@ for x in (pixels, pixels.astype(np.float64)):
 # CPU and GPU give different results: two right answers
 # -----------------------------------------------------
 #
-# Sooner or later your GPU and NumPy will differ in the last digits, and a referee asks
-# which of them is right. Let's add the same 10,240 numbers in ``float32`` in several
-# orders: one after another; as a GPU might, where each of 256 threads adds up its share
-# and then the shares are added; and as PyTorch and NumPy do it. **Which one do you
-# trust most?**
+# Your GPU and NumPy differ in the last digits, and a referee asks which is right. Let's
+# add the same 10,240 numbers in ``float32`` in several orders: one after another; as a
+# GPU might, where each of 256 threads adds up its share and then the shares are added;
+# and as PyTorch and NumPy do it. **Which one do you trust most?**
 
 terms = rng.standard_normal((201, 10_240), dtype=np.float32)
 truth, eps = terms.sum(axis=1, dtype=np.float64), np.finfo(np.float32).eps
@@ -637,3 +634,20 @@ def choose_solution(error, largest, cancels):
 
 
 print(f"Our solution: {check(choose_solution)}")
+
+# %%
+# It learns on the CPU, and on the GPU it doesn't, or reaches another score
+# -------------------------------------------------------------------------
+#
+# Rounding changes the seventh digit, and the score by no more than another seed does.
+# So train three times on each, with three seeds. If the scores overlap, nothing is
+# wrong. If not, it's a mistake that only the GPU shows:
+#
+# - Give both the *same* weights and batch, and compare the first loss, and then the
+#   gradients. The first that differs by more than some eps names the line.
+# - Different already? Random numbers, an uninitialized array, or another ``dtype``:
+#   16 bits and TF32 are on for one of them only.
+# - After some steps? The optimizer has the parameters from before the move to the GPU,
+#   a batch from pinned memory was refilled :doc:`too early
+#   </tutorials/2_devices/08_pinned_memory>`, or several GPUs made the batch larger at
+#   the same learning rate.

@@ -3,11 +3,11 @@ Where does the time go?
 =======================
 
 Your program is slow, and you have an idea which line it is. You rewrite that line. An
-evening later, the line is fast, and the program takes as long as before. So guess,
-and then look. PyTorch comes with a :term:`profiler`, a tool that notes every
-operation of your program and how long it took. By the end of this page you'll be able
-to read what it prints, to find the line of *your* program that is to blame, and to
-say whether your GPU is working or waiting.
+evening later, the line is fast, and the program takes as long as before. So guess, and
+then look. PyTorch comes with a :term:`profiler`, a tool that notes every operation of
+your program and how long it took. By the end you'll be able to read what it prints, to
+find the line of *your* program that is to blame, and to say whether your GPU is working
+or waiting.
 
 **Needs:** any computer, and some PyTorch. If you have a GPU of
 NVIDIA, AMD or Intel, you profile that. Without one, you profile the CPU, and we tell
@@ -464,8 +464,7 @@ plt.show()
 #        ahead, and the GPU is busy: nothing to mend here.
 #
 # There's :doc:`a longer list </tutorials/2_devices/18_slow_on_the_gpu>`, with what to
-# do. What ``nvidia-smi`` calls *utilization* won't tell you: it says for how much of
-# the time *anything* ran, however little of the GPU that used.
+# do. What ``nvidia-smi`` calls *utilization* won't tell you.
 #
 # Others measured a program of 1,185 launches, for which a GPU mostly waits, and a
 # product of two large matrices and a large frame, for which it doesn't. For each of the
@@ -474,11 +473,11 @@ plt.show()
 #
 # .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #
-# A profile won't tell you *which line* started a kernel that isn't PyTorch's, such as
-# :term:`Numba`'s (ask ``nsys profile python program.py``), *why* a kernel takes so long
-# (ask ``ncu``), and how fast it *could* be (:doc:`next page
-# </tutorials/2_devices/15_roofline>`). On a Mac, this profiler records only what
-# happens on the CPU.
+# Three things a profile won't tell you. For *which line* started a kernel that isn't
+# PyTorch's, such as :term:`Numba`'s, ask ``nsys profile python program.py``, for *why*
+# a kernel takes so long, ask ``ncu``, and for how fast it *could* be, see the
+# :doc:`next page </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records
+# only what happens on the CPU.
 #
 # Your turn
 # ---------

@@ -2,14 +2,13 @@
 How much faster could it be?
 ============================
 
-You know which step of your program is slow. You could spend a week on a better
-version of it. But what if it's already as fast as your GPU allows? There is no error
-for "as fast as possible".
+You know which step of your program is slow. You could spend a week on a better version
+of it. But what if it's already as fast as your GPU allows?
 
 A step of ours multiplies a matrix by a vector. On an H100 it takes :timing:`roofline
 median match @nvidia-h100-80gb-hbm3`. **Is that good? Write down how much faster you
-think a perfect program could be.** By the end of this page you'll be able to answer
-that for a step of your own, on any machine, before you write a line.
+think a perfect program could be.** By the end you'll be able to answer that for a step
+of your own, on any machine, before you write a line.
 
 **Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. With a GPU, you measure
 the GPU.
@@ -32,9 +31,9 @@ print(f"multiplying: {1e6 * multiplying:4.1f} µs at least")
 
 # %%
 # It can do both at the same time, so the *longer* of the two is the least that the step
-# can take, its :doc:`floor <03_is_it_possible>`. There is hardly anything to gain! The
-# best program in the world couldn't be a quarter faster. The H100 computes for a
-# fortieth of the time, and for the rest of it, it waits for the matrix to arrive.
+# can take, its :doc:`floor <03_is_it_possible>`. The best program in the world couldn't
+# be a quarter faster! The H100 computes for a fortieth of the time, and for the rest of
+# it, it waits for the matrix to arrive.
 #
 # .. holds::
 #

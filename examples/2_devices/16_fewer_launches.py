@@ -6,10 +6,10 @@ You simulate asteroids, or sample a posterior, or let an optimizer run. Each ste
 handful of short lines, and you do a great many of them. On the GPU it's no faster
 than on your laptop, and a bigger GPU changes nothing.
 
-**Write down a guess.** We multiply and add single numbers, 192 times in a row, once
-on an H100 and once on the CPU beside it. Which one is faster, and by how much? At the
-end of this page you'll know three cures, *batching*, *compiling* and *capturing*, and
-you'll be able to choose one before you have tried any of them.
+**Write down a guess.** We multiply and add single numbers, 192 times in a row, once on
+an H100 and once on the CPU beside it. Which one is faster, and by how much? By the end
+you'll know three cures, *batching*, *compiling* and *capturing*, and you'll be able to
+choose one before you have tried any of them.
 
 **Needs:** any computer. Compiling needs a C++ compiler on a CPU, and :term:`Triton` on
 a GPU. This page's capture needs an NVIDIA or AMD card.
@@ -157,8 +157,8 @@ for place in dict.fromkeys(("cpu", device.type)):
 # your arrays and chooses a function for them, which is called the *dispatch*. Then it
 # asks the GPU to start, which is the :term:`launch`. All of that happens on the CPU.
 # Imagine a kitchen that can cook a thousand portions as fast as one, and a customer who
-# phones for every single ingredient. A bigger kitchen doesn't help. A program whose GPU
-# waits like that is called :term:`launch-bound`.
+# phones for every single ingredient. A program whose GPU waits like that is called
+# :term:`launch-bound`.
 #
 # Predict a call
 # --------------
@@ -236,9 +236,8 @@ print("\n".join(times))
 # You can use this as a test of your own program: give it ten times as much to do in
 # every call. If that takes hardly longer on the GPU, it's most probably launch-bound.
 #
-# What can you do, then? You can order for many guests in one call (*batch*), order
-# dishes in place of ingredients (*compile*), or leave a written list in the kitchen
-# (*capture*).
+# What can you do? You can order for many guests in one call (*batch*), order dishes in
+# place of ingredients (*compile*), or leave a written list in the kitchen (*capture*).
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -442,16 +441,15 @@ if compiled:
     print(f"   with n = {sizes[1]:,}, that pays {paid}")
 
 # %%
-# It takes several seconds, for a function that takes microseconds. Was it worth it?
-# With 1,000 asteroids on the H100, the compiled call took :timing:`fewer-launches
-# median "compiled/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`, which is
-# :timing:`fewer-launches speedup "compiled/cuda:0/n=1000"/"as written/cuda:0/n=1000"
-# @nvidia-h100-80gb-hbm3` as fast as written. With ten million, it was even
-# :timing:`fewer-launches speedup "compiled/cuda:0/n=10000000"/"as
-# written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as fast. Why *more*, when the
-# launches don't matter any longer? Each operation reads its arrays from memory and
-# writes its result back, together 360 bytes for every asteroid. The merged program
-# reads four numbers and writes four, which is 32 bytes.
+# It takes several seconds. Was it worth it? With 1,000 asteroids on the H100, the
+# compiled call took :timing:`fewer-launches median "compiled/cuda:0/n=1000"
+# @nvidia-h100-80gb-hbm3`, which is :timing:`fewer-launches speedup
+# "compiled/cuda:0/n=1000"/"as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast as
+# written. With ten million, it was even :timing:`fewer-launches speedup
+# "compiled/cuda:0/n=10000000"/"as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as
+# fast. Why *more*, when the launches don't matter any longer? Each operation reads its
+# arrays from memory and writes its result back, together 360 bytes for every asteroid.
+# The merged program reads four numbers and writes four, which is 32 bytes.
 #
 # And when has the building paid for itself? On the H100, that is after some 20,000
 # calls with 1,000 asteroids. If your script is done by then, leave it as it is.

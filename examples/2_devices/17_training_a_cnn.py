@@ -8,9 +8,9 @@ Twice? Fifty times?
 
 **Write down two guesses.** How many times as fast is an H100 as the CPU next to it, for
 a network of 30,000 weights that looks at one small picture at a time? And for one of 9
-million weights that looks at eight? At the end of this page you'll be able to say, from
-two times measured on your own CPU, the most that any GPU can gain, and which part of
-your loop to change first.
+million weights that looks at eight? By the end you'll be able to say, from two times
+measured on your own CPU, the most that any GPU can gain, and which part of your loop to
+change first.
 
 **Needs:** any computer, and scikit-learn for its digits.
 """
@@ -62,11 +62,10 @@ your loop to change first.
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=256"/"large,
 #        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
 #
-# On the small network, one of the fastest GPUs in the world brought nothing. If you
-# wrote down fifty for the large one, look at the last row. The sixteen cores are
-# :term:`virtual CPUs <virtual CPU>` whose times scatter: eight pictures once took
-# longer than 256. So read the gains of the first two rows as "about one" and "about
-# two", and the others to one digit.
+# On the small network, the H100 brought nothing. If you wrote down fifty for the large
+# one, look at the last row. The sixteen cores are :term:`virtual CPUs <virtual CPU>`
+# whose times scatter: eight pictures once took longer than 256. So read the gains of
+# the first two rows as "about one" and "about two", and the others to one digit.
 #
 # .. holds::
 #
@@ -99,8 +98,7 @@ your loop to change first.
 # Up to 256 pictures, they're nearly flat. For one, the large network's step took
 # :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on the
 # H100, and for eight it took :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3`. That's eight times as much to compute, in about the same
-# time.
+# @nvidia-h100-80gb-hbm3`. That's eight times the work, in about the same time.
 #
 # .. holds::
 #
@@ -138,7 +136,7 @@ your loop to change first.
 #
 # And the walk? We had loaded all batches before. To load 256 pictures one by one, the
 # H100's server needed :timing:`training-a-cnn median "load, item by item/cpu/n=256"
-# @nvidia-h100-80gb-hbm3`. That's longer than even the large network's step on the H100.
+# @nvidia-h100-80gb-hbm3`. That's longer than the large network's step on the H100.
 #
 # .. holds::
 #

@@ -14,8 +14,8 @@ it's slow without a GPU, too.
 """
 
 # %%
-# Find yours
-# ----------
+# Find yours: low utilization, slow steps, waiting
+# ------------------------------------------------
 #
 # Go down the list, and stop at the first test that says yes. The names in the middle
 # are those of :doc:`a profile </tutorials/2_devices/14_profile>`: look for the row with
@@ -350,10 +350,8 @@ def suspect_solution(epoch, loading, step, doubled):
 print(f"Our solution: {check(suspect_solution)}")
 
 # %%
-# TensorFlow and Keras: slower on the GPU than on the CPU
-# -------------------------------------------------------
-#
-# The causes are those of the table, under other names:
+# TensorFlow and Keras: the same causes by other names
+# ----------------------------------------------------
 #
 # - *the CPU does it:* ``tf.config.list_physical_devices("GPU")`` is empty, as it always
 #   is on Windows outside of WSL

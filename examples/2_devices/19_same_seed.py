@@ -8,8 +8,8 @@ four workers in place of two. What do you have to set, so that results are
 reproducible?
 
 **Write down a guess: will the same line, with the same input and no random number in
-it, give the same result with two threads as with one?** By the end of this page you
-can say which of four causes is yours, and which of them nobody can remove.
+it, give the same result with two threads as with one?** By the end you can say which of
+four causes is yours, and which of them nobody can remove.
 
 **Needs:** any computer, and some PyTorch.
 """
@@ -64,7 +64,9 @@ can say which of four causes is yours, and which of them nobody can remove.
 #        (:doc:`/tutorials/2_devices/13_precision`)
 #
 # Between a CPU and a GPU, two kinds of GPU, or two releases of PyTorch, there's no way
-# to get the same bits. PyTorch promises that `for none of them`__.
+# to get the same bits. PyTorch promises that `for none of them`__. Even a large
+# ``torch.randn(…, device="cuda")`` gives other numbers on another card, since its
+# multiprocessors share out the drawing. Draw on the CPU, and move what you drew.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/randomness.html
 #
@@ -292,8 +294,8 @@ def noise_solution(seed, epoch, index):
 print(f"Our solution: {check(noise_solution)}")
 
 # %%
-# TensorFlow, JAX, XGBoost, LightGBM: the seed is set, and they still differ
-# --------------------------------------------------------------------------
+# TensorFlow, JAX, XGBoost and LightGBM: their switches
+# -----------------------------------------------------
 #
 # Two runs on the CPU agree and two on the GPU don't? Then it's the order of sums, and
 # each library has its own switch:

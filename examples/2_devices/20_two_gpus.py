@@ -208,8 +208,7 @@ for name, weights in WEIGHTS.items():
 #
 # So before you rent a second GPU, time a step with your batch, and with half of it
 # (:doc:`/tutorials/2_devices/07_timing_it_right`). What you save is at most the
-# difference. Where it's large, several GPUs do what they promise. Here is a case where
-# four GPUs paid off:
+# difference. Where it's large, several GPUs pay off:
 #
 # .. measured-by-others:: four-v100
 #

@@ -8,8 +8,8 @@ can start a million :term:`threads <thread>`, one for each pixel. But how does e
 thread know what to do?
 
 Take 37 numbers. Somebody started 48 threads for them. **Why, do you think, 11 threads
-too many?** By the end of this page you'll know, and you'll have written such a program,
-launched it, broken it in three ways, and fixed it.
+too many?** By the end you'll know, and you'll have written such a program, launched it,
+broken it in three ways, and fixed it.
 
 **Needs:** some NumPy. With an NVIDIA GPU the kernels run on it, and without one they
 run all the same, slowly.

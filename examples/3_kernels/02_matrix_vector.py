@@ -5,9 +5,8 @@ Which thread does what, and how fast can it be?
 You want to multiply a matrix of 100,000 × 100 numbers by a vector, on the GPU, with a
 :term:`kernel` of your own. A course notebook, :doc:`one of our sources </where_from>`,
 has done just that on a laptop's GTX 1650, and claims "about 9X" for Numba, compared
-with NumPy. Can you believe it? By the end of this page you'll have written that kernel,
-you'll know the least time that it can take, and you'll time it so that others believe
-*you*.
+with NumPy. Can you believe it? By the end you'll have written that kernel, you'll know
+the least time that it can take, and you'll time it so that others believe *you*.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. Without an
 NVIDIA GPU, Numba's simulator plays the kernels, and everything but the timing runs.
@@ -36,8 +35,8 @@ from firstlight_kernels import simulated, trace  # without a GPU, it runs the ke
 # %%
 # With a number or a column for each thread, many threads would add to the same number
 # of the result, and would have to take turns. Each row gives a number of its own. Such
-# work is called *data-parallel*. So there's a loop along the row, but none over the
-# rows: they are the threads.
+# work is called *data-parallel*: there's a loop along the row, but none over the rows,
+# because they are the threads.
 
 
 @cuda.jit
@@ -55,8 +54,7 @@ def cu_mv_product(m, v, u):
 # ``float64``, and :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>`
 # would be one in ``float64``, too, which is slow on a gaming card.
 #
-# Launch it, and compare with NumPy. The simulator is slow, so it gets only the first
-# 1,100 rows:
+# Launch it, and compare with NumPy. The simulator gets only the first 1,100 rows:
 
 N, M = 100_000, 100
 rows = 1_100 if simulated() else N
@@ -141,7 +139,7 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # And the "9X"? NumPy took 1.25 ms and the kernel 264 µs, a factor of 4.7 and not 9. At
 # best, with the faster memory, the notebook's card could have won by a factor of 6. And
 # the claim of "100X" for PyTorch rests on the impossible time. So no, you can't believe
-# it, and nobody had to own the card to see that.
+# it.
 #
 # What can a GPU win here? The H100 beats the 16 cores of the CPU beside it by
 # :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
@@ -180,16 +178,9 @@ else:
 # %%
 # If the first is shorter on your card, you have seen the notebook's mistake. On our
 # H100 the two were equal, but for noise: this matrix is so small for such a card that
-# the kernel is done before Numba has made the next launch. The card waits for Python,
-# and what you have timed is Python. With a larger product, a clock that doesn't wait
-# was wrong :doc:`by a factor of two hundred </tutorials/2_devices/03_is_it_possible>`
-# on the H100, too.
-#
-# .. holds::
-#
-#    pages = "2_devices/03_is_it_possible"
-#    asked, done = printed(r"asked after (\d+) µs, done after (\d+),", page=pages)
-#    near(1000 * done / asked, 200, 0.1)
+# the kernel is done before Numba has made the next launch. What you have timed is
+# Python. With :doc:`a larger product </tutorials/2_devices/03_is_it_possible>`, the
+# H100's two times differ, too.
 #
 # So let's take ten times as many rows, 1,000,001 of 101. One launch takes the H100
 # :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
@@ -328,9 +319,8 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 # rows, a thread comes back for the next number of its sector in its next step, and
 # often finds it still in :doc:`a cache </tutorials/3_kernels/06_caches>`.
 #
-# When neighbouring threads read neighbouring numbers, their reads are *coalesced*. The
-# :doc:`page on coalescing </tutorials/3_kernels/05_coalescing>` shows it for any
-# kernel.
+# When neighbouring threads read neighbouring numbers, their reads are :doc:`coalesced
+# </tutorials/3_kernels/05_coalescing>`.
 #
 # Your turn
 # ---------

@@ -7,9 +7,9 @@ eight neighbours. So you launch a thread for each pixel, try your :term:`kernel`
 image of 16 × 16, and it's right. On one of 29 × 31 it's right again. Then you run it
 on the image that you need it for, and a part of that comes out empty.
 
-**Write down a guess: what can be wrong with a kernel that's right for 29 × 31?** At
-the end of this page you'll be able to lay threads over an image of any shape, and
-you'll know which shapes to test.
+**Write down a guess: what can be wrong with a kernel that's right for 29 × 31?** By the
+end you'll be able to lay threads over an image of any shape, and you'll know which
+shapes to test.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it and are
@@ -161,8 +161,8 @@ plt.show()
 # Which shape finds it?
 # ---------------------
 #
-# Now let's see why the tests didn't notice. **Which of these three shapes will find the
-# swapped axes?** Write it down, then look:
+# Why didn't the tests notice? **Which of these three shapes will find the swapped
+# axes?** Write it down, then look:
 
 # folded: The verdict on a result, against float64, and a check on odd shapes
 
@@ -236,8 +236,8 @@ show_table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows)
 # -------------------
 #
 # Suppose you write ``row, column = cuda.grid(2)``, and count the blocks accordingly.
-# `Numba's documentation`__ does it like that, with ``x`` for the row. Is it wrong? No,
-# the image is right, whatever its shape:
+# `Numba's documentation`__ does it like that, with ``x`` for the row. The image is
+# right, whatever its shape:
 #
 # __ https://numba.readthedocs.io/en/stable/cuda/kernels.html#absolute-positions
 

@@ -6,9 +6,9 @@ Your card has 132 :term:`multiprocessors <multiprocessor>`, and you launch your
 :term:`kernel` with 132 blocks, so that each has one to work on. Then your data grow,
 and it's 133 blocks.
 
-**Write down a guess: how much longer will it take?** At the end of this page you'll
-be able to answer such a question for any number of blocks, to choose their size, and
-to find a kernel that relies on an order that nobody has promised.
+**Write down a guess: how much longer will it take?** By the end you'll be able to
+answer such a question for any number of blocks, to choose their size, and to find a
+kernel that relies on an order that nobody has promised.
 
 **Needs:** any computer, and :doc:`matrix times vector
 </tutorials/3_kernels/02_matrix_vector>`. With a CUDA GPU, you measure it there; without
@@ -19,8 +19,8 @@ one, you read what we measured.
 # Try it
 # ------
 #
-# We launched a kernel whose threads only calculate (it's in a fold below), with 1,024
-# threads in a block. Our card was an H100, which has 132 multiprocessors:
+# We launched a kernel whose threads only calculate, with 1,024 threads in a block. Our
+# card was an H100, which has 132 multiprocessors:
 #
 # - ``busy[132, 1024](...)`` took :timing:`waves median "busy/cuda:0/n=132"
 #   @nvidia-h100-80gb-hbm3`,

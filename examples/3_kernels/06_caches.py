@@ -2,14 +2,13 @@
 What do the caches save?
 ========================
 
-You have written a kernel that multiplies a matrix by a vector, with one thread for
-each row. Then you count what it asks of memory, and you're shocked. For 32 numbers,
-each load touches 32 :term:`sectors <sector>` where four would do. So your kernel
-should run at an eighth of the speed that it could have.
+Your kernel multiplies a matrix by a vector, with one thread for each row. Then you
+count what it asks of memory, and you're shocked. For 32 numbers, each load touches 32
+:term:`sectors <sector>` where four would do. So your kernel should run at an eighth of
+the speed that it could have.
 
-**Write down a guess: what speed does it have left, on an H100?** At the end of this
-page you'll be able to tell which of your mistakes a cache forgives, and which ones it
-can't.
+**Write down a guess: what speed does it have left, on an H100?** By the end you'll be
+able to tell which of your mistakes a cache forgives, and which ones it can't.
 
 **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`.

@@ -20,9 +20,8 @@ With a CUDA GPU, you time each step on it.
 # The ladder
 # ----------
 #
-# Here is one product of two matrices of 4,096 × 4,096 numbers in ``float32``, seven
-# times on the same H100. Numba compiled our kernels, and the library is cuBLAS, called
-# by PyTorch:
+# Here is the product of two matrices of 4,096 × 4,096 numbers in ``float32``. Numba
+# compiled our kernels, and the library is cuBLAS, called by PyTorch:
 #
 # .. list-table:: One product, seven times, on an H100
 #    :header-rows: 1
@@ -207,8 +206,7 @@ step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
 step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 
 # %%
-# Step 1 needs three quarters of its time for slots, and nearly all of them compute
-# addresses.
+# So step 1 needs three quarters of its time for slots.
 #
 # .. holds::
 #
@@ -363,9 +361,9 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # Step 4: 4 × 4 elements each
 # ---------------------------
 #
-# Let's do the same once more: fetch a number, and use it many times. If a thread
-# computes 4 × 4 elements, it takes 8 numbers from the tiles for 16 multiply-adds, and
-# keeps them in its *registers*, which are even nearer.
+# Once more we fetch a number and use it many times. If a thread computes 4 × 4
+# elements, it takes 8 numbers from the tiles for 16 multiply-adds, and keeps them in
+# its *registers*, which are even nearer.
 #
 # Which 4 × 4? **One element in each of 16 tiles**, in red, so that neighbouring threads
 # still read neighbouring numbers. For each ``k``, a thread takes the four blue numbers
@@ -503,8 +501,7 @@ print(f"all {len(ladder)} are right")
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
 # %%
-# Now the slots are its longest limit, and half of the instructions multiply and add, as
-# they should.
+# Now the slots are its longest limit, and half of the instructions multiply and add.
 #
 # .. holds::
 #

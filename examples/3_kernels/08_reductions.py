@@ -8,9 +8,8 @@ numbers are spread over thousands of :term:`threads <thread>`, none of which kno
 what the others have.
 
 **Write down two guesses.** If each thread adds its number to the same sum, one after
-the other, what does that cost? And is the sum right? By the end of this page you'll
-have a sum that is as fast as PyTorch's, and you'll know how many of its digits to
-believe.
+the other, what does that cost? And is the sum right? By the end you'll have a sum that
+is as fast as PyTorch's, and you'll know how many of its digits to believe.
 
 **Needs:** :doc:`shared memory
 </tutorials/3_kernels/07_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
@@ -500,10 +499,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# So if the sum of a GPU differs from that of a plain loop, the GPU's is as a rule the
-# better one. NumPy's ``sum`` is a tree, too. And if you need all digits on a single
-# thread, :term:`Kahan's sum` adds in each step what the last rounding lost. Its code is
-# in the fold above the figure.
+# So if a GPU's sum differs from a plain loop's, the GPU's is as a rule the better one.
+# NumPy's ``sum`` is a tree, too. And if you need all digits on a single thread,
+# :term:`Kahan's sum` adds in each step what the last rounding lost. Its code is in the
+# fold above the figure.
 #
 # .. dropdown:: Where the dashed lines come from
 #
@@ -536,9 +535,8 @@ for attempt in (1, 2, 3):
 # :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit
 # for bit. The kernel in which each block makes one atomic addition is a little faster,
 # with :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`, but it gave
-# several different sums, a few :term:`ulps <ulp>` apart, units in the last place. That
-# is no mistake. But if your test compares bits, or you want to repeat a result next
-# year, it matters.
+# several different sums, a few :term:`ulps <ulp>` apart, units in the last place. If
+# your test compares bits, or you want to repeat a result next year, it matters.
 #
 # In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for :doc:`a fixed order
 # </tutorials/2_devices/19_same_seed>`. Integer sums and maxima are never rounded, so

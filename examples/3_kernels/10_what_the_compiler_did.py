@@ -6,11 +6,11 @@ You have written a :term:`kernel` for arrays of ``float32``, and you want it to 
 ``float32``, because a gaming card does ``float64`` at a small part of its usual rate.
 But did you check what the compiler made of the code?
 
-You can. It's a text, in a language called PTX, and you can print it and search it,
-even on a laptop that has no GPU. **Look at the kernel below, and write down a guess:
-each step of its loop loads two numbers, multiplies them and adds. How much of that is
-done in** ``float64``? By the end of this page you'll be able to find a ``float64``
-that you never wrote, and say whether it costs you time.
+You can. It's a text, in a language called PTX, and you can print it and search it, even
+on a laptop that has no GPU. **Look at the kernel below, and write down a guess: each
+step of its loop loads two numbers, multiplies them and adds. How much of that is done
+in** ``float64``? By the end you'll be able to find a ``float64`` that you never wrote,
+and say whether it costs you time.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. NVIDIA's compiler runs on Linux and Windows; on
@@ -84,12 +84,11 @@ print(*lines_with_floats(double_sum)[-7:], sep="\n")
 
 # %%
 # ``ld.global.f32`` loads a ``float32`` from the GPU's memory, and it stands there
-# twice. ``mul.f32`` multiplies them. So far, so good. Then comes ``cvt.f64.f32``:
-# *convert* to ``f64``, from ``f32``. And ``add.f64`` adds in ``float64``. Only after
-# the loop, the sum is converted back and stored. So of the five instructions that
-# handle such numbers in each step, two are in ``float64``, in a kernel all of whose
-# arrays are ``float32``. The culprit is the innocent ``total = 0.0``. Let's change that
-# one word.
+# twice. ``mul.f32`` multiplies them. Then comes ``cvt.f64.f32``: *convert* to ``f64``,
+# from ``f32``. And ``add.f64`` adds in ``float64``. Only after the loop, the sum is
+# converted back and stored. So of the five instructions that handle such numbers in
+# each step, two are in ``float64``, in a kernel all of whose arrays are ``float32``.
+# The culprit is the innocent ``total = 0.0``. Let's change that one word.
 
 
 @cuda.jit
@@ -483,8 +482,7 @@ plt.show()
 #    the machine code. Both need ``nvdisasm``, a program that comes with the CUDA
 #    Toolkit, or from pip as ``nvidia-cuda-nvdisasm``. Another version of Numba or of
 #    CUDA may compile your kernel differently. PyTorch's operations may compute inside
-#    in another format: convolutions in TF32 on an A100 or newer, unless you forbid it,
-#    and some sums on a CPU in ``float64``.
+#    in :doc:`another format </tutorials/2_devices/13_precision>`.
 #
 # Your turn
 # ---------

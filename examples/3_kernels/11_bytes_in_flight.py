@@ -115,10 +115,9 @@ plt.show()
 # On the computer of an H100, one walker took :timing:`bytes-in-flight median "chains:
 # 1" @nvidia-h100-80gb-hbm3`. For the same number of steps, 32 walkers were
 # :timing:`bytes-in-flight speedup "chains: 32"/"chains: 1" @nvidia-h100-80gb-hbm3` as
-# fast. In other words, one walker leaves nearly all of the memory idle. Twice as many
-# in flight gives twice the rate, until something is full: a CPU core can only keep so
-# many loads open. Through an array in order, a CPU fetches ahead of you, which a GPU
-# hardly does.
+# fast. So one walker leaves nearly all of the memory idle. Twice as many in flight
+# gives twice the rate, until something is full: a CPU core can only keep so many loads
+# open. Through an array in order, a CPU fetches ahead of you, which a GPU hardly does.
 #
 # How much has to be in flight?
 # -----------------------------

@@ -8,9 +8,9 @@ pull the whole fit, as a :term:`kernel` in Numba. Then you call ``loss.backward(
 and PyTorch says that there is no gradient.
 
 PyTorch's own version of that loss takes five operations, and yours takes one. **Write
-down a guess: how many times as fast will yours be?** By the end of this page your
-kernel has a gradient, a test has found a mistake in it that a fit would have hidden,
-and you know when all this is worth the trouble.
+down a guess: how many times as fast will yours be?** By the end your kernel has a
+gradient, a test has found a mistake in it that a fit would have hidden, and you know
+when all this is worth the trouble.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and to have
 called ``backward`` before. With an NVIDIA GPU your kernels run there. Without one,
@@ -399,9 +399,9 @@ bench.show()
 #
 # But before the kernel can begin, Python has to make four arrays of tensors, ask for
 # the stream, and let Numba launch it. With 1,001 numbers, which are no work at all, you
-# see that this takes longer than the kernel for 33 million. Meanwhile the GPU waits.
-# Where Python is faster than the kernel, it prepares the next launch meanwhile, and you
-# get all that we promised. If you always use the same tensors, make their arrays once.
+# see that this takes longer than the kernel for 33 million. Where Python is faster than
+# the kernel, it prepares the next launch meanwhile, and you get all that we promised.
+# If you always use the same tensors, make their arrays once.
 #
 # .. holds::
 #

@@ -13,9 +13,8 @@ you'll have written such a kernel that also works on a slice of an array, where 
 wrong in silence.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
-PyTorch. Triton comes with PyTorch on Linux. With a GPU the kernels run there, though
-with NVIDIA's, Triton only promises it from the A100 and RTX 30 on, so not on a T4.
-Without one, Triton can play them in NumPy.
+PyTorch. Triton comes with PyTorch on Linux. On NVIDIA's GPUs, it promises to run from
+the A100 and RTX 30 on, so not on a T4. Without a GPU, it can play the kernels in NumPy.
 """
 
 # %%
@@ -200,9 +199,10 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
 # The number of the program is the number of the row, and ``BLOCK`` is the next power of
 # two that holds it. ``other`` says what stands in the places that the mask leaves out.
 # **Why is it minus infinity? Would 0 do?** With minus infinity, such a place is never
-# the largest, and its exponential is 0, so it adds nothing to the sum. Joining steps in
-# one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes through memory,
-# so we predict a quarter of the time.
+# the largest, and its exponential is 0, so it adds nothing to the sum. A 0 would.
+#
+# Joining steps in one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes
+# through memory, so we predict a quarter of the time.
 
 # figure
 import matplotlib.pyplot as plt
@@ -291,10 +291,12 @@ def try_slice(device, kernel):
 print(apart(try_slice, softmax))
 
 # %%
-# No error, and each row adds up to 1, as it should. And yet the numbers are wrong, and
-# not by rounding. A slice copies nothing. It's the same memory, read in another way,
-# and PyTorch keeps two numbers for that, the *strides*: how far it is to the next row,
-# and how far to the next column. ``x.stride()`` is ``(20, 2)`` here. But the kernel got
+# No error, and each row adds up to 1. And yet the numbers are wrong, and not by
+# rounding.
+#
+# What happened? A slice copies nothing. It's the same memory, read in another way, and
+# PyTorch keeps two numbers for that, the *strides*: how far it is to the next row, and
+# how far to the next column. ``x.stride()`` is ``(20, 2)`` here. But the kernel got
 # only a pointer. It took ten neighbours for a row, where it should have taken every
 # second number. The result is the softmax of *something*, and that always adds up to 1.
 # So pass the strides, too:
@@ -442,9 +444,9 @@ plt.show()
 # Ask torch.compile first
 # -----------------------
 #
-# There's a way to get such a kernel without writing it. ``torch.compile(five_steps)``
-# fuses the five steps and writes a kernel, in Triton. For rows of 781 numbers, PyTorch
-# 2.13 writes this, without its middle:
+# You can get such a kernel without writing it. ``torch.compile(five_steps)`` fuses the
+# five steps and writes a kernel, in Triton. For rows of 781 numbers, PyTorch 2.13
+# writes this, without its middle:
 #
 # .. code-block:: python
 #
@@ -453,11 +455,11 @@ plt.show()
 #    tmp11 = (tmp6 / tmp10)
 #    tl.store(in_out_ptr0 + (r0_1 + 781*x0), tmp11, r0_mask & xmask)
 #
-# You can read it now: one load, one store, masks, and 781 is the stride of a row. On
-# the H100, where PyTorch was 2.11, it took :timing:`triton-rows median
-# "torch.compile/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours
-# :timing:`triton-rows median "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. At none of
-# the four widths did the two differ by more than 2 %.
+# One load, one store, masks, and 781 is the stride of a row. On the H100, where PyTorch
+# was 2.11, it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
+# @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours :timing:`triton-rows median
+# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. At none of the four widths did the two
+# differ by more than 2 %.
 #
 # .. holds::
 #
@@ -475,12 +477,11 @@ plt.show()
 #    ``tl.dot(a_tile, b_tile)`` multiplies two tiles, without the shared memory and the
 #    barriers of :doc:`our own product </tutorials/3_kernels/07_shared_memory>`. On
 #    NVIDIA's cards from the A100 and RTX 30 on, it uses the *tensor cores*. They keep
-#    10 of the 23 bits of the fraction of a ``float32``, which is called TF32, and
-#    Triton does that without asking. If you want all bits, write ``tl.dot(a, b,
-#    input_precision="ieee")``. A V100 or a T4 has no TF32: there, all bits are kept,
-#    and the product is slow. Triton's interpreter cuts no bits either, so a test that
-#    passes there may fail on a newer GPU. The page on :doc:`precision
-#    </tutorials/2_devices/13_precision>` shows what TF32 costs and brings.
+#    10 of the 23 bits of the fraction of a ``float32``, which is called :doc:`TF32
+#    </tutorials/2_devices/13_precision>`, and Triton does that without asking. If you
+#    want all bits, write ``tl.dot(a, b, input_precision="ieee")``. A V100 or a T4 has
+#    no TF32: there, all bits are kept, and the product is slow. Triton's interpreter
+#    cuts no bits either, so a test that passes there may fail on a newer GPU.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #
@@ -567,8 +568,7 @@ plt.show()
 #   cuda.tile           Python, for a block       the same, on NVIDIA only
 #   Numba               Python, for a thread      each thread goes its own way, or you
 #                                                 want to test without a GPU
-#   CuPy's              CUDA C++, for a thread    you have the C++ already
-#   ``RawKernel``
+#   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
 #   a C++ extension     C++ and CUDA, compiled    others install it, or a launch from
 #                                                 Python takes too long
 #   =================== ========================= =====================================

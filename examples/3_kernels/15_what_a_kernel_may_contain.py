@@ -2,9 +2,9 @@
 What may a kernel contain, and what is a TypingError?
 =====================================================
 
-You've moved a function that works into a :term:`kernel`, and instead of a result you
-get thirty lines that begin with ``TypingError`` and speak of *candidate
-implementations*. What did you do that a kernel mustn't?
+You've moved a function that works into a :term:`kernel`, and get thirty lines that
+begin with ``TypingError`` and speak of *candidate implementations*. What did you do
+that a kernel mustn't?
 
 A kernel looks like Python, but only a part of Python can be compiled. **Write down a
 guess: how many of the ten lines below will the compiler take?** By the end you'll
@@ -412,7 +412,7 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 #   48 KiB of dynamic shared, and more   not launched         launched, if it fits
 #   ==================================== ==================== =========================
 #
-# Most of these stop with an error. ``cuda.grid(1)`` wraps, and says nothing. For such a
+# Most of these stop with an error, but ``cuda.grid(1)`` wraps in silence. For such a
 # grid write ``cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x``, which has 64 bits
 # with both. The new compiler has no simulator. Ours takes the kernels of both.
 #

@@ -7,13 +7,12 @@ numbers, and no picture. Behind these numbers is a disk around a young star, and
 loop in PyTorch can find it. The loop comes from a tutorial of MPoL, which says that for
 large images a GPU can be up to a hundred times as fast.
 
-Is that so? **Write down a guess before you go on: how many times as fast as one core
-of a CPU is an NVIDIA H100 at this job?** By the end of this page you'll be able to
-fit an image to such data in eight lines, to see from what is left over whether you
-should believe it, and to say whether a GPU will make it faster. You need no
-astronomy. If you have a :term:`measurement set` of your own and are in a hurry,
-:doc:`one command </tutorials/4_imaging/02_your_own_data>` does what ``tclean`` does
-for you today.
+Is that so? **Write down a guess before you go on: how many times as fast as one core of
+a CPU is an NVIDIA H100 at this job?** By the end you'll be able to fit an image to such
+data in eight lines, to see from what is left over whether you should believe it, and to
+say whether a GPU will make it faster. You need no astronomy. If you have a
+:term:`measurement set` of your own and are in a hurry, :doc:`one command
+</tutorials/4_imaging/02_your_own_data>` does what ``tclean`` does for you today.
 
 **Needs:** any computer. With a GPU, the page fits on it.
 """
@@ -240,9 +239,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# It's the sky, blurred and with its sign reversed: minus the dirty image. Where the sky
-# shines and our image is dark, a brighter pixel would *lower* the loss, so the gradient
-# is negative there. **Should we add the gradient, or subtract it?**
+# It's minus the dirty image. Where the sky shines and our image is dark, a brighter
+# pixel would *lower* the loss, so the gradient is negative there. **Should we add the
+# gradient, or subtract it?**
 
 with torch.no_grad():
     for factor in (+0.4, -0.4, -1.0):
@@ -513,11 +512,9 @@ plt.show()
 #    step(512, "GPU") < 1.25 * step(180, "GPU")
 #    step(512, "GPU") < step(512, "CPU") / 4
 #
-# Why? Think of ordering a hundred dishes from a very quick kitchen, with a phone call
-# for each dish. You'll be on the phone all evening. A step of this loop makes about 100
-# calls of PyTorch, and for each of them the CPU has to start a piece of work on the
-# GPU, a :term:`kernel`. The GPU has finished most of these before the next call comes.
-# We call such a loop :term:`launch-bound`.
+# Why? A step of this loop makes about 100 calls of PyTorch, and for each of them the
+# CPU has to start a piece of work on the GPU, a :term:`kernel`. The GPU has finished
+# most of these before the next call comes. We call such a loop :term:`launch-bound`.
 #
 # :doc:`Change by change </tutorials/4_imaging/08_faster>`, a step gets down to a dozen
 # kernels that are started together. At 512 × 512 pixels that step took the H100

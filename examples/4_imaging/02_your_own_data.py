@@ -177,9 +177,9 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 # With its automatic mask, ``auto-multithresh``, at the default numbers, ``tclean``
 # misses 16 % of the flux that it has with a mask by hand. But CASA's `guide to masks`__
 # has other numbers for :term:`baselines <baseline>` as short as these, and with those
-# no flux is missing. So *how* you use a program can matter more than which one you
-# take. Our command found its mask by itself, and has 8 % more flux. Which one is right?
-# There'll be a judge.
+# no flux is missing. So *how* you use a program can matter more than which one. Our
+# command found its mask by itself, and has 8 % more flux. Which one is right? There'll
+# be a judge.
 #
 # Now look at the lower row. ``tclean`` takes away points and patches one after another.
 # Our command fits all pixels at once, and prefers the smoothest image that explains the
@@ -193,8 +193,7 @@ print(f"{found.flux:.2f} Jy  {ours_left.std():4.1f} mJy/beam")
 # Should you believe it?
 # ----------------------
 #
-# A pretty picture proves nothing. So read the end of the report, which the command
-# prints and writes to ``hd142.txt``.
+# Read the end of the report, which the command prints and writes to ``hd142.txt``.
 
 # folded: The whole report: it begins with what was chosen, and why
 
@@ -292,12 +291,12 @@ say(mended.quality)
 # :math:`\chi^2` falls from 1.24 to 1.02, and our flux is nearer to what the shortest
 # baselines see.
 #
-# But are these phases real? There are many of them, one for each antenna and interval.
-# Perhaps they've only learned to say what our image wants to hear. Each antenna has two
-# receivers, for the polarizations X and Y, and the air above it delays both alike. So
-# we solve for the phases with XX alone, and correct YY by them. As a control, we also
-# give the same phases to the wrong antennas. **If they're mere noise, what will happen
-# to YY's** :math:`\chi^2`\ **?**
+# But are these phases real? There are many of them, one for each antenna and interval,
+# so they may only say what our image wants to hear. Each antenna has two receivers, for
+# the polarizations X and Y, and the air above it delays both alike. So we solve for the
+# phases with XX alone, and correct YY by them. As a control, we also give the same
+# phases to the wrong antennas. **If they're mere noise, what will happen to YY's**
+# :math:`\chi^2`\ **?**
 
 # folded: How to read one of the two polarizations
 
@@ -431,13 +430,13 @@ if hd142 and len(seen.frequency) == 1:
 #     pip install "arcae>=0.5.8"  # reads measurement sets, and is 200 MB
 #     firstlight image my.ms --of 0 --dish 12 --out images
 #
-# First install the package, as :doc:`/install` says, and type the first line in the
-# folder of the zip from the end of this page. For one image you need no GPU. arcae is
-# there for Linux and for Macs with Apple's own chips. Without it, see the page on
-# :doc:`tclean </tclean>`. ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask
-# and threshold are chosen from the data. The command is for one small field in total
-# intensity, so no mosaics and no polarization. For one channel of a line, subtract the
-# continuum and add ``--channels 4``, which is the fifth. You get, among others:
+# Type the first line in the folder of the zip from the end of this page, in :doc:`an
+# environment of its own </install>`. For one image you need no GPU. arcae is there for
+# Linux and for Macs with Apple's own chips. Without it, see the page on :doc:`tclean
+# </tclean>`. ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold
+# are chosen from the data. The command is for one small field in total intensity, so no
+# mosaics and no polarization. For one channel of a line, subtract the continuum and add
+# ``--channels 4``, which is the fifth. You get, among others:
 #
 # - ``my.txt``, the report, and ``my.json``, from which ``firstlight image --again
 #   my.json`` makes the same image of the same data;
@@ -471,8 +470,9 @@ if hd142 and len(seen.frequency) == 1:
 # 4. **No gains explain it,** and it names neither. Look where the largest residual is,
 #    and try a ``--mask`` of your own, or another field.
 # 5. **It's still limited.** Show contours from 5 times the rms of the residuals, as
-#    ``my.png`` does, and don't believe faint pieces. Give the flux as we did, and hold
-#    the map beside ``tclean``'s, :doc:`fairly </tutorials/4_imaging/13_rml_and_clean>`.
+#    ``my.png`` does, and don't believe faint pieces. Give the flux as we did, and
+#    :doc:`compare </tutorials/4_imaging/13_rml_and_clean>` the map fairly with
+#    ``tclean``'s.
 #
 # And if nothing is wrong? Then it looks like this, for a simulated sky of 7.5 Jy:
 

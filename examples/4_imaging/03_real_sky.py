@@ -184,7 +184,7 @@ if m87_file:
 plt.show()
 
 # %%
-# There it is (the figure at the top): a ring with a dark middle. Its southern half is
+# There it is, in the figure at the top: a ring with a dark middle. Its southern half is
 # brighter than its northern one. Light that passes too close to the black hole is lost,
 # and the rest is bent into a ring. Ours is about 40 µas wide. The collaboration's
 # papers give 42 ± 3 µas, from several independent programs (`paper IV`__). We ran the
@@ -309,8 +309,8 @@ plt.show()
 # It's still not perfect, because the residuals are still far louder than noise. But
 # look at the last line. The image was *limited by calibration* before, and now it's
 # *limited by artefacts*: no phases and amplitudes of the antennas would explain what is
-# left. If that happens to you, :doc:`/tutorials/4_imaging/02_your_own_data` says what
-# to try.
+# left. If that happens to you, see :doc:`what to try
+# </tutorials/4_imaging/02_your_own_data>`.
 #
 # Did we calibrate the antennas, or noise? Look at the gains. The phases of an antenna
 # should drift smoothly, as air does. If they jump about at random, you've calibrated
@@ -346,16 +346,16 @@ if disk_file:
 plt.show()
 
 # %%
-# Eight antennas drift by a few degrees, and hardly change from one interval to the next
-# (but for a few, such as 300 and 401). Two others jump much farther and back, and
+# Eight antennas drift by a few degrees, and hardly change from one interval to the
+# next, but for a few such as 300 and 401. Two others jump much farther and back, and
 # nearly always in the same intervals, between 61 and 88. Air doesn't do that. Something
 # was wrong with those scans, and in CASA you'd flag them.
 #
-# Where an antenna had too little signal in an interval, its line has a gap. And don't
-# take the size of the jumps for known, or their sign. On the sixteen cores beside an
-# H100, antenna 4 is off by 22.3°, as its report says, and on the two of an EPYC by
-# 12.8°. Sums are rounded in another way there, and that alone turned some of the jumps
-# around, while the flux changed by less than a thousandth.
+# Where an antenna had too little signal in an interval, its line has a gap. Neither the
+# size of the jumps nor their sign is certain. On the sixteen cores beside an H100,
+# antenna 4 is off by 22.3°, as its report says, and on the two of an EPYC by 12.8°.
+# Sums are rounded in another way there, and that alone turned some of the jumps around,
+# while the flux changed by less than a thousandth.
 #
 # .. holds::
 #
@@ -373,7 +373,7 @@ plt.show()
 # This also writes the gains to ``my.gains.npz`` and draws them in ``my.gains.png``.
 # CASA's ``applycal`` can't read that file, so you can't carry the gains over to the
 # windows of a spectral line yet. If you need that, run ``gaincal`` in CASA, with our
-# ``my.model.fits`` as the model (:doc:`/tclean` has the calls, under *Gains for CASA*).
+# ``my.model.fits`` as the model. The page on :doc:`tclean </tclean>` has the calls.
 #
 # **Guess by how much two programs differ for one disk.**
 #
@@ -458,7 +458,7 @@ plt.show()
 # had 9.7 Jy, and the shortest baselines see 5.0. The report then gives no flux at all,
 # because half of this one is made of artefacts. With ``--self-calibrate amplitude`` the
 # image has 5.3 Jy, and :math:`\chi^2` falls from 301 to 9.5. That's better, but the
-# report still calls it doubtful: amplitudes can change your flux scale (here by 16 %),
+# report still calls it doubtful: amplitudes can change your flux scale, here by 16 %,
 # and the shortest baselines of the corrected data see 4.5 Jy. So calibrate amplitudes
 # last, and only if the report asks for it.
 #

@@ -6,9 +6,9 @@ A colleague sends you a file from a radio telescope. It has five columns of numb
 called ``uu``, ``vv``, ``data_re``, ``data_im`` and ``weight``, and some hundred
 thousand rows. What is in a row?
 
-**Could two skies that look quite different give the same file, row by row?** Write
-down yes or no. By the end of this page you'll be able to compute a row for any sky,
-and you'll know two things about a sky that no such file contains.
+**Could two skies that look quite different give the same file, row by row?** Write down
+yes or no. By the end you'll be able to compute a row for any sky, and you'll know two
+things about a sky that no such file contains.
 
 **Needs:** any computer, and some NumPy.
 """
@@ -48,17 +48,17 @@ for east in (0.0, 0.45, 0.9, 1.34, 1.79):
 
 # %%
 # The size stays the same, and the angle turns. At 1.79 arcsec it has turned once
-# around. So this pair cannot tell a star overhead from one that is 1.79 arcsec away! In
-# other words, the pair looks at the sky through a picket fence. It notices how far a
-# star is from the nearest picket, but not which picket that is.
+# around. So this pair cannot tell a star overhead from one that is 1.79 arcsec away! It
+# looks at the sky through a picket fence, and notices how far a star is from the
+# nearest picket, but not which picket that is.
 #
-# Now for the names. Such a number is called a :term:`visibility`. Its size is the
-# :term:`amplitude` and its angle the :term:`phase`. The distance between the two
-# antennas is their :term:`baseline`. The fence is a :term:`fringe`, and the distance
-# from one picket to the next is the wavelength divided by the baseline: here 1.3 mm
-# over 150 m, which is 1.79 arcsec. In the file, ``uu`` says how far the two stand apart
-# to the east, as seen from the source, and ``vv`` how far to the north, both in
-# wavelengths, or in thousands of them. ``data_re`` and ``data_im`` are the number.
+# Such a number is called a :term:`visibility`. Its size is the :term:`amplitude` and
+# its angle the :term:`phase`. The distance between the two antennas is their
+# :term:`baseline`. The fence is a :term:`fringe`, and the distance from one picket to
+# the next is the wavelength divided by the baseline: here 1.3 mm over 150 m, which is
+# 1.79 arcsec. In the file, ``uu`` says how far the two stand apart to the east, as seen
+# from the source, and ``vv`` how far to the north, both in wavelengths, or in thousands
+# of them. ``data_re`` and ``data_im`` are the number.
 #
 # The upper panels of the figure show the fringes of two pairs. The blue dots are a star
 # that moves east. In the lower panels you see the visibility, as a point in the complex
@@ -165,12 +165,12 @@ fig.set_label(
 plt.show()
 
 # %%
-# Six hours with one of the largest telescopes in the world leave six cells in seven
-# empty. Most of these lie beyond the longest baseline, because our pixels are finer
-# than this array can resolve. But even of the cells within its reach, two in five have
-# nothing. The orange points come for free: a sky is a real number everywhere, so
-# :math:`V(-u, -v)` must be the complex conjugate of :math:`V(u, v)`. They are called
-# the :term:`mirror image`, and a file must not contain them a second time.
+# Six hours with one of the largest telescopes leave six cells in seven empty. Most of
+# these lie beyond the longest baseline, because our pixels are finer than this array
+# can resolve. But even of the cells within its reach, two in five have nothing. The
+# orange points come for free: a sky is a real number everywhere, so :math:`V(-u, -v)`
+# must be the complex conjugate of :math:`V(u, v)`. They are called the :term:`mirror
+# image`, and a file must not contain them a second time.
 #
 # What is the fifth column for?
 # -----------------------------
@@ -343,7 +343,7 @@ plt.show()
 # in units of the noise, agree in all eight digits. *As far as these rows go, the two
 # are the same sky.* CLEAN, a fit or a neural network will give you one of them, because
 # it likes one better, not because the data say so. Such a liking is called a
-# :term:`prior`. Without it there would be no image at all. But say which one you used.
+# :term:`prior`. Without it there would be no image, but say which one you used.
 #
 # More antennas are the remedy. Here is how far apart the two skies are in
 # :math:`\chi^2` for larger arrays; 25 would be five sigma:

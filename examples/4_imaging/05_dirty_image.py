@@ -2,14 +2,14 @@
 What can you see before you fit?
 ================================
 
-You have a file of :term:`visibilities <visibility>`, and you'd like to see something,
-before you set up a fit. There is an image that needs no choices at all. You take the
-wave that each row stands for, you add up all the waves, and you look.
+You have a file of :term:`visibilities <visibility>`, and you'd like to see something
+before you set up a fit. One image needs no choices at all. You take the wave that each
+row stands for, you add up all the waves, and you look.
 
 **Write down a guess: is it blurred, is its brightness right, and can it be negative
-where the sky isn't?** By the end of this page you'll be able to make such an image in
-four lines of NumPy and to say which of its features are real. And you'll know which
-of three ways to compute it you can trust, by time *and* by error.
+where the sky isn't?** By the end you'll be able to make such an image in four lines of
+NumPy and to say which of its features are real. And you'll know which of three ways to
+compute it you can trust, by time *and* by error.
 
 **Needs:** any computer, and :doc:`visibilities </tutorials/4_imaging/04_visibilities>`.
 With a GPU, the page runs on it as well.

@@ -154,10 +154,10 @@ print(f"noise of the average: {1e3 * total[worst] ** -0.5:.2f} mJy")
 # will be left in a field twice as wide?**
 #
 # The error of each average is halved, so its square is a quarter. There are also fewer
-# rows in a cell, between a half (if they lie along a line) and a quarter as many (if
-# they fill it), so each average counts for less. That makes 8 to 16 times less, and 1
-# to 2 should be left. ``DataAverager`` does this averaging in the package. It estimates
-# from neighbouring cells how much averaging adds, and above 0.1 it warns you.
+# rows in a cell, a half as many if they lie along a line, and a quarter if they fill
+# it, so each average counts for less. That makes 8 to 16 times less, and 1 to 2 should
+# be left. ``DataAverager`` does this averaging in the package. It estimates from
+# neighbouring cells how much averaging adds, and above 0.1 it warns you.
 
 of_truth, told = {}, {}
 for side in (npix, 2 * npix, 4 * npix):

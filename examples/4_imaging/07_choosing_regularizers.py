@@ -11,8 +11,8 @@ data, too?
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
 It may be wrong by a factor of thirty. **Before you go on, write down how you would
-choose λ, if you had nothing but the data.** By the end of this page you'll be able to
-choose it by :term:`cross-validation`, and you'll know which trap waits there.
+choose λ, if you had nothing but the data.** By the end you'll be able to choose it by
+:term:`cross-validation`, and you'll know which trap waits there.
 
 **Needs:** any computer, and :doc:`first light </tutorials/4_imaging/01_first_light>`.
 """
@@ -136,12 +136,12 @@ plt.show()
 # Hide a part of the data
 # -----------------------
 #
-# A teacher who wants to know whether you've understood, or only learnt by heart, sets
-# questions that you haven't seen. We do the same with a fit. Hide a quarter of the
-# data, fit the rest, and see how well the image predicts the hidden quarter. A fit that
-# learnt the noise by heart will fail, because the hidden data have noise of their own.
-# Each quarter is hidden once. That's *cross-validation*, the quarters are called
-# :term:`folds <fold>`, and the misfit to the hidden data is the *score*.
+# A teacher who wants to know whether you've understood sets questions that you haven't
+# seen. We do the same with a fit. Hide a quarter of the data, fit the rest, and see how
+# well the image predicts the hidden quarter. A fit that learnt the noise by heart will
+# fail, because the hidden data have noise of their own. Each quarter is hidden once.
+# That's *cross-validation*, the quarters are called :term:`folds <fold>`, and the
+# misfit to the hidden data is the *score*.
 #
 # There are two good ways to choose what is hidden: single cells of the uv plane, at
 # random, or whole patches of it, like the fields of a :term:`dartboard`. The second is
@@ -291,11 +291,11 @@ for low, high in ((0, 2), (2, 4), (4, 8), (8, 16), (16, 34)):
     print(f"{low:>2} – {high:<2}{row_of}")
 
 # %%
-# There it is. With a weak λ, one cell in a hundred has a score of several hundred, and
-# it dominates the mean. These are the cells in the very middle, and they hold the total
-# flux. If they're hidden, the fit has to guess the flux from everything else. But we
-# want to know how much noise to let in, and the other 95% of the cells answer that. So
-# leave out of the score the cells within four of the centre.
+# With a weak λ, one cell in a hundred has a score of several hundred, and it dominates
+# the mean. These are the cells in the very middle, and they hold the total flux. If
+# they're hidden, the fit has to guess the flux from everything else. But we want to
+# know how much noise to let in, and the other 95% of the cells answer that. So leave
+# out of the score the cells within four of the centre.
 
 # folded: The score without the middle; half the steps would choose the same, or nearly
 

@@ -7,9 +7,9 @@ makes two Fourier transforms of a large image, which everybody says are slow. Bu
 they?
 
 **Write down a guess before you go on: which fraction of a step goes into its Fourier
-transforms?** By the end of this page you'll be able to divide a step of your own
-among its parts, and to say how much a change can gain before you spend a week on it.
-You'll also see an H100 make six good changes worthless, and learn what to do instead.
+transforms?** By the end you'll be able to divide a step of your own among its parts,
+and to say how much a change can gain before you spend a week on it. You'll also see an
+H100 make six good changes worthless, and learn what to do instead.
 
 **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
@@ -258,9 +258,8 @@ for what in sorted(usual, key=usual.get, reverse=True):
 # writes another one.
 #
 # To watch a step of your own, put the names of your parts into ``PARTS``, with the
-# empty pattern last, and call ``watch`` with a function that makes one step. But it
-# watches the CPU. For a step on a GPU, :doc:`the page on profiles
-# </tutorials/2_devices/14_profile>` has the lines that you need.
+# empty pattern last, and call ``watch`` with a function that makes one step on the CPU.
+# For a GPU, take :doc:`these lines </tutorials/2_devices/14_profile>`.
 #
 # How much can a change gain?
 # ---------------------------
@@ -502,8 +501,7 @@ for what, label in (
 # %%
 # The bytes take a tiny part of the milliseconds that we measured. And the slices add
 # about as many operations as the others save. For each of them, Python and the driver
-# have to do something before the GPU can begin, and then the GPU has finished before
-# the next order comes. We call such a step :term:`launch-bound`.
+# take longer than the GPU. We call such a step :term:`launch-bound`.
 #
 # A hundred bare operations, of :spec:`PyTorch operation seconds` each, which the
 # authors of Torch-FL measured on an A100, make a quarter of what our H100 took. Ours
@@ -575,10 +573,10 @@ bench.show()
 # :timing:`faster-step speedup "GPU, package"/"GPU, as usual" @nvidia-h100-80gb-hbm3`
 # against the step as usual, on the same card. We haven't timed ``torch.compile``.
 #
-# The joke is on the card: with the same passes, *one core* of the CPU beside it took
-# :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`, no longer than the
-# whole H100 with the step as usual. With larger images, or many of them at once, the
-# GPU computes for longer than the launches take. Then :doc:`bytes count there, too
+# But with the same passes, *one core* of the CPU beside it took :timing:`faster-step
+# median "CPU, package" @nvidia-h100-80gb-hbm3`, no longer than the whole H100 with the
+# step as usual. With larger images, or many of them at once, the GPU computes for
+# longer than the launches take. Then :doc:`bytes count there, too
 # </tutorials/4_imaging/09_many_channels>`.
 #
 # .. dropdown:: Others have captured, too

@@ -7,10 +7,9 @@ You have observed a line of carbon monoxide, and your data have 200 :term:`chann
 images make a :term:`cube`, and it shows how the gas moves. Your script fits one
 image. So you write a loop around it, start it, and go home.
 
-Could you have fitted many channels at the same time? **Write down two guesses: how
-much longer does an H100 take for a step with 256 small images than for a step with
-one? And how many channels of 1024 × 1024 pixels fit into 8 GB?** By the end you'll
-have a loop that fits your cube whatever the memory.
+**Write down two guesses: how much longer does an H100 take for a step with 256 small
+images than for a step with one? And how many channels of 1024 × 1024 pixels fit into 8
+GB?** By the end you'll have a loop that fits your cube whatever the memory.
 
 **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
@@ -512,7 +511,6 @@ print(f"{big / 1e9:.0f} GB in 8 GB: {groups} groups of {200 // groups}")
 # nothing of the 8 GB for anything else, so plan with three quarters: six groups of 34.
 # With :doc:`several GPUs </tutorials/4_imaging/11_more_than_one_gpu>`, each takes a
 # group.
-#
 #
 # .. holds::
 #

@@ -8,9 +8,9 @@ to averages in the cells of a grid. But a fit takes hundreds of steps, and each 
 them has to compare the image with a million numbers. Everybody averages, and
 :doc:`pays for it </tutorials/4_imaging/06_averaging>`, so it must be too slow. Is it?
 
-**Write down a guess: with a hundred times as many visibilities, how much longer does
-a step take?** By the end of this page you'll have written a step that takes no longer
-at all. It doesn't even look at the visibilities.
+**Write down a guess: with a hundred times as many visibilities, how much longer does a
+step take?** By the end you'll have written a step that takes no longer at all. It
+doesn't even look at the visibilities.
 
 **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.

@@ -6,12 +6,12 @@ Your group has bought a computer with four GPUs. You have a :term:`cube` of 200
 :term:`channels <channel>` to image, and until now one GPU has worked on it all night.
 So now you'll have it in a quarter of a night, won't you?
 
-**Write down a guess: how many times as fast will four GPUs be?** And a second one:
-what if your cube has only eight small channels? By the end of this page you can start
-such a job in two ways, stop it in the middle and finish it with fewer GPUs, and say
-beforehand how many of them you can use. You don't need a single GPU for it, because
-two :term:`processes <process>` on two CPU cores do what four do on four GPUs. We
-measured one H100 and two CPU cores, and count the rest, or name who measured it.
+**Write down a guess: how many times as fast will four GPUs be?** And a second one: what
+if your cube has only eight small channels? By the end you can start such a job in two
+ways, stop it in the middle and finish it with fewer GPUs, and say beforehand how many
+of them you can use. You need no GPU for it: two :term:`processes <process>` on two CPU
+cores do the same. We measured one H100 and two CPU cores, and count the rest, or name
+who measured it.
 
 **Needs:** any computer with two cores.
 """
@@ -105,8 +105,7 @@ else:
 
 
 # %%
-# Each of the two has fitted four channels, and neither had to know what the other one
-# was doing. Is that always so?
+# Neither had to know what the other one was doing. Is that always so?
 #
 # What must they tell each other?
 # -------------------------------
@@ -176,9 +175,8 @@ for name, rate_of_link in links.items():
 #
 # A job on four GPUs runs for hours, and then somebody needs one of them. With
 # ``--checkpoint`` each part is saved as soon as it is finished, to a file of its own, a
-# :term:`checkpoint`. So let's be rude. We delete the second of the two parts, and start
-# again with *one* process. But first, the same program in one process from the start,
-# to have something to compare with:
+# :term:`checkpoint`. We delete the second of the two parts, and start again with *one*
+# process. But first, to compare, the same program in one process from the start:
 
 # folded: Run the program in this process
 device = best_device()

@@ -6,9 +6,9 @@ You have an image of your own data at last. The :term:`loss` has stopped falling
 reduced :math:`\\chi^2` is 0.99, and it looks like a disk. Is it right?
 
 Maybe not. We made ten common mistakes on purpose, on a sky that we know, and seven of
-them can leave :math:`\\chi^2` within a few per cent of 1. **Write down what else
-you'd look at.** By the end of this page you'll know which number gives each mistake
-away, and you'll have written a little judge of images that catches four of them.
+them can leave :math:`\\chi^2` within a few per cent of 1. **Write down what else you'd
+look at.** By the end you'll know which number gives each mistake away, and you'll have
+written a little judge of images that catches four of them.
 
 **Needs:** any computer, and :doc:`First light
 </tutorials/4_imaging/01_first_light>`.

@@ -7,10 +7,10 @@ an image by :term:`regularized maximum likelihood` (RML), in which everything is
 sharper. Should you change?
 
 We took one set of data and let both have a go, CLEAN in CASA's ``tclean`` with a
-careful mask, and RML with :term:`total variation`. The sky is simulated, so we know
-the truth. **Write down a guess: which is closer to it, and is it closer in
-everything?** By the end of this page you'll be able to compare two such images
-fairly, and you'll know which method to use for what.
+careful mask, and RML with :term:`total variation`. The sky is simulated, so we know the
+truth. **Write down a guess: which is closer to it, and is it closer in everything?** By
+the end you'll be able to compare two such images fairly, and you'll know which method
+to use for what.
 
 **Needs:** any computer. You don't need CASA: its images come with the page.
 """
@@ -388,11 +388,10 @@ for name in methods:
 
 # %%
 # RML's image is off by 12%, and CLEAN's model by 42%, and the deeper CLEAN goes, the
-# worse it gets. Nobody who uses CLEAN would look at its model without a beam, so that's
-# no reproach. But it answers the question at the top: the image in that paper was
-# sharper because nothing had blurred it, and here that sharpness is real. To be fair,
-# the figure's title has the error of a *perfect* CLEAN image, too: the truth, seen at
-# that beam.
+# worse it gets. Nobody looks at CLEAN's model without a beam, so that's no reproach.
+# But it answers the question at the top: the image in that paper was sharper because
+# nothing had blurred it, and here that sharpness is real. To be fair, the figure's
+# title has the error of a *perfect* CLEAN image, too: the truth, seen at that beam.
 
 # figure
 fig, axes = plt.subplots(1, 3, figsize=(7.4, 2.7), layout="constrained")
@@ -486,11 +485,11 @@ for name in methods:
 #
 #    CASA's simulator made a :term:`measurement set` of one field around transit, at 230
 #    GHz, with the 43 antennas of ALMA's configuration C43-6. The sky is a disk with
-#    rings, away from the centre, and a companion. ``tclean`` had
-#    :term:`Briggs` weighting, three scales (a point, a beam, three beams), and a mask
-#    of two circles around what the dirty image shows. It stopped at 3, 2 or 1 times
-#    the noise that it finds, and the deepest is the one we show. Everything was done
-#    with five seeds of the noise.
+#    rings, away from the centre, and a companion. ``tclean`` had :term:`Briggs`
+#    weighting, the scales of a point, a beam and three beams, and a mask of two circles
+#    around what the dirty image shows. It stopped at 3, 2 or 1 times the noise that it
+#    finds, and the deepest is the one we show. Everything was done with five seeds of
+#    the noise.
 #
 #    With CASA in an environment of its own, a clone of the repository repeats it:
 #    ``pip install casatools casatasks casadata scipy``, then ``OMP_NUM_THREADS=1

@@ -91,9 +91,9 @@ print(f"reduced χ² without a mask: {everywhere.terms['chi2']:.2f}")
 
 # %%
 # Twice the flux, and half of it doesn't exist! Imagine a casino that pays out what you
-# win and forgives what you lose. You'd get rich from pure chance. Our fit plays in such
-# a casino, because its pixels can't be negative. Where noise makes an empty patch of
-# sky brighter, the fit takes it. Where noise makes it darker, the fit leaves zero.
+# win and forgives what you lose. You'd get rich. Our fit plays there, because its
+# pixels can't be negative. Where noise makes an empty patch of sky brighter, the fit
+# takes it. Where noise makes it darker, the fit leaves zero.
 #
 # We can even say how rich. The positive half of Gaussian noise has a mean of
 # :math:`\sigma/\sqrt{2\pi}`, or 0.4 σ, and each beam plays once. So multiply
@@ -226,7 +226,7 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 
 # %%
 # The scatter is the error. If the new images were brighter *on average* than the one
-# they were made from, then fitting would add flux (the casino again, inside the mask),
+# they were made from, then fitting would add flux, the casino again, inside the mask,
 # and we could subtract that. Here the excess is no larger than its own error, which is
 # half the scatter, with four repetitions. It's called a *parametric bootstrap*.
 # ``image(seen)`` does the same with 16 draws, for each pixel as well as for the flux,

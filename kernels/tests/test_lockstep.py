@@ -94,6 +94,36 @@ def first_above(x, limit, begin=0):
 
 
 @cuda.jit
+def variables_of_a_branch(x, out):
+    i = cuda.grid(1)
+    if i < x.shape[0]:
+        total, last = float32(0), 0
+        for k in range(x.shape[1]):
+            last = k
+            if x[i, k] > 8:
+                break
+            if x[i, k] == 3:
+                continue
+            part = x[i, k] * x[i // 2, k]
+            if k == 4:
+                last = -k
+                if part == 0:
+                    out[i, 0] = -1
+                    return
+            total += part
+        out[i, 0] = total
+        out[i, 1] = last
+    else:
+        last = i
+        out[i, 1] = last
+
+
+def test_variables_that_only_some_threads_have() -> None:
+    x = np.random.default_rng(0).integers(0, 10, (70, 9)).astype(F)
+    assert_same_bits(variables_of_a_branch, 3, 32, lambda: [x, np.full((96, 2), np.nan)])
+
+
+@cuda.jit
 def loops_left_in_every_way(x, out):
     i = cuda.grid(1)
     total, turns = 0, 0

@@ -40,6 +40,15 @@ ASKED = [
     ),
     ("the cleaning diverged, was the threshold too deep", "tclean.html"),
 ]
+# Of a long page, the section that answers, which none of its others does.
+LANDS = [
+    ("CuPy memory is not released after del", "10_memory.html", "cupy"),
+    ("GPU memory usage grows continually with every epoch", "10_memory.html", "who-doesn"),
+    ("jax.jit compiles again in each iteration of my loop", "16_fewer_launches.html", "jax"),
+    ("pass a float64 array to a CuPy raw kernel with a float pointer", "13_triton.html", "rawkernel"),
+    ("cannot acquire a table lock on Lustre", "tclean.html", "lock"),
+    ("my CLEAN diverges in the minor cycle, lower gain or cycleniter?", "tclean.html", "diverge"),
+]
 
 
 def ask(page: Any, text: str) -> Any:
@@ -87,6 +96,13 @@ def test_a_hit_shows_the_sentence_and_lands_on_it_in_a_fold_too(page: Any) -> No
     folded = page.locator("details:not([open]) p").first.evaluate("one => one.textContent.trim().slice(0, 40)")
     page.goto(f"{page.url}?found={folded.replace(' ', '%20')}")
     assert page.locator("details[open] .fl-found").is_visible()
+
+
+@pytest.mark.parametrize(("question", "found", "section"), LANDS)
+def test_a_hit_leads_to_the_section_that_answers(page: Any, question: str, found: str, section: str) -> None:
+    hit = ask(page, question).filter(has=page.locator(f"a[href*='{found}?found']")).first
+    hit.wait_for()
+    assert section in hit.locator("a").get_attribute("href").partition("#")[2]
 
 
 def test_an_error_gets_its_cause_first_and_a_question_gets_none(page: Any) -> None:

@@ -54,11 +54,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     of = "make no image: is this one right? A model of tclean, difmap or ehtim, or a profile of frank's"
     add("--assess", type=Path, metavar="FILE", help=of)
     add("--restored", type=Path, metavar="FITS", help="of --assess: the map that the model was restored to")
-    add(
-        "--geometry",
-        metavar="INC,PA,DRA,DDEC",
-        help="of --assess, for a profile: as frank has them, degrees and arcsec",
-    )
+    add("--geometry", metavar="INC,PA,DRA,DDEC", help="of --assess, for a profile: frank's, in degrees and arcsec")
     add("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
     add("--frequency", type=float, metavar="HZ", help="where the data do not say it")
     add("--of", metavar="FIELD", help="of a measurement set: its name or number")
@@ -71,12 +67,8 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     by_itself = "calibrate the antennas by the image itself: phases (default), or then amplitudes, too"
     add("--self-calibrate", nargs="?", const="phase", choices=["phase", "amplitude"], help=by_itself)
     add("--closures", action="store_true", help="fit closure quantities, which no gain can spoil")
-    add(
-        "--every",
-        type=partial(_quantity, unit="s"),
-        metavar="TIME",
-        help="of --self-calibrate: the least interval of gains, such as 60s",
-    )
+    every = "of --self-calibrate: the least interval of gains, such as 60s"
+    add("--every", type=partial(_quantity, unit="s"), metavar="TIME", help=every)
     add("--robust", type=float, default=0.5, help="of maps in Jy/beam, from -2 to 2 (default: 0.5)")
     add("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 

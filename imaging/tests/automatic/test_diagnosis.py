@@ -33,7 +33,9 @@ def told(vis, largest, is_noise, model=CLEAN.data):
     residual = np.zeros((4, 4))
     residual[3, 0] = largest  # 0.1 arcsec to the east and to the north
     chi2 = float((vis.weight * np.abs(vis.data - model) ** 2).mean()) / 2
-    return cause_in_field(Residuals(vis, model, residual, GridCoords(0.1, 4), chi2, 50.0, is_noise))
+    left = Residuals(vis, residual, residual, GridCoords(0.1, 4), chi2, 50.0, is_noise)
+    vars(left)["model_vis"] = model  # as if seen of an image
+    return cause_in_field(left)
 
 
 @pytest.mark.parametrize("is_noise", [False, True])

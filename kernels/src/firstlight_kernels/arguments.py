@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,21 @@ def rebuilt(make: Callable[[Any, str], Any], value: Any, name: str) -> Any:
     names = [f"{name}.{field}" for field in fields] if fields else [f"{name}[{i}]" for i in range(len(value))]
     parts = map(rebuilt, [make] * len(value), value, names)
     return like(value, parts)
+
+
+def on_host(
+    make: Callable[[Any, np.ndarray | None, str], Any], given: tuple[Any, ...], names: Sequence[str]
+) -> tuple[tuple[Any, ...], list[tuple[Any, np.ndarray]]]:
+    """Return what is made of arguments, with the elements of those that are arrays, and copies of those on a GPU."""
+    parts: list[Any] = []
+    rebuilt(lambda value, _: parts.append(value), given, "")
+    away = [value for value in parts if on_a_gpu(value)]
+    copies = mirrors_of(away)
+
+    def made(value: Any, name: str) -> Any:
+        return make(value, copies[id(value)] if id(value) in copies else host_array(value), name)
+
+    return tuple(map(rebuilt, [made] * len(given), given, names)), [(each, copies[id(each)]) for each in away]
 
 
 def host_array(value: Any) -> np.ndarray | None:

@@ -12,6 +12,17 @@ from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 
+def outer_names(function: FunctionType) -> dict[str, Any]:
+    """Return what the names that a function looks up outside of it mean, but for Python's own and those without one."""
+    scope = function.__globals__
+    known = {name: scope[name] for name in looked_up_names(function.__code__) if name in scope}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        known.pop(name, None)
+        with suppress(ValueError):  # it has no value yet
+            known[name] = cell.cell_contents
+    return known
+
+
 def empty_copy(function: FunctionType) -> FunctionType:
     """Return a copy of a function that knows no names yet, until ``fill_copy`` gives it some."""
     cells = tuple(CellType() for _ in function.__closure__ or ())
@@ -37,13 +48,12 @@ def fill_copy(copy: FunctionType, function: FunctionType, translate: Callable[[A
         vars(module).update(vars(value) | changed)
         return module
 
-    for name in attributes:
-        if name in function.__globals__:
-            copy.__globals__[name] = translated(name, function.__globals__[name])
-    cells = zip(function.__code__.co_freevars, copy.__closure__ or (), function.__closure__ or (), strict=True)
-    for name, cell, old in cells:
-        with suppress(ValueError):  # a name that has no value yet
-            cell.cell_contents = translated(name, old.cell_contents)
+    cells = dict(zip(function.__code__.co_freevars, copy.__closure__ or (), strict=True))
+    for name, value in outer_names(function).items():
+        if name in cells:
+            cells[name].cell_contents = translated(name, value)
+        else:
+            copy.__globals__[name] = translated(name, value)
 
 
 @cache

@@ -22,6 +22,8 @@ def draw(kernel: str, threads: int, arrays: list[ArrayInfo], accesses: np.ndarra
 
     ``threads`` is how many a block has, and ``name`` that of the only array to draw, if not all are wanted.
     """
+    import matplotlib.pyplot as plt
+
     shown = {number: array for number, array in enumerate(arrays) if array.space in ("global", "shared")}
     names = [array.name for array in shown.values()]
     if name is not None and name not in names:
@@ -34,19 +36,11 @@ def draw(kernel: str, threads: int, arrays: list[ArrayInfo], accesses: np.ndarra
         and name in (None, array.name)
     ]
     heights = [0.5 + 0.28 * _rows_and_columns(array)[0] for array, *_ in panels] or [1.0]
-    fig, axes = stack_panels(heights, 0.3 + sum(heights))
-    words = [_draw_array(ax, *panel) for ax, panel in zip(axes, panels, strict=False)]
+    size = (5.6, 0.3 + sum(heights))
+    fig, axes = plt.subplots(len(heights), figsize=size, height_ratios=heights, squeeze=False, layout="constrained")
+    words = [_draw_array(ax, *panel) for ax, panel in zip(axes[:, 0], panels, strict=False)]
     fig.set_label(". ".join(words or [f"{kernel} touches nothing"]) + ".")
     return fig
-
-
-def stack_panels(heights: list[float], height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure of panels, one above the other, and the panels."""
-    import matplotlib.pyplot as plt
-
-    size = (5.6, height)
-    fig, axes = plt.subplots(len(heights), figsize=size, height_ratios=heights, squeeze=False, layout="constrained")
-    return fig, list(axes[:, 0])
 
 
 def _rows_and_columns(array: ArrayInfo) -> tuple[int, int]:

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-from firstlight_kernels.arithmetic import compute_as
+from firstlight_kernels.arithmetic import compute_as, typed
 from firstlight_kernels.arrays import KINDS, ArrayInfo, TracedArray, address_of
-from firstlight_kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError, line_of
+from firstlight_kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError, count, line_of
 from firstlight_kernels.promotion import Rules
 
 #: Threads of a warp.
@@ -140,6 +140,10 @@ class Executor:
         written = np.zeros(whole.nbytes, np.bool_) if space in ("shared", "local") else None
         return TracedArray(data, number, start, self, self._dynamic_written if dynamic else written)
 
+    def argument(self, value: Any, data: np.ndarray | None, name: str) -> Any:
+        """Return an argument as a kernel has it: an array that records its accesses, or a number."""
+        return typed(value) if data is None else self.trace_array(data, name, "global")
+
     def instruction(self, frame: FrameType, kind: int | None = None) -> int:
         """Return the number of the instruction that a frame executes."""
         here = id(frame.f_code), frame.f_lasti, kind
@@ -177,13 +181,10 @@ class Executor:
 
     def record_out_of_bounds(self, traced: TracedArray, index: tuple[int, ...], kind: int, frame: FrameType) -> None:
         """Record that the current thread leaves an array: one example an instruction, and how often."""
-        key = traced._number, self.instruction(frame)
-        if old := self.out_of_bounds.get(key):
-            self.out_of_bounds[key] = replace(old, times=old.times + 1)
-            return
-        thread, source = self.current, self.instructions[key[1]]
-        example = traced.name, index, traced.shape, KINDS[kind], thread.index
-        self.out_of_bounds[key] = OutOfBounds(*example, source=source, block=thread.block)
+        thread, instruction = self.current, self.instruction(frame)
+        example, source = (traced.name, index, traced.shape, KINDS[kind], thread.index), self.instructions[instruction]
+        new = OutOfBounds(*example, source=source, block=thread.block)
+        count(self.out_of_bounds, (traced._number, instruction), new)
 
     # -- Running -------------------------------------------------------------------------------------------------------
 
@@ -330,7 +331,8 @@ class Executor:
         if mask not in (None, WHOEVER) and (strangers := [w for w in group if not mask >> w.thread.rank % WARP & 1]):
             waiting = tuple(wait.thread.index for wait in strangers)
             why = f"gives the mask {mask:#010x}, which lacks its own lane"
-            self._record((group[0].stack, why), waiting, (), why, group[0].source, group[0].thread.block)
+            new = DivergentBarrier(waiting, (), why, source=group[0].source, block=group[0].thread.block)
+            count(self.divergent_barriers, (group[0].stack, why), new)
         values = {wait.thread.rank if of_block else wait.thread.rank % WARP: wait.value for wait in group}
         for wait in group:
             if wait.result_of:
@@ -381,25 +383,14 @@ class Executor:
         returned = "went past it" if other.line > wait.line else "has returned"
         why = "does not exist" if other.greenlet is None else returned if other.done else elsewhere
         waiting, lacking = tuple(each.thread.index for each in group), tuple(thread.index for thread in missing)
-        self._record(wait.stack, waiting, lacking, why, wait.source, wait.thread.block)
+        new = DivergentBarrier(waiting, lacking, why, source=wait.source, block=wait.thread.block)
+        count(self.divergent_barriers, wait.stack, new)
 
     def record_stranger(self, thread: Thread, lane: int, mask: int, where: tuple[object, SourceLine]) -> None:
         """Record that a thread keeps what a shuffle gave it of a lane that the mask lacks."""
         why = f"reads lane {lane}, which the mask {mask:#010x} lacks, and keeps what it gets, which is undefined"
-        self._record((where[0], "stranger"), (thread.index,), (), why, where[1], thread.block)
-
-    def _record(
-        self,
-        key: object,
-        waiting: tuple[Dim3, ...],
-        missing: tuple[Dim3, ...],
-        why: str,
-        source: SourceLine,
-        block: Dim3,
-    ) -> None:
-        old = self.divergent_barriers.get(key)
-        new = replace(old, times=old.times + 1) if old else None
-        self.divergent_barriers[key] = new or DivergentBarrier(waiting, missing, why, source=source, block=block)
+        new = DivergentBarrier((thread.index,), (), why, source=where[1], block=thread.block)
+        count(self.divergent_barriers, (where[0], "stranger"), new)
 
 
 def _is_missed(thread: Thread, group: list[Wait]) -> bool:

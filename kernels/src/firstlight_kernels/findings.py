@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 __all__ = [
     "BankConflict",
@@ -344,6 +344,12 @@ class BankConflict(_Finding):
             f"{element_name(self.array, self.index)}: {self.ways} words of one bank, for threads "
             f"{', '.join(map(str, self.threads[:4]))}{' …' if len(self.threads) > 4 else ''}{more}; {self.source}"
         )
+
+
+def count(found: dict[Any, Any], key: object, new: object) -> None:
+    """Keep a finding by its key, or count it where there is one."""
+    old = found.get(key)
+    found[key] = replace(old, times=old.times + 1) if old else new
 
 
 def element_name(array: str, index: tuple[int, ...]) -> str:

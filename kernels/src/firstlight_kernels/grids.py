@@ -72,4 +72,4 @@ def size_of(name: str, given: int | Sequence[int]) -> Dim3:
 
 def _are_integers(values: tuple[object, ...], least: int) -> bool:
     """Return whether all are integers of at least some value; NumPy's count, too."""
-    return all(isinstance(value, int | np.integer) and int(value) >= least for value in values)
+    return all(isinstance(value, (int, np.integer)) and int(value) >= least for value in values)

@@ -28,9 +28,9 @@ from firstlight_kernels.arithmetic import (
 )
 from firstlight_kernels.arrays import REDUCTIONS, TracedArray, poison, write_elements
 from firstlight_kernels.compilers import dtype_of, imported, intrinsic_name, is_cuda
-from firstlight_kernels.copies import empty_copy, fill_copy
+from firstlight_kernels.copies import empty_copy, fill_copy, outer_names
 from firstlight_kernels.executor import OWN_BLOCK, WARP, WHOEVER, Executor, codes_of
-from firstlight_kernels.findings import Dim3, TraceError
+from firstlight_kernels.findings import TraceError
 from firstlight_kernels.functions import OF_CUDA, element_dtype, of_numpy
 from firstlight_kernels.vectors import class_of, neighbours, vector_dtype
 
@@ -46,7 +46,7 @@ class TracedCuda:
         self._executor = executor
         self.translate: Callable[..., Any] = as_in_kernels  # of who takes a part of ``cuda``
         self._shared_may_vary, self._known_shapes = shared_may_vary, set[int]()
-        self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
+        self.blockDim, self.gridDim = typed(executor.threads), typed(executor.blocks)
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
         self.shared_array, self.local_array = self.shared.array, self.local.array  # as numba-cuda-mlir has them, too
@@ -75,12 +75,12 @@ class TracedCuda:
     # -- Indices -------------------------------------------------------------------------------------------------------
 
     @property
-    def threadIdx(self) -> Dim3:
-        return _typed_dim3(self._executor.current.index)
+    def threadIdx(self) -> Any:
+        return typed(self._executor.current.index)
 
     @property
-    def blockIdx(self) -> Dim3:
-        return _typed_dim3(self._executor.current.block)
+    def blockIdx(self) -> Any:
+        return typed(self._executor.current.block)
 
     @property
     def laneid(self) -> Any:
@@ -339,10 +339,6 @@ def _assigned_name(line: str) -> str | None:
     return found and found[1]
 
 
-def _typed_dim3(index: Dim3) -> Dim3:
-    return Dim3(*map(Int64, index))
-
-
 class _OwnIndex:
     """``threadIdx`` or ``blockIdx``, imported by its name: another one in each thread."""
 
@@ -377,8 +373,7 @@ def instrument(
     codes.update(codes_of(copy.__code__))
     subset.check(function.__code__)
 
-    variables = inspect.getclosurevars(function)
-    names = {**variables.globals, **variables.nonlocals}
+    names = outer_names(function)
 
     def known_as(value: Any) -> str:
         return next((name for name, one in names.items() if one is value), "constant")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from firstlight_kernels import lockstep, threads
-from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebuilt
+from firstlight_kernels.arguments import on_host
 from firstlight_kernels.arrays import LOAD
 from firstlight_kernels.compilers import compiler_of, python_function
 from firstlight_kernels.executor import TooLongError
@@ -40,7 +40,11 @@ def problems_of(
     """
     function = python_function(kernel)
     arrays: dict[str, np.ndarray] = {}
-    given = _on_host(function.__code__.co_varnames, bound(kernel, arguments), arrays)
+
+    def collected(value: Any, data: np.ndarray | None, name: str) -> Any:
+        return value if data is None else arrays.setdefault(name, data)
+
+    given, _ = on_host(collected, bound(kernel, arguments), function.__code__.co_varnames)
     how = size_of("blocks", blocks), size_of("threads", threads_), given, shared_bytes, compiler_of(kernel).typing
     before = {name: data.copy() for name, data in arrays.items()}
 
@@ -76,22 +80,6 @@ def problems_of(
         return [stopped or str(error)]
     problems = list(map(str, traced[0].problems))
     return problems or [*([stopped] if stopped else []), *_unwritten(traced[0], outputs)]
-
-
-def _on_host(names: Sequence[str], given: tuple[Any, ...], arrays: dict[str, np.ndarray]) -> tuple[Any, ...]:
-    """Return arguments in which each array is in the host's memory, and collect these by their names."""
-    parts: list[Any] = []
-    rebuilt(lambda value, _: parts.append(value), given, "")
-    mirrors = mirrors_of([value for value in parts if on_a_gpu(value)])
-
-    def on_host(value: Any, name: str) -> Any:
-        data = mirrors[id(value)] if id(value) in mirrors else host_array(value)
-        if data is None:
-            return value
-        arrays[name] = data
-        return data
-
-    return tuple(rebuilt(on_host, value, name) for value, name in zip(given, names, strict=False))
 
 
 def _difference(results: dict[str, dict[str, np.ndarray]]) -> str | None:

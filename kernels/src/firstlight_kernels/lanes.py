@@ -192,11 +192,13 @@ class Memory:
         self.before: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.lanes: Lanes
         self._ranges: dict[int, tuple[Any, int, int]] = {}  # of index arrays
+        self._inside: dict[tuple[int, int], tuple[Any, Mask, Any]] = {}  # theirs, but 0 for those that take no part
 
     def start(self, lanes: Lanes) -> None:
         """Go on to other blocks."""
         self.lanes = lanes
         self._ranges.clear()
+        self._inside.clear()
 
     def restore(self) -> None:
         """Put every array back as it was."""
@@ -219,7 +221,8 @@ class Memory:
         key = index if type(index) is tuple else (index,)
         if len(key) != len(array.shape) or array.data.dtype.names or slice in map(type, key):
             return self._view(mask, array, key)
-        return array.data[self.place(mask, array, key, "load")]
+        data, place = _narrowed(array.data, self.place(mask, array, key, "load"))
+        return data[place]
 
     def _load_other(self, values: Any, index: Any) -> Any:
         if isinstance(values, tuple) and isinstance(index, np.integer | slice):
@@ -244,7 +247,7 @@ class Memory:
             value = value.data[value.first]  # a record
         if not _is_number(value) or is_vector(array.data.dtype):
             raise Unsupported(f"a store of {_kind(value)}")
-        data, place = array.data, self.place(mask, array, key, "store")
+        data, place = _narrowed(array.data, self.place(mask, array, key, "store"))
         self.keep(array)
         value = value if data.dtype.names else converted(value, data.dtype)
         many = isinstance(value, np.ndarray)
@@ -286,10 +289,16 @@ class Memory:
                         self._ranges = {id(at): known}
                 _, least, most = known
             if least < 0 or most >= length:
-                outside = (at < 0) | (at >= length)
-                if np.any(mask.on & outside):
-                    self._raise(mask, array, key, kind)
-                at = np.where(outside, 0, at)
+                where = id(at), int(length)
+                inside = self._inside.get(where)
+                if not inside or inside[0] is not at or inside[1] is not mask:
+                    outside = (at < 0) | (at >= length)
+                    if np.any(mask.on & outside):
+                        self._raise(mask, array, key, kind)
+                    if len(self._inside) > 64:
+                        self._inside.clear()
+                    inside = self._inside[where] = at, mask, np.where(outside, 0, at)
+                at = inside[2]
             place.append(at)
         return tuple(place)
 
@@ -350,6 +359,15 @@ class Memory:
     def new(self, shape: tuple[int, ...], dtype: np.dtype, name: str, first: np.ndarray, count: int) -> Array:
         """Return an array for each block, or each thread, that nobody has written."""
         return Array(np.full((count, *shape), poison(dtype)), name, "own", (first,))
+
+
+def _narrowed(data: np.ndarray, place: tuple[Any, ...]) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Return a view of data, and its indices: NumPy is quicker if it gets first what is one number for all threads."""
+    while len(place) > 1 and type(place[-1]) is not np.ndarray:
+        data, place = data[..., place[-1]], place[:-1]
+    while len(place) > 1 and type(place[0]) is not np.ndarray:
+        data, place = data[place[0]], place[1:]
+    return data, place
 
 
 def _kind(value: Any) -> str:

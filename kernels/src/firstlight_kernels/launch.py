@@ -10,8 +10,8 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from functools import cache
+from contextlib import contextmanager
+from functools import cache, partial
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType, SimpleNamespace
@@ -24,7 +24,7 @@ from firstlight_kernels import threads as one_by_one
 from firstlight_kernels.arguments import host_array, on_a_gpu
 from firstlight_kernels.arithmetic import convert
 from firstlight_kernels.compilers import MODULES, Compiler, compiler_of, dtype_of, imported, is_jitted, python_function
-from firstlight_kernels.copies import looked_up_names
+from firstlight_kernels.copies import outer_names
 from firstlight_kernels.driver import cuda_device_count
 from firstlight_kernels.findings import LaunchError, MissedBarrierError
 from firstlight_kernels.grids import blocks_for, size_of
@@ -130,24 +130,24 @@ def _signatures(kernel: Any) -> tuple[Any, ...]:
     return () if getattr(kernel, "_can_compile", True) else tuple(kernel.overloads)
 
 
+_CONSTANTS = (int, float, complex, np.generic, np.ndarray)
+
+
 def _check_constants(kernel: Any, seen: set[object]) -> None:
     """Raise a LaunchError if a number or an array from outside of a kernel, or of what it calls, has changed."""
     seen.add(kernel)
     function, first = kernel.py_func, vars(kernel).setdefault("_constants", {})
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    for name in looked_up_names(function.__code__):
-        with suppress(KeyError, ValueError):  # a builtin, or a cell without a value
-            value = cells[name].cell_contents if name in cells else function.__globals__[name]
-            if is_jitted(value) and value not in seen:
-                _check_constants(value, seen)
-            if not isinstance(value, int | float | complex | np.generic | np.ndarray):
-                continue
-            now = value.tobytes() if isinstance(value, np.ndarray) else value
-            if first.setdefault(name, now) != now and now == now:
-                raise LaunchError(
-                    f"{name} has changed since {function.__name__} was first launched. The compiler made a constant of "
-                    "it, which stays what it was for arguments of the same types: make it an argument"
-                )
+    for name, value in outer_names(function).items():
+        if is_jitted(value) and value not in seen:
+            _check_constants(value, seen)
+        if not isinstance(value, _CONSTANTS):
+            continue
+        now = value.tobytes() if isinstance(value, np.ndarray) else value
+        if first.setdefault(name, now) != now and now == now:
+            raise LaunchError(
+                f"{name} has changed since {function.__name__} was first launched. The compiler made a constant of "
+                "it, which stays what it was for arguments of the same types: make it an argument"
+            )
 
 
 # -- In the compilers' place -------------------------------------------------------------------------------------------
@@ -187,27 +187,6 @@ def simulate() -> None:
     when_imported(_replace if simulated() else _silence)
 
 
-class Configured:
-    """A kernel with the size of its grid, which a call runs."""
-
-    def __init__(
-        self,
-        kernel: Any,
-        griddim: Any,
-        blockdim: Any,
-        stream: object = 0,  # noqa: ARG002
-        sharedmem: int | None = 0,
-        cluster: object = None,  # noqa: ARG002
-    ) -> None:
-        self.kernel, self.blocks, self.threads = kernel, griddim, blockdim
-        self.shared_bytes = sharedmem or 0
-
-    def __call__(self, *arguments: Any) -> None:
-        for seen in _watching:
-            seen.append(self.kernel)
-        launch(self.kernel, self.blocks, self.threads, arguments, self.shared_bytes)
-
-
 _watching: list[list[object]] = []
 
 
@@ -222,8 +201,22 @@ def launches_seen() -> Iterator[list[object]]:
         _watching[:] = [each for each in _watching if each is not seen]
 
 
-def _configure(kernel: Any, *given: Any, **more: Any) -> Configured:
-    return Configured(kernel, *given, **more)
+def _configure(
+    kernel: Any,
+    griddim: Any,
+    blockdim: Any,
+    stream: object = 0,  # noqa: ARG001
+    sharedmem: int | None = 0,
+    cluster: object = None,  # noqa: ARG001
+) -> Callable[..., None]:
+    """Return a kernel with the size of its grid, which a call runs."""
+    return partial(_launched, kernel, griddim, blockdim, sharedmem or 0)
+
+
+def _launched(kernel: Any, blocks: Any, threads: Any, shared_bytes: int, *arguments: Any) -> None:
+    for seen in _watching:
+        seen.append(kernel)
+    launch(kernel, blocks, threads, arguments, shared_bytes)
 
 
 def _for_all(kernel: Any, ntasks: int, tpb: int = 0, stream: object = 0, sharedmem: int = 0) -> Callable[..., None]:

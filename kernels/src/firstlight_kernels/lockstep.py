@@ -12,7 +12,7 @@ import builtins
 import inspect
 import math
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, cached_property, partial, partialmethod
 from itertools import count
 from types import FunctionType, ModuleType
 from typing import Any
@@ -23,6 +23,7 @@ from firstlight_kernels.arguments import host_array
 from firstlight_kernels.arithmetic import scalar
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
+from firstlight_kernels.copies import outer_names
 from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, line_of
 from firstlight_kernels.functions import OF_CUDA, element_dtype, function_of, of_type
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, LOADS, MATCHES, SHUFFLES, STORES, VOTES
@@ -50,6 +51,7 @@ __all__ = ["LaunchError", "Unsupported", "run"]
 
 #: Threads that run at once: more of them need more memory, and are no faster.
 _THREADS_AT_ONCE = 2**16
+_NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
 def run(
@@ -94,16 +96,14 @@ class _Run:
         self.turns, self.calls, self.call = 0, count(1), 0
         self.codes: set[int] = set()
         self.uses: set[str] = set()
-        self.bound: dict[int, Any] = {}  # device functions and arrays from outside, by their ids
+        self.bound: dict[int, Callable[..., Any]] = {}  # functions, by their ids
         self.arrays: dict[object, Array] = {}  # shared and local ones, by where they are made
-        self.dynamic = np.full((lanes.count, shared_bytes), 0xFF, np.uint8)  # NaN, if it holds floats
-        self.helpers: dict[str, Any] = {f"{name}__": value for name, value in {
-            **operations(rules),
-            "where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "choose": self.choose,
-            "both": self.both, "either": self.either, "leave": self.barriers.leave, "load": memory.load,
-            "store": memory.store, "attribute": self.attribute, "method": self.method, "elements": self.elements,
-            "contains": self.contains, "Turns": self.loop, "slice": slice, "negated": negated,
-        }.items()}  # fmt: skip
+        self.shared_bytes = shared_bytes
+        self.helpers: dict[str, Any] = _helpers(rules) | {
+            "choose__": self.choose, "both__": self.both, "either__": self.either, "leave__": self.barriers.leave,
+            "load__": memory.load, "store__": memory.store, "attribute__": self.attribute, "method__": self.method,
+            "elements__": self.elements, "Turns__": partial(Turns, self),
+        }  # fmt: skip
 
     def start(self, function: FunctionType, arguments: tuple[Any, ...]) -> None:
         names = function.__code__.co_varnames
@@ -124,30 +124,24 @@ class _Run:
     def bind(self, function: FunctionType, *, is_kernel: bool = False) -> Callable[..., Any]:
         """Return a function for all threads, in which each name means what it means in lockstep."""
         if id(function) in self.bound:
-            known: Callable[..., Any] = self.bound[id(function)]
-            return known
+            return self.bound[id(function)]
         masked = masked_code(function, is_kernel=is_kernel)
         names = self.helpers | masked.constants
         copy = FunctionType(masked.code, names, function.__name__, function.__defaults__)
         self.bound[id(function)] = copy if is_kernel else self.as_device_function(copy)
         self.codes.add(id(masked.code))
         self.uses |= masked.uses
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        known = outer_names(function)
         for name, (chain, line) in masked.outside.items():
             try:
-                if chain[0] in cells:
-                    root = cells[chain[0]].cell_contents
-                else:
-                    scope = function.__globals__
-                    root = scope[chain[0]] if chain[0] in scope else getattr(builtins, chain[0])
+                root = known[chain[0]] if chain[0] in known else getattr(builtins, chain[0])
                 names[name] = self.looked_up(root, chain)
             except Unsupported as error:
                 raise Unsupported(error.reason, error.line or line) from None
             except (AttributeError, ValueError) as error:
                 raise Unsupported(f"{'.'.join(chain)} is not known: {error}", line) from None
         copy.__defaults__ = tuple(self.value(value, "a default") for value in function.__defaults__ or ())
-        bound: Callable[..., Any] = self.bound[id(function)]
-        return bound
+        return self.bound[id(function)]
 
     def as_device_function(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function whose calls have local arrays of their own."""
@@ -191,42 +185,16 @@ class _Run:
             return lanes.axis(what, "xyz".index(axis)) if axis else lanes.index(what)
         if name in ("laneid", "warpsize"):
             return self.lanes.lane if name == "laneid" else np.int64(WARP)
-        if first == "atomic" and axis in _ATOMICS:
-            return partial(self.atomic, axis)
-        for names, function in (
-            (SHUFFLES, self.barriers.shuffle),
-            (VOTES, self.barriers.warp_vote),
-            (MATCHES, self.barriers.match),
-            (BLOCK_VOTES, self.barriers.block_vote),
-        ):
-            if name in names:
-                return partial(function, name)
-        own = {
-            "grid": self.grid,
-            "gridsize": self.gridsize,
-            "shared.array": self.shared_array,
-            "local.array": self.local_array,
-            "atomic.cas": self.compare_and_swap,
-            "atomic.compare_and_swap": self.compare_and_swap,
-            "syncthreads": self.barriers.syncthreads,
-            "syncwarp": self.barriers.syncwarp,
-            "cg.this_grid": lambda mask: self.barriers,
-            "activemask": self.barriers.activemask,
-            "lanemask_lt": lambda mask: ((1 << self.lanes.lane) - 1).astype(np.uint32),
-            "vector.load": self.load_vector,
-            "vector.store": self.store_vector,
-            **dict.fromkeys(LOADS, self.memory.load),
-            **dict.fromkeys(STORES, self.memory.store),
-        }
-        if found := own.get(name) or _PLAIN.get(name):
-            return found
+        for owner, own in ((self, _OF_RUN), (self.barriers, _OF_BARRIERS), (self.memory, _OF_MEMORY)):
+            if name in own:
+                return own[name].__get__(owner)
+        if name in _PLAIN:
+            return _PLAIN[name]
         raise Unsupported(f"cuda.{name}")
 
     def value(self, value: Any, name: str, space: str = "constant") -> Any:
         """Return what a value from outside is to all threads."""
-        if isinstance(value, bool | np.bool_):
-            return np.bool_(value)
-        if isinstance(value, int | float | complex | np.number):
+        if isinstance(value, _NUMBERS):
             return scalar(value)
         if (data := host_array(value)) is not None:
             return self.array(data, name, space)
@@ -285,9 +253,6 @@ class _Run:
                 return first
             second = second(others)
         return select(truth(first), first, second) if not _are_tests(first, second) else first | second
-
-    def loop(self, mask: Mask, *limits: Any, items: Any = None, last: bool = False) -> Turns:
-        return Turns(self, *limits, items=items, last=last)
 
     def turn(self) -> None:
         """Count a turn of a loop, so that none goes on for ever."""
@@ -348,15 +313,12 @@ class _Run:
             raise Unsupported("a number that is taken apart")
         return value
 
-    def contains(self, value: Any, among: Any) -> Any:
-        if not isinstance(among, tuple):
-            raise Unsupported("in, of something that is no tuple")
-        found = np.bool_(False)
-        for each in among:
-            found = found | (value == each)
-        return found
-
     # -- Memory --------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def dynamic(self) -> np.ndarray:
+        """The shared memory of each block that the launch asks for: NaN, if it holds floats."""
+        return np.full((self.lanes.count, self.shared_bytes), 0xFF, np.uint8)
 
     def shared_array(self, mask: Mask, shape: Any, dtype: Any, site: Any, **_: Any) -> Array:
         if site not in self.arrays:
@@ -532,6 +494,24 @@ def length(items: Any) -> int:
     raise Unsupported("a loop through something other than a range, a tuple or an array")
 
 
+@cache
+def _helpers(rules: Rules) -> dict[str, Any]:
+    """Return what the code calls that is the same in each run."""
+    own = {"where": where, "split": split, "union": union, "merge": merge, "unset": UNSET, "slice": slice}
+    own |= operations(rules) | {"contains": contains, "negated": negated}
+    return {f"{name}__": value for name, value in own.items()}
+
+
+def contains(value: Any, among: Any) -> Any:
+    """Return ``value in among``."""
+    if not isinstance(among, tuple):
+        raise Unsupported("in, of something that is no tuple")
+    found = np.bool_(False)
+    for each in among:
+        found = found | (value == each)
+    return found
+
+
 def negated(value: Any) -> Any:
     """Return ``not value``."""
     return ~truth(value) if isinstance(value, np.ndarray | np.generic) else np.bool_(not value)
@@ -580,6 +560,22 @@ _AT: dict[str, np.ufunc] = {
 }  # fmt: skip
 
 
+#: What kernels call of ``cuda``, as methods: of a run, its barriers, and its memory.
+_OF_RUN: dict[str, Any] = {
+    "grid": _Run.grid, "gridsize": _Run.gridsize, "shared.array": _Run.shared_array, "local.array": _Run.local_array,
+    "vector.load": _Run.load_vector, "vector.store": _Run.store_vector, "cg.this_grid": lambda run, mask: run.barriers,
+    "lanemask_lt": lambda run, mask: ((1 << run.lanes.lane) - 1).astype(np.uint32),
+    **{f"atomic.{name}": partialmethod(_Run.atomic, name) for name in _ATOMICS},
+    **dict.fromkeys(("atomic.cas", "atomic.compare_and_swap"), _Run.compare_and_swap),
+}  # fmt: skip
+_OF_BARRIERS: dict[str, Any] = {
+    **{name: getattr(Barriers, name) for name in ("syncthreads", "syncwarp", "activemask")},
+    **{name: partialmethod(method, name) for names, method in (
+        (SHUFFLES, Barriers.shuffle), (VOTES, Barriers.warp_vote), (MATCHES, Barriers.match),
+        (BLOCK_VOTES, Barriers.block_vote),
+    ) for name in names},
+}  # fmt: skip
+_OF_MEMORY = dict.fromkeys(LOADS, Memory.load) | dict.fromkeys(STORES, Memory.store)
 #: What kernels call of ``cuda`` that needs to know nothing but the mask.
 _PLAIN: dict[str, Any] = {
     "const.array_like": lambda mask, array: array,

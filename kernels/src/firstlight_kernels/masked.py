@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -99,6 +100,9 @@ class _Translator:
         self.arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         self.variables = {*code.co_varnames, *code.co_cellvars}
         self.body, self.before = _definition(function)
+        # Of variables that threads have only in one branch its mask: what those of other branches hold does not matter.
+        self.homes: dict[str, str] = {}
+        self.stores = _stores(self.body) + Counter(self.arguments)
         self.lines: list[tuple[int, str]] = []  # each with the line of the source that it does
         self.line, self.depth, self.made = code.co_firstlineno, 1, 0
         self.target = ""  # the name that the next array gets
@@ -162,14 +166,12 @@ class _Translator:
 
     def statement(self, node: ast.stmt, mask: str, loop: Loop | None, *, last: bool) -> None:
         match node:
-            case ast.Expr(ast.Constant()) | ast.Pass():
+            case ast.Expr(ast.Constant()) | ast.Pass() | ast.AnnAssign(value=None):
                 self.emit("pass")
             case ast.Expr(value):
                 self.emit(self.expression(value, mask, unused=True))
             case ast.Assign():
                 self.assigned(node.targets, node.value, mask)
-            case ast.AnnAssign(value=None):
-                self.emit("pass")
             case ast.AnnAssign():
                 self.assigned([node.target], node.value, mask)
             case ast.AugAssign():
@@ -202,7 +204,8 @@ class _Translator:
     def assign(self, target: ast.expr, value: str, mask: str) -> None:
         match target:
             case ast.Name(id=name):
-                merged = "" if mask == "m0__" else f" if {mask} is m0__ else merge__({mask}, {name}, {value})"
+                home = self.homes.get(name, "m0__")
+                merged = "" if mask == home else f" if {mask} is {home} else merge__({mask}, {name}, {value})"
                 self.emit(f"{name} = {value}{merged}")
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 if any(isinstance(part, ast.Starred) for part in parts):
@@ -245,6 +248,9 @@ class _Translator:
             if body:
                 self.emit(f"if {name} is not None:")
                 self.depth += 1
+                if not loop:
+                    own = _stores(body)
+                    self.homes |= {each: name for each in own if own[each] == self.stores[each]}
                 self.block(body, name, loop, last=last)
                 self.depth -= 1
         if _leaves(node):
@@ -258,19 +264,16 @@ class _Translator:
         continues = any(_has(statement, ast.Continue, within=(ast.For, ast.While)) for statement in node.body)
         if exits:
             self.emit(f"{left} = None")
+        through = f"{self.iterable(node.iter, mask)}, last={last}" if isinstance(node, ast.For) else ""
+        self.emit(f"{turns} = Turns__({through})")
+        self.emit(f"{inside} = {mask}")
+        self.emit(f"while ({inside} := {turns}.{'next' if through else 'turn'}({inside})) is not None:")
+        self.depth += 1
         if isinstance(node, ast.For):
-            self.emit(f"{turns} = Turns__({mask}, {self.iterable(node.iter, mask)}, last={last})")
-            self.emit(f"{inside} = {mask}")
-            self.emit(f"while ({inside} := {turns}.next({inside})) is not None:")
-            self.depth += 1
             self.assign(node.target, f"{turns}.value", inside)
         else:
             if wait := next((each for each in ast.walk(node.test) if self.is_atomic(each)), None):
                 raise self.refused(f"a loop that waits for {ast.unparse(wait)}", wait)
-            self.emit(f"{turns} = Turns__({mask})")
-            self.emit(f"{inside} = {mask}")
-            self.emit(f"while ({inside} := {turns}.turn({inside})) is not None:")
-            self.depth += 1
             gone = self.new("m")
             test = self.expression(node.test, inside)
             if exits or last:
@@ -425,6 +428,12 @@ class _Translator:
             array = self.expression(node.func.value, mask)
             return f"method__({', '.join((mask, array, repr(node.func.attr), *given))})"
         raise self.refused("a call of what a call returned", node)
+
+
+def _stores(body: Sequence[ast.stmt]) -> Counter[str]:
+    """Return how often statements assign to each name."""
+    nodes = (node for statement in body for node in ast.walk(statement))
+    return Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
 
 
 def _is_harmless(node: ast.expr) -> bool:

@@ -29,7 +29,7 @@ from warnings import catch_warnings
 import numpy as np
 
 from firstlight_kernels.compilers import MLIR, NUMBA, NUMBA_CUDA, Compiler, compiler_of, is_jitted, python_function
-from firstlight_kernels.copies import empty_copy, fill_copy
+from firstlight_kernels.copies import empty_copy, fill_copy, outer_names
 
 __all__ = ["CompileError", "Compiled", "NoCompilerError", "compile", "mix_of"]
 
@@ -314,9 +314,8 @@ class _Copies:
 
     def _unusable(self, name: str) -> str:
         for function in self._functions:
-            cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-            if name in cells or name in function.__globals__:
-                value = cells[name].cell_contents if name in cells else function.__globals__[name]
+            if name in (known := outer_names(function)):
+                value = known[name]
                 if isinstance(value, FunctionType):
                     return "a plain function, which no kernel can call. Put @cuda.jit(device=True) above it"
                 return self._why_not(value) or f"of type {type(value).__name__}, which no kernel can use"

@@ -93,29 +93,17 @@ def _watch(compiler: Any) -> None:
         if _active is None:
             return configured
         shared_bytes = named.get("sharedmem", more[1] if len(more) > 1 else 0) or 0
-        return _Checked(configured, kernel, (griddim, blockdim), shared_bytes, _active._outputs)
+        outputs = _active._outputs
+
+        def judged(*arguments: Any) -> Any:
+            __tracebackhide__ = True
+            from firstlight_kernels.judging import problems_of
+
+            if found := problems_of(kernel, griddim, blockdim, arguments, shared_bytes, outputs):
+                size = f"{kernel.py_func.__name__}[{griddim}, {blockdim}]"
+                pytest.fail("\n".join([size, *(f"  {each}" for each in found)]))
+            return configured(*arguments)
+
+        return judged
 
     compiler.dispatcher.configure = checked
-
-
-class _Checked:
-    """A launch that is judged before it happens."""
-
-    def __init__(
-        self, configured: Any, kernel: Any, grid: tuple[Any, Any], shared_bytes: int, outputs: set[str]
-    ) -> None:
-        self.configured, self.kernel, self.grid = configured, kernel, grid
-        self.shared_bytes, self.outputs = shared_bytes, outputs
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.configured, name)
-
-    def __call__(self, *arguments: Any) -> Any:
-        __tracebackhide__ = True
-        from firstlight_kernels.judging import problems_of
-
-        found = problems_of(self.kernel, *self.grid, arguments, self.shared_bytes, self.outputs)
-        if found:
-            size = ", ".join(str(each) for each in self.grid)
-            pytest.fail("\n".join([f"{self.kernel.py_func.__name__}[{size}]", *(f"  {each}" for each in found)]))
-        return self.configured(*arguments)

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
-_NUMBER = re.compile(r"[-−±<≥≤~ ]*\d[\d\s.,eE+±×%/−-]*[A-Za-zµ]{0,5}(?:/s)?")  # perhaps with a unit
 #: Each stands out on white and on near-black.
 COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
 
 
-def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table as text, with words aligned to the left and numbers to the right."""
-    columns = [set(cells) - {"–"} for cells in zip(*rows, strict=True)]
-    words = {0, *(i for i, cells in enumerate(columns) if cells and not any(map(_NUMBER.fullmatch, cells)))}
+def table(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], numbers: Container[int]) -> str:
+    """Return a table as text, in which the columns of numbers are aligned to the right."""
     lines = [[_visible(cell) for cell in line] for line in (head, *rows)]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
-    out = [
-        "  ".join(
-            cell.ljust(width) if i in words else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-    return "\n".join([_visible(caption), out[0], "  ".join("-" * width for width in widths), *out[1:]])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+    def aligned(cells: Sequence[str]) -> str:
+        places = enumerate(zip(cells, widths, strict=True))
+        return "  ".join(c.rjust(width) if i in numbers else c.ljust(width) for i, (c, width) in places).rstrip()
+
+    head, *rest = map(aligned, lines)
+    return "\n".join([_visible(caption), head, "  ".join("-" * width for width in widths), *rest])
 
 
 def _visible(text: str) -> str:

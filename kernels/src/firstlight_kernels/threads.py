@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from firstlight_kernels.arguments import host_array, rebuilt
+from firstlight_kernels.arguments import on_host
 from firstlight_kernels.arithmetic import Int64, convert, typed
-from firstlight_kernels.arrays import KINDS, TracedArray
-from firstlight_kernels.executor import ALL_BLOCKS, Executor, Thread, Wait
-from firstlight_kernels.findings import Dim3, LaunchError, OutOfBounds, OutOfBoundsError, SourceLine, TraceError
+from firstlight_kernels.arrays import TracedArray
+from firstlight_kernels.executor import Executor, Thread, Wait
+from firstlight_kernels.findings import Dim3, LaunchError, OutOfBoundsError, SourceLine, TraceError
 from firstlight_kernels.intrinsics import TracedCuda, instrument
 from firstlight_kernels.promotion import Rules
 
@@ -44,15 +44,9 @@ def run(
         If the kernel is wrong, or has something that isn't simulated; the message names the thread and the line.
     """
     player = _Player(blocks, threads, shared_bytes, rules, backwards=backwards)
-
-    def given(value: Any, name: str) -> Any:
-        data = host_array(value)
-        return typed(value) if data is None else player.trace_array(data, name, "global")
-
-    names = function.__code__.co_varnames
     try:
         copy = instrument(function, TracedCuda(player, shared_may_vary=True), player.codes)
-        player.run(copy, tuple(rebuilt(given, value, name) for value, name in zip(arguments, names, strict=False)))
+        player.run(copy, on_host(player.argument, arguments, function.__code__.co_varnames)[0])
     except TraceError as error:
         raise LaunchError(str(error)) from None
 
@@ -115,10 +109,8 @@ class _Player(Executor):
         pass
 
     def record_out_of_bounds(self, traced: TracedArray, index: tuple[int, ...], kind: int, frame: FrameType) -> None:
-        thread, code = self.current, frame.f_code
-        source = SourceLine(code.co_filename, frame.f_lineno, code.co_name)
-        example = traced.name, index, traced.shape, KINDS[kind], thread.index
-        raise OutOfBoundsError(str(OutOfBounds(*example, source=source, block=thread.block)))
+        super().record_out_of_bounds(traced, index, kind, frame)
+        raise OutOfBoundsError(str(next(iter(self.out_of_bounds.values()))))
 
     def _record_divergence(self, group: list[Wait], missing: list[Thread]) -> None:
         if group[0].mask is None and all(thread.done for thread in missing):
@@ -128,9 +120,6 @@ class _Player(Executor):
 
     def synchronize(self, number: int, offset: int, *, wrote: bool) -> None:  # noqa: ARG002
         self.changed |= wrote
-
-    def fence(self, to: int = ALL_BLOCKS) -> None:
-        pass
 
     def _order(self, group: list[Thread]) -> None:
         pass

@@ -14,15 +14,14 @@ in the other is an integer on a GPU, so that its ``~`` is never "not".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstlight_kernels.arguments import host_array, mirrors_of, on_a_gpu, rebuilt
-from firstlight_kernels.arithmetic import typed
+from firstlight_kernels.arguments import on_host
 from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo, signature_of
 from firstlight_kernels.compilers import compiler_of, python_function
 from firstlight_kernels.executor import WARP, Executor
@@ -35,6 +34,7 @@ from firstlight_kernels.findings import (
     RacingAccess,
     TraceError,
     Uninitialized,
+    count,
     element_name,
 )
 from firstlight_kernels.grids import size_of
@@ -138,21 +138,11 @@ def trace(
     function = python_function(kernel)
     rules = compiler_of(kernel).typing
     executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes, rules)
-    given, names = bound(kernel, arrays), function.__code__.co_varnames
-    parts: list[Any] = []
-    rebuilt(lambda value, _: parts.append(value), given, "")
-    mirrors = mirrors_of([value for value in parts if on_a_gpu(value)])
-
-    def traced(value: Any, name: str) -> Any:
-        data = mirrors[id(value)] if id(value) in mirrors else host_array(value)
-        return executor.trace_array(data, name, "global") if data is not None else typed(value)
-
-    given = tuple(rebuilt(traced, value, name) for value, name in zip(given, names, strict=False))
+    given, copies = on_host(executor.argument, bound(kernel, arrays), function.__code__.co_varnames)
     traced_cuda = TracedCuda(executor, shared_may_vary=rules == "mlir")  # which makes the launch's shared memory of it
     executor.run(instrument(function, traced_cuda, executor.codes), given)
-    for value in parts:
-        if id(value) in mirrors:
-            value.copy_to_device(mirrors[id(value)])
+    for value, data in copies:
+        value.copy_to_device(data)
     return Trace(kernel, given, executor)
 
 
@@ -209,8 +199,7 @@ class Trace:
             if pair := self._unordered(group):
                 first, second = (group[at] for at in pair)
                 key = first["array"], frozenset((row["instruction"], row["kind"]) for row in (first, second))
-                old = found.get(key)
-                found[key] = replace(old, times=old.times + 1) if old else self._race(first, second)
+                count(found, key, self._race(first, second))
         return list(found.values())
 
     @cached_property
@@ -223,13 +212,10 @@ class Trace:
                 continue
             array = self.arrays[reads[0]["array"]]
             for read in reads:
-                key = read["array"], read["instruction"]
-                old, source = found.get(key), self.instructions[read["instruction"]]
-                if old:
-                    found[key] = replace(old, times=old.times + 1)
-                    continue
                 index, (thread, block) = array.index(int(read["offset"])), self.index_of(read["thread"])
-                found[key] = Uninitialized(array.name, index, thread, source=source, block=block)
+                source = self.instructions[read["instruction"]]
+                new = Uninitialized(array.name, index, thread, source=source, block=block)
+                count(found, (read["array"], read["instruction"]), new)
         return list(found.values())
 
     @cached_property
@@ -249,7 +235,7 @@ class Trace:
             key = (int(first["array"]), int(first["instruction"]))
             old = found.get(key)
             if old and old.ways >= len(lanes):
-                found[key] = replace(old, times=old.times + 1)
+                count(found, key, None)
                 continue
             array, source = self.arrays[first["array"]], self.instructions[first["instruction"]]
             threads = tuple(self.index_of(request[lane]["thread"])[0] for lane in lanes.values())
@@ -326,7 +312,7 @@ class Trace:
             counts = (f"{len(rows):,}", f"{requests:,}", sectors)
             cells.append((str(source.line), KINDS[rows["kind"][0]], array.space, array.name, *counts, source.text))
         launch = f"{self.name}[{_size_text(self.blocks)}, {_size_text(self.threads)}]"
-        lines = [table(launch, _HEAD, tuple(cells))]
+        lines = [table(launch, _HEAD, cells, numbers=range(4, 7))]
         for title in ("out_of_bounds", "races", "divergent_barriers", "uninitialized", "bank_conflicts"):
             found = getattr(self, title)
             lines.append(f"{title.replace('_', ' ')}: {'none' if not found else ''}".rstrip())

@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 
 from firstlight_imaging._types import Mask, MaskFunction, Real
@@ -202,11 +201,10 @@ def image(
 
 def _attempt_with_scaled_weights(vis: Visibilities, options: Options) -> tuple[Attempt, float]:
     """Return an attempt, and the factor on weights that are far too small, so that a fit leaves less than noise."""
-    data = np.where(vis.flagged, 0, vis.data)
-    dark = float((vis.weight * np.abs(data) ** 2).sum()) / max(1, 2 * int((~vis.flagged).sum()))  # chi² of a dark sky
+    dark = vis.dark_chi2
     scale, quiet = (1 / dark, _SCALED) if 0 < dark < _QUIET else (1.0, _QUIET)
     for scalings in range(_MAX_SCALINGS + 1):  # each takes more of the source out of chi²
-        attempt = attempt_image(replace(vis, weight=vis.weight * scale), options)
+        attempt = attempt_image(vis if scale == 1 else replace(vis, weight=vis.weight * scale), options)
         left = attempt.left
         if scalings == _MAX_SCALINGS or not left.chi2 or max(left.chi2, rms(left.map[~attempt.mask]) ** 2) > quiet:
             break

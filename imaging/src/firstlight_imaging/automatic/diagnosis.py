@@ -39,12 +39,12 @@ def diagnose(left: Residuals) -> Cause | None:
 
 def cause_in_field(left: Residuals) -> Cause | None:
     """Return the same, but for sources outside of the field."""
-    vis, model_vis, chi2 = left.vis, left.model_vis, left.chi2
-    data, count = np.where(vis.flagged, 0, vis.data), int((~vis.flagged).sum())
-    power, off = float((vis.weight * np.abs(data) ** 2).sum()) / 2 / count - 1, (chi2 - 1) * math.sqrt(count)
-    share = (chi2 - 1) / power if off > _SURE else 0.0
+    vis, chi2, count = left.vis, left.chi2, np.count_nonzero(left.vis.weight)
+    off = (chi2 - 1) * math.sqrt(count)
+    share = (chi2 - 1) / (vis.dark_chi2 - 1) if off > _SURE else 0.0
     if left.is_noise and share < _MAX_LEFT and left.largest <= MAX_SIGMA and off <= MAX_SIGMA:
         return None
+    model_vis = left.model_vis
     unexplained = f"the image leaves {share:.0%} of the power of the data unexplained"
     reached = "" if left.is_noise else f"dynamic range {left.dynamic_range:.0f}; "
     calibration: ImageVerdict = "doubtful" if left.is_noise else "limited by calibration"

@@ -40,9 +40,9 @@ def leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ..
 
     Those of antennas of one site see flux on scales that no other baseline knows of.
     """
-    lengths = np.sort(vis.lengths[~vis.flagged & (vis.lengths > 0)])
-    if not lengths.size or suggest_grid(vis).npix <= _MAX_PIXELS:
+    if not vis.lengths[~vis.flagged].any() or suggest_grid(vis).npix <= _MAX_PIXELS:
         return vis, ()
+    lengths = np.sort(vis.lengths[~vis.flagged & (vis.lengths > 0)])
     jumps = lengths[1:] / lengths[:-1]
     if jumps.max() < _INTRA_SITE:
         return vis, ()

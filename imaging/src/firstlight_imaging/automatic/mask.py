@@ -109,7 +109,7 @@ def _chi2_of_gains(problem: FieldProblem, model: Real) -> float:
     """Return the chi² that no phases of antennas explain; infinite if nobody knows which antennas saw what."""
     if not problem.seen.antennas.any():
         return math.inf
-    return chi2_of_gains(problem.seen, model_visibilities(model, problem.seen, problem.coords))
+    return chi2_of_gains(problem.seen, model_visibilities(model * problem.unit, problem.seen, problem.coords))
 
 
 def _grow_mask(

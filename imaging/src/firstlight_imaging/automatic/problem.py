@@ -47,8 +47,8 @@ class WhitenedVisibilities:
 
     def moved(self, east: float, north: float, noise: float) -> WhitenedVisibilities:
         """Return them with the phase centre moved there, scaled so that the noise is 1 where it was as much."""
-        factor = phase_factor(self.u * ARCSEC, self.v * ARCSEC, -east, -north)
-        return replace(self, data=self.data * factor / noise)
+        factor = phase_factor(self.u, self.v, -east * ARCSEC, -north * ARCSEC)
+        return replace(self, data=factor * (self.data / noise))
 
     def noise_realizations(self, n: int, seed: int) -> Complex:
         """Return n draws of the noise that the weights state."""
@@ -119,7 +119,7 @@ class FieldProblem(ImagingProblem):
     """The problem of all channels on the grid of a whole field.
 
     ``beam`` is the natural one, ``sidelobe`` how deep its deepest is, ``unit`` that of the whitened image in
-    Jy/arcsec², and ``seen`` the visibilities in it, with all that is known of them.
+    Jy/arcsec², and ``seen`` the visibilities, in Jy, with all that is known of them.
     """
 
     def __init__(self, vis: Visibilities, coords: GridCoords, device: torch.device | str) -> None:
@@ -129,9 +129,10 @@ class FieldProblem(ImagingProblem):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
             self.beam = fit_beam(psf, coords.cell_size)
-        self.unit = unit = float(weight.sum()) ** -0.5 / self.beam.area
-        self.seen = replace(vis, data=vis.data / unit, weight=vis.weight * unit**2)
-        super().__init__(WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device)
+        self.seen, self.unit = vis, float(weight.sum()) ** -0.5 / self.beam.area
+        data /= self.unit
+        weight *= self.unit**2
+        super().__init__(WhitenedVisibilities(u, v, data, weight), coords, device)
 
 
 def model_visibilities(model: Real, vis: Visibilities, coords: GridCoords) -> Complex:

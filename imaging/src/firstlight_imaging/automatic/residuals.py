@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -30,10 +31,10 @@ class Residuals:
 
     Attributes
     ----------
-    vis, model_vis
-        What was observed, and what the model has of it, in units of the noise of an image.
+    vis, model
+        What was observed, and the model in Jy/arcsec².
     map, coords
-        The dirty image of the residual visibilities, with natural weights, in σ; and its grid.
+        The dirty image of the residual visibilities, with natural weights, in σ; and the grid of both.
     chi2
         The reduced chi².
     dynamic_range
@@ -42,16 +43,27 @@ class Residuals:
         Whether they are no louder than noise, as far as the map tells.
     parameters
         How many gains were fitted before.
+
+    Examples
+    --------
+    >>> left = Residuals(None, None, np.array([[0.5, -3.0], [1.0, 0.0]]), None, 1.1, 40.0, True)
+    >>> left.largest
+    3.0
     """
 
     vis: Visibilities
-    model_vis: Complex
+    model: Real
     map: Real
     coords: GridCoords
     chi2: float
     dynamic_range: float
     is_noise: bool
     parameters: float = 0.0
+
+    @cached_property
+    def model_vis(self) -> Complex:
+        """What the model has of the visibilities."""
+        return model_visibilities(self.model, self.vis, self.coords)
 
     @property
     def largest(self) -> float:
@@ -61,15 +73,15 @@ class Residuals:
 
 def residuals_of(problem: FieldProblem, model: Real, source: Mask, parameters: float) -> Residuals:
     """Return the residuals of a whitened model of a source, after so many gains were fitted to the data."""
-    coords, beam, vis = problem.coords, problem.beam, problem.seen
+    coords, beam = problem.coords, problem.beam
     whitened = torch.as_tensor(model, dtype=torch.float32, device=problem.device)[None]
     problem.likelihood.recentre(whitened)  # for all digits of chi², however strong the source
     free = max(1.0, 2 * len(problem.vis.u) - parameters)
     chi2, residual = float(problem.likelihood(whitened)) / free, problem.residual_image(whitened)
     noise, restored = quality.map_noise(residual, source), convolve(model, coords, beam) / beam.area + residual
     reached, largest = float(restored.max()) / max(noise, quality.rms(residual)), float(np.abs(residual).max())
-    is_noise, seen = noise <= quality.MAX_MAP_NOISE and largest <= _MAX_ARTEFACT, model_visibilities(model, vis, coords)
-    return Residuals(vis, seen, residual, coords, chi2, reached, is_noise, parameters)
+    is_noise = noise <= quality.MAX_MAP_NOISE and largest <= _MAX_ARTEFACT
+    return Residuals(problem.seen, model * problem.unit, residual, coords, chi2, reached, is_noise, parameters)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,12 +14,14 @@ from firstlight_imaging._types import Complex, Ints, Mask, Real
 from firstlight_imaging.data.uvfits import total_intensity
 from firstlight_imaging.data.visibilities import Visibilities, check_nothing_counts_twice, check_visibilities, readable
 from firstlight_imaging.directions import from_j2000
+from firstlight_imaging.streaming import chunks
 from firstlight_imaging.units import LIGHT_SPEED, check_hertz
 
 Field: TypeAlias = int | str | None
 Windows: TypeAlias = Sequence[int] | None
 
 _PARALLEL_HANDS = (1, 5, 8, 9, 12)  # CASA's codes of I; RR and LL; XX and YY
+_NUMBERS_AT_ONCE = 2**21
 _TICKS = 1000  # a second: by times in these, rows of several windows are matched
 
 
@@ -91,6 +94,7 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         one = selected.pop(0)  # and no longer in memory after that
         uv[at], observation[at] = one.uv, one.observation
         data[one.part, at], weight[one.part, at] = one.data, one.weight
+    del one
     weight[:, ~np.isfinite(uv).all(axis=1)] = 0
     if not np.isfinite(frequency).all():
         raise ValueError(
@@ -169,7 +173,8 @@ def _select_windows(path: Path, field: Field, column: str | None, windows: Windo
                     frequency = np.asarray(_cell(spectral, "CHAN_FREQ", window), float)
                     first = found[-1].part.stop if found else 0
                     part = slice(first, first + len(frequency))
-                    found.append(_window(part, frequency, rows, *_total_intensity(rows, column, hands)))
+                    intensity = _total_intensity(rows, column, hands, len(frequency))
+                    found.append(_window(part, frequency, rows, *intensity))
     if not found:
         chosen = "" if windows is None else f" in the spectral windows {list(windows)}"
         raise ValueError(f"it has no baselines of field {number}{chosen} with I, XX or YY, or RR or LL")
@@ -218,14 +223,19 @@ def _data_column(whole: Any, column: str | None) -> str:
     return column
 
 
-def _total_intensity(rows: Any, column: str, hands: Mask) -> tuple[Complex, Real]:
-    """Return the mean of the parallel hands and its weight, (channel, row)."""
+def _total_intensity(rows: Any, column: str, hands: Mask, nchan: int) -> tuple[Complex, Real]:
+    """Return the mean of the parallel hands and its weight, (channel, row), read some rows at a time."""
     each = "WEIGHT_SPECTRUM" in rows.columns() and rows.row_shapes("WEIGHT_SPECTRUM")[0].is_valid
-    weight = rows.getcol("WEIGHT_SPECTRUM")[..., hands] if each else rows.getcol("WEIGHT")[:, None, hands]
-    data = rows.getcol(column)[..., hands]
-    good = (rows.getcol("FLAG")[..., hands] == 0) & (rows.getcol("FLAG_ROW") == 0)[:, None, None]
-    good &= np.isfinite(data) & (weight > 0) & np.isfinite(weight)
-    return total_intensity(np.where(good, data, 0).astype(complex).T, np.where(good, weight, 0).astype(float).T)
+    mean, total = np.empty((nchan, rows.nrow()), complex), np.empty((nchan, rows.nrow()))
+    for at in chunks(rows.nrow(), max(1, _NUMBERS_AT_ONCE // (nchan * len(hands)))):
+        part = partial(rows.getcol, index=(at,))
+        weight = part("WEIGHT_SPECTRUM")[..., hands] if each else part("WEIGHT")[:, None, hands]
+        data = part(column)[..., hands]
+        good = (part("FLAG")[..., hands] == 0) & (part("FLAG_ROW") == 0)[:, None, None]
+        good &= np.isfinite(data) & (weight > 0) & np.isfinite(weight)
+        of_hands = np.where(good, data, 0).astype(complex).T, np.where(good, weight, 0).astype(float).T
+        mean[:, at], total[:, at] = total_intensity(*of_hands)
+    return mean, total
 
 
 def _phase_centre(path: Path, field: int) -> tuple[float, float] | None:

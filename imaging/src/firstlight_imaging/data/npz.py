@@ -101,12 +101,16 @@ def from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list[
     scale = frequency[:, None] / LIGHT_SPEED if unit == "metres" else 1000 if kilo else 1
     if not np.isfinite(scale).all():
         raise ValueError("baselines in metres need an array frequencies, in Hz; it has none")
+    u *= scale  # in place, as all that follows: a copy of each would be half as large again as the set
+    v *= scale
+    data[flag], weight[flag] = 0, 0
+    np.conjugate(data, out=data, where=conjugate)
     known = {"antennas": np.zeros((nvis, 2), int), "time": np.zeros(nvis), "execution": np.zeros(nvis, int)}
     vis = Visibilities(
-        uu=scale * u,
-        vv=scale * v,
-        data=np.where(flag, 0, data.conj() if conjugate else data),
-        weight=np.where(flag, 0, weight),
+        uu=u,
+        vv=v,
+        data=data,
+        weight=weight,
         frequency=frequency,
         window=np.zeros(nchan, int),
         telescope=_text(arrays.get("telescope", "")),

@@ -107,6 +107,12 @@ class Visibilities:
         return self.uu[there], self.vv[there], self.data[there], self.weight[there]
 
     @property
+    def dark_chi2(self) -> float:
+        """The reduced chi² of a dark sky."""
+        rows = ((w[w > 0], d[w > 0]) for w, d in zip(self.weight, self.data, strict=True))
+        return sum(float(w @ np.abs(d) ** 2) for w, d in rows) / (2 * int(np.count_nonzero(self.weight)) or 1)
+
+    @property
     def lengths(self) -> Real:
         """The lengths of the baselines in wavelengths, (nchan, nvis)."""
         return np.hypot(self.uu, self.vv)

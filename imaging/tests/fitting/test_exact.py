@@ -8,7 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from firstlight_imaging.fitting import exact
-from firstlight_imaging.fitting.exact import ExactLikelihood
+from firstlight_imaging.fitting.exact import DirtyLikelihood, ExactLikelihood
 from firstlight_imaging.fourier import nufft
 
 NPIX, NVIS = 32, 1000
@@ -366,3 +366,30 @@ def test_same_on_a_cuda_device(dtype: torch.dtype) -> None:
     value = likelihood.chi_squared(torch.tensor(seen.sky, dtype=dtype, device="cuda"))
     assert value.device.type == "cuda"
     assert ratio_error(value.cpu(), seen.chi_squared(seen.sky.astype(str(dtype)[6:]))) < 1e-7
+
+
+def test_a_dirty_image_tells_as_much_as_the_visibilities():
+    seen = observe(snr=1e4, factor=np.linspace(1, 2, NVIS))
+    whole = seen.likelihood(torch.float32)
+    dirty = DirtyLikelihood(whole, whole.reference, whole.dirty, whole.c0)
+    image = torch.from_numpy(seen.sky * 1.001).float()
+    for one in (whole, dirty):
+        one.recentre(image)
+    assert relative_error(dirty.dirty, whole.dirty) < 2e-3  # of what is left of a thousandth
+    assert abs(float(dirty(image) / whole(image)) - 1) < 0.05  # of a millionth of the chi² of a dark sky
+    left = seen.data + whole.residuals(image).numpy()
+    whole.replace(left)
+    dirty.add_residuals(image, 1)
+    assert relative_error(dirty.dirty, whole.dirty) < 2e-3
+
+
+def test_noise_on_a_grid_scatters_as_that_of_visibilities():
+    seen, draws = observe(snr=1.0, factor=np.linspace(1, 2, NVIS)), 400
+    drawn = seen.likelihood().draw_noise(draws, seed=1).numpy()
+    random = np.random.default_rng(2).standard_normal((2, draws, NVIS)) / np.sqrt(seen.weight)
+    noise = ExactLikelihood(
+        seen.u, seen.v, random[0] + 1j * random[1], seen.weight, CELL, NPIX, factor=seen.factor
+    ).dirty.numpy()
+    assert abs(drawn.std() / noise.std() - 1) < 0.05
+    inner = np.s_[:, 10:22, 8:20]
+    assert abs(drawn[inner].sum((1, 2)).std() / noise[inner].sum((1, 2)).std() - 1) < 0.15

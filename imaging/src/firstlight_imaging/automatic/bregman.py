@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firstlight_imaging._types import Complex, Mask, Real
+from firstlight_imaging._types import Mask, Real
 from firstlight_imaging.automatic.problem import ImagingProblem, hann_smooth, softplus_pixels
+from firstlight_imaging.fitting.exact import DirtyLikelihood
 from firstlight_imaging.fitting.quality import rms
 
 TV_STRENGTH = 8.0  # λ of total variation, in units of the noise of the gradient of chi²
@@ -29,7 +30,7 @@ class Iterations:
     def __init__(self, problem: ImagingProblem, mask: Mask) -> None:
         self.problem, self.mask = problem, mask
         self.images, residual_rms = list[Tensor](), math.inf
-        for image in self._fits(problem.vis.data[None], _MAX_ITERATIONS):
+        for image in self._fits(problem.dirty_likelihood(), _MAX_ITERATIONS):
             residual = problem.residual_image(image)
             previous, residual_rms = residual_rms, rms(residual[mask])
             if residual_rms > 0.98 * previous:
@@ -65,21 +66,20 @@ class Iterations:
         """Return images of simulated data, and their mean excess over the image that these were made from."""
         problem = self.problem
         kept = torch.where(self.best > 1, self.best, 0)  # faint pixels as dark as they are in the sky: their bias shows
-        model_vis = problem.vis.data - problem.likelihood.residuals(kept).cpu().numpy()
-        simulated = model_vis + problem.vis.noise_realizations(draws, seed)
+        simulated = problem.noise_likelihood(kept, draws, seed)
         found = hann_smooth(_interpolate([*self._fits(simulated, len(self.images))], self.fraction))
         return found, found.mean(0) - hann_smooth(kept)[0]
 
-    def _fits(self, data: Complex, most: int) -> Iterator[Tensor]:
+    def _fits(self, likelihood: DirtyLikelihood, most: int) -> Iterator[Tensor]:
         """Yield the images of so many iterations at most; of several sets of data, all at once."""
-        problem, likelihood = self.problem, self.problem.likelihood_of(data, self.problem.inverse_hann)
-        parameters = problem.initial_parameters(self.mask, len(data))
-        what = "image" if len(data) == 1 else f"{len(data)} images of simulated noise"
-        for iteration in range(most):
-            parameters = problem.fit(likelihood, parameters, TV_STRENGTH, f"{what}, iteration {iteration + 1}")
+        problem, nchan = self.problem, likelihood.nchan
+        parameters = problem.initial_parameters(self.mask, nchan)
+        what = "image" if nchan == 1 else f"{nchan} images of simulated noise"
+        for iteration in range(1, most + 1):
+            parameters = problem.fit(likelihood, parameters, TV_STRENGTH, f"{what}, iteration {iteration}")
             pixels = softplus_pixels(parameters)
-            yield (image := problem.best_fit_scale(pixels, data) * pixels)
-            likelihood.replace(data + likelihood.residuals(hann_smooth(image)).cpu().numpy())
+            yield (image := likelihood.best_fit_scale(hann_smooth(pixels)) * pixels)
+            likelihood.add_residuals(hann_smooth(image), iteration)
 
     def _is_noise(self, residual: Real, image: Tensor) -> bool:
         """Return whether residuals are as small as noise where it is bright, and nowhere in the mask above it."""

@@ -98,8 +98,8 @@ def _fit_in(problem: FieldProblem, mask: Mask, what: str) -> tuple[Real, Real, f
     """Return a fit in a mask, dark if that is empty, and its residual image, both in σ; and its reduced chi²."""
     pixels = torch.zeros((1, *mask.shape), device=problem.device)
     if mask.any():
-        likelihood = problem.likelihood_of(problem.vis.data, problem.inverse_hann)
-        parameters = problem.fit(likelihood, problem.initial_parameters(mask, 1), _TV_STRENGTH_MASK, what)
+        parameters = problem.initial_parameters(mask, 1)
+        parameters = problem.fit(problem.dirty_likelihood(), parameters, _TV_STRENGTH_MASK, what)
         pixels = softplus_pixels(parameters)
     chi2 = float(problem.likelihood(pixels)) / (2 * len(problem.vis.u))
     return hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(pixels), chi2

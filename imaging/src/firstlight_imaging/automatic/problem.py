@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -16,8 +16,10 @@ from firstlight_imaging._types import Complex, Mask, Real
 from firstlight_imaging.coordinates import GridCoords, packed_to_sky, sky_to_packed
 from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.directions import phase_factor
-from firstlight_imaging.fitting.exact import ExactLikelihood
-from firstlight_imaging.fitting.fit_loop import fit
+from firstlight_imaging.fitting.exact import DirtyLikelihood, ExactLikelihood
+from firstlight_imaging.fitting.fit_loop import FitState
+from firstlight_imaging.fitting.objective import Objective
+from firstlight_imaging.fitting.optimizers import LBFGS
 from firstlight_imaging.fourier.beams import fit_beam
 from firstlight_imaging.fourier.dirty import DirtyImager
 from firstlight_imaging.fourier.nufft import visibilities
@@ -50,28 +52,38 @@ class WhitenedVisibilities:
         factor = phase_factor(self.u, self.v, -east * ARCSEC, -north * ARCSEC)
         return replace(self, data=factor * (self.data / noise))
 
-    def noise_realizations(self, n: int, seed: int) -> Complex:
-        """Return n draws of the noise that the weights state."""
-        parts = np.random.default_rng(seed).normal(size=(2, n, len(self.weight))) / np.sqrt(self.weight)
-        return np.asarray(parts[0] + 1j * parts[1])
-
 
 class ImagingProblem:
     """Whitened visibilities and a grid: their exact likelihood, fits, and residual images in units of the noise."""
 
     def __init__(self, vis: WhitenedVisibilities, coords: GridCoords, device: torch.device | str) -> None:
         self.vis, self.coords, self.device = vis, coords, device if coords.npix >= _GPU_PIXELS else "cpu"
-        self.likelihood = self.likelihood_of(vis.data)
-        # A GriddedNet smooths its pixels with a Hann window. Divided by its transform, no point source is that wide.
-        u, v = (math.pi * coords.cell_size * ARCSEC * axis for axis in (vis.u, vis.v))
-        self.inverse_hann = 1 / (np.cos(u) * np.cos(v)) ** 2
+        self.likelihood = self._likelihood()
         self.gradient_noise = coords.cell_size**2 / vis.noise  # σ of the dirty residual of the likelihood
 
-    def likelihood_of(self, data: Complex, factor: Real | None = None) -> ExactLikelihood:
-        """Return the likelihood of other data of the same baselines, one set or several."""
-        u, v, weight, coords = self.vis.u, self.vis.v, self.vis.weight, self.coords
-        grid = coords.cell_size, coords.npix
-        return ExactLikelihood(u, v, data, weight, *grid, factor=factor, device=self.device)
+    def _likelihood(self, factor: Real | None = None) -> ExactLikelihood:
+        """Return the likelihood of the visibilities."""
+        vis, grid = self.vis, (self.coords.cell_size, self.coords.npix)
+        return ExactLikelihood(vis.u, vis.v, vis.data, vis.weight, *grid, factor=factor, device=self.device)
+
+    @cached_property
+    def smoothed(self) -> ExactLikelihood:
+        """The likelihood of images that a `GriddedNet` smooths with a Hann window, about a dark one.
+
+        Visibilities are divided by its transform, so that no point source is as wide as the window.
+        """
+        u, v = (math.pi * self.coords.cell_size * ARCSEC * axis for axis in (self.vis.u, self.vis.v))
+        return self._likelihood(1 / (np.cos(u) * np.cos(v)) ** 2)
+
+    def dirty_likelihood(self) -> DirtyLikelihood:
+        """Return the same to be fitted, from its dirty image."""
+        of = self.smoothed
+        return DirtyLikelihood(of, of.reference, of.dirty, of.c0)
+
+    def noise_likelihood(self, pixels: Tensor, draws: int, seed: int) -> DirtyLikelihood:
+        """Return that of an image's visibilities with so many draws of their noise."""
+        of, chi2 = self.smoothed, self.smoothed.c0.new_full((draws,), 2 * len(self.vis.u))
+        return DirtyLikelihood(of, hann_smooth(pixels).repeat(draws, 1, 1), of.draw_noise(draws, seed), chi2)
 
     def initial_parameters(self, mask: Mask, nchan: int) -> Tensor:
         """Return parameters of images that are faint in the mask, and zero outside it."""
@@ -82,27 +94,11 @@ class ImagingProblem:
         """Return the fitted parameters; masked ones stay as they are. A terminal shows what is fitted."""
         model = GriddedNet(self.coords, nchan := len(parameters), parameters)
         strength = tv_strength * self.gradient_noise / len(self.vis.u)
-        fit(
-            model,
-            likelihood,
-            losses={"tv": (strength, partial(TV_image, epsilon=1e-2))},
-            optimizer="lbfgs",
-            lambdas="exact",
-            max_iter=_MAX_LBFGS,
-            tolerance=0.02 / len(self.vis.u),  # of the reduced chi²: 0.04 of chi² itself, far less than noise does
-            check_every=10,
-            separate=nchan > 1,
-            progress=what,
-        )
+        losses = {"tv": (strength, partial(TV_image, epsilon=1e-2))}
+        tolerance = 0.02 / len(self.vis.u)  # of the reduced chi²: 0.04 of chi² itself, far less than noise does
+        objective = Objective(model, likelihood, losses, "exact", separate=nchan > 1)
+        FitState(objective, LBFGS(model, None)).run(_MAX_LBFGS, tolerance, check_every=10, progress=what)
         return model.bcube.base_cube.detach()
-
-    def best_fit_scale(self, image: Tensor, data: Complex) -> Tensor:
-        """Return the factor by which each image fits its data best."""
-        likelihood = self.likelihood if len(data) == 1 else self.likelihood_of(data)
-        convolved = likelihood.normal_operator(image)
-        squares = (image * convolved).sum((1, 2), keepdim=True)
-        dirty = likelihood.dirty + likelihood.normal_operator(likelihood.reference)
-        return torch.where(squares > 0, (image * dirty).sum((1, 2), keepdim=True) / squares, 1.0)
 
     def dirty_image(self) -> Real:
         """Return the dirty image, with natural weights, in σ."""

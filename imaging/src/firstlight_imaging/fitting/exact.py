@@ -11,13 +11,16 @@ grid of twice the width gives both. Differences from I₀ are what makes float32
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from firstlight_imaging.coordinates import GridCoords
+from firstlight_imaging._types import Real
+from firstlight_imaging.coordinates import GridCoords, packed_to_sky
 from firstlight_imaging.fitting.visibility_chunks import check_arrays, check_beam, chunks_of_all_channels, read_chunk
 from firstlight_imaging.fourier.nufft import (
     CHUNK,
@@ -36,6 +39,7 @@ from firstlight_imaging.fourier.padding import CACHED, fast_fft_size, fft_convol
 from firstlight_imaging.streaming import chunks, progress_bar
 
 _EXACT_EPS = DEFAULT_EPS[torch.float64]
+_FINER = 4  # times finer than its own is the grid of baselines on which noise is drawn for an image
 
 
 class ExactLikelihood(nn.Module):
@@ -214,13 +218,17 @@ class ExactLikelihood(nn.Module):
         psf = torch.zeros(1, 2 * self.npix, 2 * self.npix, dtype=torch.float64)
         # Errors here change the gradient far from the solution; what a fit ends at is as exact as the residuals.
         eps = COARSE_EPS if self.reference.dtype == torch.float32 else _EXACT_EPS
+        for u, v, weight in self._weight_chunks(channel):
+            psf.add_(cosine_sums(weight, u, v, self.cell_size, 2 * self.npix, eps).cpu())
+            progress.update(len(weight))
+        return psf.mul_(self.cell_size**4)
+
+    def _weight_chunks(self, channel: int) -> Iterator[tuple[Array, Array, Tensor]]:
+        """Yield u, v and the weights of a channel, times the squares of its factors, of one chunk after another."""
         for at in chunks(self.nvis, self.chunk):
             u, v = (_channel_chunk(part, channel, at) for part in (self.u, self.v))
             weight, _, factor = self.read(at, slice(channel, channel + 1))
-            weight = weight[0] if factor is None else weight[0] * factor[0].abs() ** 2
-            psf.add_(cosine_sums(weight, u, v, self.cell_size, 2 * self.npix, eps).cpu())
-            progress.update(at.stop - at.start)
-        return psf.mul_(self.cell_size**4)
+            yield u, v, weight[0] if factor is None else weight[0] * factor[0].abs() ** 2
 
     def _c0_and_dirty_residual(self, image: Tensor) -> tuple[Tensor, Tensor]:
         """Return c₀ = Σ w|r|² of each channel, and R = AᵀWr at each pixel."""
@@ -277,9 +285,34 @@ class ExactLikelihood(nn.Module):
         weight, data, factor = read_chunk(weight, self.data[channels], factor, at)
         return weight.to(device), data.to(device), None if factor is None else factor.to(device)
 
-    def visibility_chunks(self) -> Iterator[slice]:
-        """Return slices that cut the visibilities of all channels together into chunks."""
-        return chunks_of_all_channels(self.nvis, len(self.data), self.chunk)
+    @cached_property
+    def counts(self) -> tuple[Real, Real]:
+        """How many visibilities of each channel have a weight, and how many cells of the grid they lie in."""
+        filled, nvis = np.zeros((self.nchan, self.npix**2), bool), np.zeros(self.nchan)
+        for at in chunks_of_all_channels(self.nvis, self.nchan, self.chunk):
+            weight = self.read(at)[0].cpu().numpy()
+            nvis += np.count_nonzero(weight, axis=1)
+            u, v = (to_tensor(part[..., at], torch.float64).cpu().numpy() for part in (self.u, self.v))
+            cells = np.broadcast_to(self.coords.packed_cells(u, v), weight.shape)
+            for channel, (w, cell) in enumerate(zip(weight, cells, strict=True)):
+                filled[channel, cell[w > 0]] = True
+        return nvis, filled.sum(1).astype(float)
+
+    @torch.no_grad()
+    def draw_noise(self, draws: int, seed: int) -> Tensor:
+        """Return AᵀWr of so many draws of the noise that the weights state, of the first channel, on a fine grid."""
+        fine, random = GridCoords(self.cell_size, _FINER * self.npix), np.random.default_rng(seed)
+        power = np.zeros(fine.npix**2)
+        for u, v, weight in self._weight_chunks(0):
+            cells = fine.packed_cells(*(to_tensor(part, torch.float64).cpu() for part in (u, v)))
+            power += np.bincount(cells, weight.cpu().numpy(), len(power))
+        sigma = (torch.from_numpy(power).sqrt() * self.cell_size**2).view(fine.npix, fine.npix)
+        inside = slice((fine.npix - self.npix) // 2, (fine.npix + self.npix) // 2)
+        found = self.reference.new_empty(draws, self.npix, self.npix)
+        for draw in found:
+            noise = torch.complex(*(sigma * torch.from_numpy(random.standard_normal((2, *sigma.shape)))))
+            draw.copy_(packed_to_sky(torch.fft.ifft2(noise, norm="forward").real)[inside, inside])
+        return found
 
     @property
     def channels_share_uv(self) -> bool:
@@ -290,6 +323,66 @@ class ExactLikelihood(nn.Module):
     def nvis(self) -> int:
         """The number of visibilities of a channel."""
         return int(self.data.shape[-1])
+
+
+class DirtyLikelihood(ExactLikelihood):
+    """The chi² of data of which only the dirty image is known: nothing passes over visibilities.
+
+    Parameters
+    ----------
+    of
+        The likelihood of other data of the same baselines and weights, of one channel, without a primary beam.
+    reference, dirty
+        An image, (n, npix, npix), and AᵀWr of the residuals that it leaves of each of n sets of data.
+    c0
+        The chi² of that image.
+
+    Examples
+    --------
+    >>> u, v, weight = np.array([0.0, 3e5]), np.array([0.0, 1e5]), np.ones(2)
+    >>> exact = ExactLikelihood(u, v, np.array([1.0, 0.5j]), weight, cell_size=0.1, npix=8)
+    >>> dirty = DirtyLikelihood(exact, exact.reference, exact.dirty, exact.c0)
+    >>> dirty(torch.zeros(1, 8, 8)).item()
+    1.25
+    """
+
+    def __init__(self, of: ExactLikelihood, reference: Tensor, dirty: Tensor, c0: Tensor) -> None:
+        nn.Module.__init__(self)
+        self.coords, self.cell_size, self.npix, self.width = of.coords, of.cell_size, of.npix, of.width
+        self.nchan, self._beam_float64, self.beam, self.c0 = len(reference), None, None, c0
+        self.counts = of.counts[0].repeat(self.nchan), of.counts[1].repeat(self.nchan)
+        for name, values in (("transfer", of.transfer), ("reference", reference), ("dirty", dirty)):
+            self.register_buffer(name, values, persistent=False)
+        self._of_data = reference, dirty
+
+    @torch.no_grad()
+    def recentre(self, image: Tensor) -> None:
+        """Make an image the reference."""
+        delta = image - self.reference
+        dirty = self._dirty_residual(self.reference, self.dirty, image)
+        self.c0 = self.c0 - _dot(delta, dirty + self.dirty)
+        self.reference, self.dirty = image.detach().clone(), dirty
+
+    @torch.no_grad()
+    def add_residuals(self, image: Tensor, times: int) -> None:
+        """Add what an image leaves of the data as they were at first to the data as they are, so many times now."""
+        self.recentre(image)
+        self.dirty = self.dirty + self._dirty_residual(*self._of_data, image)
+        self.c0 = self.c0 * (1 + 1 / times) ** 2  # nearly: each fit leaves about as much
+
+    @torch.no_grad()
+    def best_fit_scale(self, image: Tensor) -> Tensor:
+        """Return the factor by which each image fits the data best, as they were at first."""
+        whole = self._dirty_residual(*self._of_data, torch.zeros_like(image))
+        squares = (image * self.normal_operator(image)).sum((1, 2), keepdim=True)
+        return torch.where(squares > 0, (image * whole).sum((1, 2), keepdim=True) / squares, 1.0)
+
+    def _dirty_residual(self, reference: Tensor, dirty: Tensor, image: Tensor) -> Tensor:
+        """Return AᵀWr of an image from that of a reference, by FFTs in float64, for the digits of a bright source."""
+        exact = float64_device(image.device), torch.float64
+        delta, transfer = image.to(*exact) - reference.to(*exact), self.transfer.to(*exact)
+        convolved = torch.cat([fft_convolve(one[None], transfer) for one in delta])[..., : self.npix, : self.npix]
+        return (dirty.to(*exact) - convolved).to(dirty)
 
 
 def _apply_beam(beam: Tensor | None, sky: Tensor) -> Tensor:

@@ -145,28 +145,12 @@ def fit(
     """
     check_options(optimizer, lr, max_iter, tolerance, check_every)
     objective = Objective(model, data, losses or {}, lambdas, separate)
+    if progress is not False:
+        for note in objective.notes:
+            print(note, file=sys.stderr)
+    state = FitState(objective, Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr))
+    state.run(max_iter, tolerance, check_every, progress)
     with _few_threads(objective):
-        objective.fused_step = FusedStep(objective) if has_fused_step(objective) else None
-        state = _FitState(objective, Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr))
-        if progress is not False:
-            for note in objective.notes:
-                print(note, file=sys.stderr)
-        what = progress if isinstance(progress, str) else "fit"
-        disable = not progress if isinstance(progress, bool) else None
-        with tqdm(total=max_iter, desc=what, leave=False, disable=disable) as bar:
-            while not state.status:
-                if tolerance is not None and _has_converged(state.losses, tolerance):
-                    state.status = "converged"
-                    state.message = f"{_PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
-                elif state.iteration >= max_iter:
-                    state.status = "max_iter"
-                    state.message = f"Stopped after {state.iteration} iterations, before it converged."
-                else:
-                    before = state.iteration
-                    state.advance(min(max_iter, before + check_every))
-                    bar.update(state.iteration - before)
-                    shown = {name: f"{state.latest[name]:.5g}" for name in ("loss", "chi2")}
-                    bar.set_postfix(shown, refresh=False)
         return state.result()
 
 
@@ -196,19 +180,53 @@ def _has_converged(losses: list[float], tolerance: float) -> bool:
     return min(losses[:-_PATIENCE]) - min(losses) <= tolerance * abs(min(losses))
 
 
-class _FitState:
-    """A running fit: its curves, its best image so far, and why it has stopped."""
+class FitState:
+    """A running fit: its curves, its best image so far, and why it has stopped.
+
+    Examples
+    --------
+    >>> from firstlight_imaging import GridCoords, GriddedDataset, GriddedNet
+    >>> coords, ones = GridCoords(cell_size=0.1, npix=8), torch.ones(1, 8, 8)
+    >>> data = GriddedDataset(coords=coords, vis_gridded=ones + 0j, weight_gridded=ones, mask=ones.bool())
+    >>> model = GriddedNet(coords)
+    >>> state = FitState(Objective(model, data, {}, "gridded"), LBFGS(model, None))
+    >>> state.run(max_iter=5, tolerance=None, check_every=5, progress=False)
+    >>> state.status
+    'max_iter'
+    """
 
     def __init__(self, objective: Objective, optimizer: Adam | LBFGS) -> None:
         self.objective, self.optimizer, self.iteration = objective, optimizer, 0
         self.losses: list[float] = []  # at the checks
         self.curves: list[Tensor] = []  # a row for each evaluation of the loss
         self.status = self.message = ""
-        terms = objective.evaluate()
+        with _few_threads(objective):
+            objective.fused_step = FusedStep(objective) if has_fused_step(objective) else None
+            terms = objective.evaluate()
         if not all_finite(terms):
             problem = describe_non_finite(terms)
             raise ValueError(f"the fit cannot start: {problem}. Look at the model's parameters and the data.")
         self._accept(terms)
+
+    def run(self, max_iter: int, tolerance: float | None, check_every: int, progress: bool | str | None) -> None:
+        """Iterate until a rule stops the fit, and leave the best image in the model."""
+        what = progress if isinstance(progress, str) else "fit"
+        disable = not progress if isinstance(progress, bool) else None
+        with _few_threads(self.objective), tqdm(total=max_iter, desc=what, leave=False, disable=disable) as bar:
+            while not self.status:
+                if tolerance is not None and _has_converged(self.losses, tolerance):
+                    self.status = "converged"
+                    self.message = f"{_PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
+                elif self.iteration >= max_iter:
+                    self.status = "max_iter"
+                    self.message = f"Stopped after {self.iteration} iterations, before it converged."
+                else:
+                    before = self.iteration
+                    self.advance(min(max_iter, before + check_every))
+                    bar.update(self.iteration - before)
+                    shown = {name: f"{self.latest[name]:.5g}" for name in ("loss", "chi2")}
+                    bar.set_postfix(shown, refresh=False)
+        self.objective.model.load_state_dict(self.best)
 
     def advance(self, to: int) -> None:
         """Iterate up to the next check, and make it."""
@@ -235,9 +253,8 @@ class _FitState:
             self.best = {name: value.detach().clone() for name, value in self.objective.model.state_dict().items()}
 
     def result(self) -> Fit:
-        """Put the best image into the model, and assess it."""
+        """Assess the best image, which is in the model."""
         objective = self.objective
-        objective.model.load_state_dict(self.best)
         terms = objective.evaluate()
         n = objective.nchan if objective.separate else 1
         curves = torch.cat([torch.empty(0, 2 * n + objective.nchan), *self.curves]).double().numpy()

@@ -11,10 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from firstlight_imaging._types import Real
-from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.datasets import GriddedDataset
 from firstlight_imaging.fitting.exact import ExactLikelihood
-from firstlight_imaging.fourier.nufft import to_tensor
 from firstlight_imaging.model.losses import r_chi_squared_gridded
 
 if TYPE_CHECKING:
@@ -32,7 +30,7 @@ class Objective:
 
     Examples
     --------
-    >>> from firstlight_imaging import GriddedNet
+    >>> from firstlight_imaging import GridCoords, GriddedNet
     >>> from firstlight_imaging.model.losses import sparsity
     >>> coords, ones = GridCoords(cell_size=0.1, npix=8), torch.ones(1, 8, 8)
     >>> data = GriddedDataset(coords=coords, vis_gridded=ones + 0j, weight_gridded=ones, mask=ones.bool())
@@ -59,7 +57,10 @@ class Objective:
             raise ValueError(f"the model has {self.icube.coords}, and the data {self.coords}: they must agree")
         scale: Real | float = 1.0
         if isinstance(data, ExactLikelihood):
-            nvis, ncell = _count_visibilities_and_cells(data, self.coords, separate)
+            nvis, ncell = data.counts if separate else (np.asarray(count.sum()) for count in data.counts)
+            if not nvis.all():
+                where = f"channel {int(np.argmin(nvis))}" if separate else "any channel"
+                raise ValueError(f"no visibility of {where} has a weight above zero: there is nothing to fit")
             self.nvis = torch.as_tensor(nvis).to(data.c0.device, data.c0.dtype)
             if lambdas == "gridded" and losses:
                 scale = ncell / nvis
@@ -151,6 +152,7 @@ def r_chi_squared_per_channel(model_vis: Tensor, dataset: GriddedDataset) -> Ten
 
     Examples
     --------
+    >>> from firstlight_imaging import GridCoords
     >>> coords, vis = GridCoords(0.1, 2), torch.ones(2, 2, 2) + 0j
     >>> mask = torch.tensor([[[True, True], [True, True]], [[True, False], [False, False]]])
     >>> dataset = GriddedDataset(coords=coords, vis_gridded=vis, weight_gridded=2 * vis.real, mask=mask, nchan=2)
@@ -164,24 +166,6 @@ def r_chi_squared_per_channel(model_vis: Tensor, dataset: GriddedDataset) -> Ten
     cells = nothing.index_add(0, channel, torch.ones_like(squares))
     each: Tensor = nothing.index_add(0, channel, squares) / (2 * cells)
     return each
-
-
-def _count_visibilities_and_cells(data: ExactLikelihood, coords: GridCoords, separate: bool) -> tuple[Real, Real]:
-    """Return how many visibilities have a weight, and how many cells they lie in, in all or in each channel."""
-    filled = np.zeros((len(data.data), coords.npix**2), bool)
-    nvis = np.zeros(len(data.data))
-    for at in data.visibility_chunks():
-        weight = data.read(at)[0].cpu().numpy()
-        nvis += np.count_nonzero(weight, axis=1)
-        u, v = (to_tensor(part[..., at], torch.float64).cpu().numpy() for part in (data.u, data.v))
-        cells = coords.packed_cells(u, v)
-        for channel, (w, cell) in enumerate(zip(weight, np.broadcast_to(cells, weight.shape), strict=True)):
-            filled[channel, cell[w > 0]] = True
-    ncell = filled.sum(1).astype(float)
-    if not (nvis.all() if separate else nvis.any()):
-        where = f"channel {int(np.argmin(nvis))}"
-        raise ValueError(f"no visibility of {where} has a weight above zero: there is nothing to fit")
-    return (nvis, ncell) if separate else (nvis.sum(), ncell.sum())
 
 
 def _converted_strength(

@@ -360,12 +360,13 @@ def _figure(
         axes[0].add_patch(
             Rectangle((view[1], view[2]), width, width, fill=False, edgecolor="whitesmoke", linestyle=":")
         )
-    bright = {"stretch": "sqrt", "unit": f"Jy/{unit}²", "scale_bar": float(f"{width / 6:.1g}"), "view": view}
-    plot_image(found.sky / count**2, coords, ax=axes[1], **bright)  # type: ignore[arg-type]
+    bright = {"stretch": "sqrt", "vmin": 0.0, "view": view}
+    bar = float(f"{width / 6:.1g}")
+    plot_image(found.sky / count**2, coords, ax=axes[1], unit=f"Jy/{unit}²", scale_bar=bar, **bright)  # type: ignore[arg-type]
     most = max(5.0, float(np.abs(found.residual).max()))
     look = {"stretch": "linear", "cmap": "PuOr", "vmin": -most, "vmax": most, "unit": "σ"}
     plot_image(found.residual, coords, ax=axes[2], **look)  # type: ignore[arg-type]
-    plot_image(restored, fine, ax=axes[3], stretch="sqrt", vmin=0.0, unit="Jy/beam", beam=beam, view=view)
+    plot_image(restored, fine, ax=axes[3], unit="Jy/beam", beam=beam, **bright)  # type: ignore[arg-type]
     levels = [-_CONTOURS, *(_CONTOURS * 2**step for step in range(12))]
     lines = {"extent": coords.img_ext, "colors": "whitesmoke", "linewidths": 0.7}  # negative: dashed
     axes[3].contour(restored / sigma, levels, **lines)

@@ -368,8 +368,7 @@ def _figure(
     plot_image(found.residual, coords, ax=axes[2], **look)  # type: ignore[arg-type]
     plot_image(restored, fine, ax=axes[3], unit="Jy/beam", beam=beam, **bright)  # type: ignore[arg-type]
     levels = [-_CONTOURS, *(_CONTOURS * 2**step for step in range(12))]
-    lines = {"extent": coords.img_ext, "colors": "whitesmoke", "linewidths": 0.7}  # negative: dashed
-    axes[3].contour(restored / sigma, levels, **lines)
+    axes[3].contour(restored / sigma, levels, extent=coords.img_ext, colors="whitesmoke", linewidths=0.7)
     contours = f"restored map, contours: −{_CONTOURS:g}, {_CONTOURS:g}, {2 * _CONTOURS:g}, {4 * _CONTOURS:g} … σ"
     titles = "dirty image, the whole field", f"image: {found.flux_text}", "residual, the whole field", contours
     for ax, name in zip(axes, titles, strict=True):

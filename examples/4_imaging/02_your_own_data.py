@@ -486,9 +486,12 @@ assert abs(fine.flux - 7.5) < 2 * fine.flux_error
 # The error bar knows of noise only, so the true error is larger: nothing of what no
 # baseline measured is in it.
 #
-# If a set is too large for your computer's memory, ``split`` your target out and
-# average its channels first, without those that have lines. And if the report says "not
-# calibrated", begin as with the :doc:`data of M87* </tutorials/4_imaging/03_real_sky>`.
+# A visibility takes about 200 bytes of memory while it is imaged. If yours are too many
+# for that, ``split`` your target out and average its channels first, without those that
+# have lines. :doc:`Several computers </tutorials/4_imaging/distributed_fit>` pay where
+# each channel is an image of its own, not for a single image. And if the report says
+# "not calibrated", begin as with the :doc:`data of M87*
+# </tutorials/4_imaging/03_real_sky>`.
 #
 # Your turn
 # ---------

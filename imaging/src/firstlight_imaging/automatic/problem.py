@@ -26,10 +26,12 @@ from firstlight_imaging.fourier.nufft import visibilities
 from firstlight_imaging.model.cubes import DEFAULT_BASE, smooth_columns, smooth_rows
 from firstlight_imaging.model.gridded_net import GriddedNet
 from firstlight_imaging.model.losses import TV_image
+from firstlight_imaging.streaming import chunks
 from firstlight_imaging.units import ARCSEC
 
 _MAX_LBFGS = 500
 _MASKED_PARAMETER = -1e4  # its softplus is 0, and its gradient too
+_CHUNK = 1 << 20  # visibilities at once: what a transform needs for them is little beside ten million
 _GPU_PIXELS = 512  # of the width of an image; a GPU spends the time of a smaller one on launches
 
 
@@ -49,8 +51,11 @@ class WhitenedVisibilities:
 
     def moved(self, east: float, north: float, noise: float) -> WhitenedVisibilities:
         """Return them with the phase centre moved there, scaled so that the noise is 1 where it was as much."""
-        factor = phase_factor(self.u, self.v, -east * ARCSEC, -north * ARCSEC)
-        return replace(self, data=factor * (self.data / noise))
+        data = np.empty_like(self.data)
+        for at in chunks(len(data), _CHUNK):
+            factor = phase_factor(self.u[at], self.v[at], -east * ARCSEC, -north * ARCSEC)
+            data[at] = factor * (self.data[at] / noise)
+        return replace(self, data=data)
 
 
 class ImagingProblem:
@@ -64,7 +69,9 @@ class ImagingProblem:
     def _likelihood(self, factor: Real | None = None) -> ExactLikelihood:
         """Return the likelihood of the visibilities."""
         vis, grid = self.vis, (self.coords.cell_size, self.coords.npix)
-        return ExactLikelihood(vis.u, vis.v, vis.data, vis.weight, *grid, factor=factor, device=self.device)
+        return ExactLikelihood(
+            vis.u, vis.v, vis.data, vis.weight, *grid, factor=factor, device=self.device, chunk=_CHUNK
+        )
 
     @cached_property
     def smoothed(self) -> ExactLikelihood:
@@ -72,8 +79,10 @@ class ImagingProblem:
 
         Visibilities are divided by its transform, so that no point source is as wide as the window.
         """
-        u, v = (math.pi * self.coords.cell_size * ARCSEC * axis for axis in (self.vis.u, self.vis.v))
-        return self._likelihood(1 / (np.cos(u) * np.cos(v)) ** 2)
+        turn = math.pi * self.coords.cell_size * ARCSEC
+        window = np.cos(turn * self.vis.u)
+        window *= np.cos(turn * self.vis.v)
+        return self._likelihood(1 / window**2)
 
     def dirty_likelihood(self) -> DirtyLikelihood:
         """Return the same to be fitted, from its dirty image."""

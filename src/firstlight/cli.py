@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a ``firstlight`` command line and return its exit status.
 
     The package says with a ValueError what a user got wrong, the system with an OSError: that becomes one line, and the
-    status 1.
+    status 1; 2 if a package is missing.
 
     Parameters
     ----------
@@ -63,7 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
     command.add_argument("--out", type=Path, default=Path("records"), help="the folder of records (default: records)")
     command.add_argument("--to", type=Path, metavar="FILE", help="one example: write its record to this file")
-    add(try_).add_argument("script", type=Path, help="the script of a page, with your answer in place of the dots")
+    command = add(try_)
+    command.add_argument("script", type=Path, help="the script of a page, with your answer in place of the dots")
+    command.add_argument(
+        "--check", type=Path, metavar="PAGE", help="take only the answer from the script, all else here"
+    )
     command = add(records)
     command.add_argument("what", choices=["check"])
     command.add_argument("--strict", action="store_true", help="fail on stale records, too")
@@ -80,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except (ImportError, OSError, ValueError) as mistake:
         print(f"firstlight: {mistake}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(mistake, ImportError) else 1
     except KeyboardInterrupt:
         print("firstlight: interrupted; nothing half-written is left behind", file=sys.stderr)
         return 130
@@ -151,7 +155,7 @@ def try_(arguments: argparse.Namespace) -> int:
     """Check your answer to the exercise of a page, without running the rest of it; status 1 unless it is right."""
     from firstlight.records.exercise import try_exercise
 
-    return int(not try_exercise(arguments.script))
+    return int(not try_exercise(arguments.script, arguments.check))
 
 
 def records(arguments: argparse.Namespace) -> int:

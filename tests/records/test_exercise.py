@@ -87,6 +87,40 @@ def test_an_answer_that_fails_names_its_line_and_one_that_is_no_python_too(answe
     assert "Traceback" not in error
 
 
+@pytest.mark.parametrize("end", ["exit()", "raise SystemExit(0)", "raise GeneratorExit"])
+def test_an_answer_that_ends_the_program_is_wrong(answered, end):
+    status, _, error = answered(end)
+    assert status == 1
+    assert f"line 11 of page.py ({end}) raised" in error
+
+
+def test_a_package_that_is_missing_is_no_wrong_answer(answered):
+    status, _, error = answered("return sum(x)", "import not_there\n" + PAGE.replace("(data)", "(not_there.data)"))
+    assert status == 2
+    assert "not_there" in error
+
+
+HANDED_IN = [
+    (0, "def total(x):\n    return sum(x)\n"),
+    (0, "import math, operator\nfrom functools import reduce\n\ndef total(x):\n    return reduce(operator.add, x)\n"),
+    (0, "START = []\nSTART.append(0)\n\ndef plus(x):\n    return sum(x, START[0])\n\ntotal = plus\n"),
+    (0, "data = [1]\n" + PAGE.format(answer="return sum(x)", slow=0, zero=0)),
+    (1, "def total(x):\n    return 8\n\ndef check(answer):\n    return 'Right.'\n\nprint(check(total))\n"),
+    (1, "data = [8]\n\ndef total(x):\n    return data[0] and 8\n"),
+    (1, "total = check = lambda x: 'Right.'\n"),
+    (1, "def sum_of(x):\n    return sum(x)\n"),
+    (1, "def total(x):\n    exit()\n"),
+]
+
+
+@pytest.mark.parametrize(("status", "handed_in"), HANDED_IN)
+def test_the_check_of_the_teachers_copy_counts_and_only_the_answer_of_a_student(tmp_path, status, handed_in):
+    page, script = tmp_path / "page.py", tmp_path / "theirs.py"
+    page.write_text(PAGE.format(answer="...", slow=1e9, zero=0), encoding="utf-8")
+    script.write_text(handed_in, encoding="utf-8")
+    assert main(["try", str(script), "--check", str(page)]) == status
+
+
 @pytest.mark.parametrize("interrupt", [signal.default_int_handler, signal.SIG_IGN])
 def test_an_answer_that_never_ends_is_stopped_and_nothing_stays_behind(answered, monkeypatch, interrupt):
     monkeypatch.setattr("firstlight.records.exercise.LIMIT", 1.0)
@@ -118,5 +152,5 @@ def test_a_file_that_is_missing_or_no_text_is_refused_in_a_line(tmp_path, capsys
 def test_a_script_older_than_our_projects_is_told_to_be_downloaded_again(name, tmp_path, capsys):
     script = tmp_path / "page.py"
     script.write_text(f"from firstlight.{name}.deep.inside import check\n\nprint(check(1))\n", encoding="utf-8")
-    assert main(["try", str(script)]) == 1
+    assert main(["try", str(script)]) == 2
     assert f"firstlight_{name}" in capsys.readouterr().err

@@ -1,4 +1,5 @@
 import itertools
+import math
 import re
 import sys
 from collections.abc import Callable
@@ -185,3 +186,9 @@ def test_a_gpu_that_only_numba_reaches_is_timed_without_a_roof(monkeypatch: pyte
     bench.time("kernel", abs, -1, n=7, bytes=84, device="cuda:7")
     assert "cuda:7" in bench.table().caption
     assert "of roof" not in bench.table().head
+
+
+@pytest.mark.parametrize(("values", "others"), [((1.0,), (2.0,) * 9), ((1.0,) * 9, (2.0, 2.0)), ((), ())])
+def test_rows_of_too_few_values_say_nothing_about_their_ratio(values, others):
+    few, more = (Timing("add", "cpu", 1.0, some) for some in (values, others))
+    assert few.speedup_over(more) == (0, math.inf)

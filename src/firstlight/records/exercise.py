@@ -14,14 +14,14 @@ from types import ModuleType
 from typing import Any
 
 from firstlight.records.runner import split
-from firstlight.records.slices import depends_on
+from firstlight.records.slices import depends_on, with_answer
 
 SOLUTION = "# solution"
 RIGHT = "Right"
 LIMIT = 60.0  # seconds: a check takes one or two, so what takes longer goes on for ever
 
 
-def try_exercise(script: Path) -> bool:
+def try_exercise(script: Path, page: Path | None = None) -> bool:
     r"""Print what an example's check says of the answer that stands in the script now, and return whether it is right.
 
     Each check of ours begins what it says of a right answer with "Right", and of no other: tests hold that.
@@ -30,11 +30,15 @@ def try_exercise(script: Path) -> bool:
     ----------
     script
         The example, as it was downloaded, with an answer in place of the dots.
+    page
+        The same example, whose check counts: only the answer, and what it needs besides, is then taken from the script.
 
     Raises
     ------
     ValueError
         If the script has no exercise, is not Python, fails, or does not end.
+    ImportError
+        If a package is missing, so that nothing can be said of the answer.
 
     Examples
     --------
@@ -46,15 +50,19 @@ def try_exercise(script: Path) -> bool:
     You said 7.
     False
     """
-    try:
-        statements = statements_of(script.read_text(encoding="utf-8"))
-    except SyntaxError as error:
-        raise ValueError(f"{script}, line {error.lineno}: {error.msg}; mend it and try again") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{script} is not a text file in UTF-8: name the script of a page") from None
-    if not statements:
-        raise ValueError(f"{script} has no exercise: there is no line such as print(check(answer)) in it")
-    code = compile(ast.Module(statements, []), str(script), "exec", dont_inherit=True)
+    ours = statements_of(_read(page or script))
+    if not ours:
+        raise ValueError(
+            f"{page or script} has no exercise: there is no line such as print(check(answer)) in it; "
+            "save a notebook as a script first"
+        )
+    parts = [(ours, script)]
+    if page:
+        before, theirs, after = with_answer(ours, _read(script))
+        if not theirs:
+            raise ValueError(f"{script} has no answer: name it as in {ast.unparse(ours[-1])}")
+        parts = [(before, page), (theirs, script), (after, page)]
+    codes = [compile(ast.Module(part, []), str(file), "exec", dont_inherit=True) for part, file in parts]
     module = ModuleType("__main__")
     module.__file__ = str(script)
     said = ""
@@ -79,14 +87,16 @@ def try_exercise(script: Path) -> bool:
     timer.daemon = True
     timer.start()
     try:
-        exec(code, module.__dict__)
+        for code in codes:
+            exec(code, module.__dict__)
     except KeyboardInterrupt as error:
         if not late.is_set():
             raise
         where = _place(error, script)
         raise ValueError(f"after {LIMIT:g} seconds {where} was still running: does every loop there end?") from None
-    except Exception as error:
-        raise ValueError(f"{_place(error, script)} raised {type(error).__name__}: {error}") from None
+    except BaseException as error:  # exit(), too, is a wrong answer
+        kind = ImportError if isinstance(error, ImportError) else ValueError
+        raise kind(f"{_place(error, script)} raised {type(error).__name__}: {error}") from None
     finally:
         timer.cancel()
         timer.join()
@@ -104,6 +114,18 @@ def statements_of(source: str) -> list[ast.stmt]:
     ["check = 'You said {}.'.format", 'print(check(7))']
     """
     return depends_on(source, _asks(source))
+
+
+def _read(script: Path) -> str:
+    """Return the text of a script that is Python."""
+    try:
+        source = script.read_text(encoding="utf-8")
+        ast.parse(source)
+    except SyntaxError as error:
+        raise ValueError(f"{script}, line {error.lineno}: {error.msg}; mend it and try again") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{script} is not a text file in UTF-8: name the script of a page") from None
+    return source
 
 
 def _asks(source: str) -> Callable[[ast.stmt], bool]:

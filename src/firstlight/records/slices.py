@@ -55,6 +55,25 @@ def depends_on(source: str, is_target: Callable[[ast.stmt], bool]) -> list[ast.s
     return [before[number] for number in sorted(chosen)]
 
 
+def with_answer(page: list[ast.stmt], answer: str) -> tuple[list[ast.stmt], list[ast.stmt], list[ast.stmt]]:
+    """Return a page's statements before its exercise, those of an answer to it in another script, and the page's rest.
+
+    The answer brings its helpers and imports along, but nothing that has a name that the page gives to something.
+    """
+    made = [_names_in(ast.unparse(one))[0] for one in page]
+    asked = _names_in(ast.unparse(page[-1]))[1] - {"print", "check"}
+    ours = set().union(*made) - asked | {"*"}
+    theirs = depends_on(answer, lambda one: bool(asked & _names_in(ast.unparse(one))[0]))
+    for one in theirs:
+        if isinstance(one, IMPORTS):
+            one.names = [each for each in one.names if (each.asname or each.name.partition(".")[0]) not in ours]
+    theirs = [one for one in theirs if not ours & _names(one, UNCHANGED)[0] and getattr(one, "names", True)]
+    at = next((number for number, names in enumerate(made) if names & asked), len(page) - 1)
+    rest = [one for one, names in zip(page[at:], made[at:], strict=True) if not names & asked]
+    complete = asked <= set().union(*(_names_in(ast.unparse(one))[0] for one in theirs))
+    return page[:at], theirs if complete else [], rest
+
+
 def lines_of(statement: ast.stmt) -> range:
     """Return the numbers of a statement's lines, counted from 1, its decorators included."""
     decorators = getattr(statement, "decorator_list", [])

@@ -20,7 +20,7 @@ from types import CoroutineType
 from typing import Any
 
 from firstlight.timing.gpu_state import GpuState, gpu_state
-from firstlight.timing.result import Timing
+from firstlight.timing.result import MIN_VALUES, Timing
 from firstlight.timing.verdicts import MIN_BLOCKS, verdicts_of
 
 MIN_BLOCK_SECONDS = 5e-3
@@ -28,7 +28,6 @@ MIN_BLOCK_WAITS = 50  # a block lasts this many waits, so that the wait adds at 
 MAX_BLOCKS = 25
 MAX_LOOPS = 1_000_000
 STEADY = 0.05  # a first block that is this much off the others belongs to the warm-up
-MIN_VALUES = 3  # fewer have no quartiles
 GRACE_SECONDS = 0.75  # beyond the budget, for MIN_VALUES
 QUIET_IQR = 0.02  # below this, MIN_BLOCKS are enough
 LONG_WAIT_NS = 500_000  # a thread that is only woken up waits for some microseconds, one behind a busy program for ms

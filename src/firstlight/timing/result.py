@@ -12,6 +12,7 @@ from typing import Self
 from firstlight.display import quantity
 from firstlight.timing.gpu_state import GpuState
 
+MIN_VALUES = 3  # fewer have no quartiles
 _NAME = re.compile(r"([^/]*)/(.*?)(?:/([^/]*))?(?:/n=(\d+(?:\.\d+)?(?:e\+\d+)?))?", re.DOTALL)
 
 
@@ -120,12 +121,16 @@ class Timing:
     def speedup_over(self, slower: Timing) -> tuple[float, float]:
         """Return between which two numbers lies how many times as fast this is: from quartile to opposite quartile.
 
+        Fewer than three values have no quartiles: zero to infinity.
+
         Examples
         --------
         >>> one, other = (Timing("add", "cpu", 1.0, values) for values in ((1.0, 1.0, 1.1), (2.0, 2.1, 2.1)))
         >>> "{:.2f} to {:.2f} times".format(*one.speedup_over(other))
         '1.95 to 2.10 times'
         """
+        if min(len(self.values), len(slower.values)) < MIN_VALUES:
+            return 0.0, math.inf
         (low, high), (slower_low, slower_high) = self.quartiles, slower.quartiles
         return slower_low / high, slower_high / low
 

@@ -1,5 +1,6 @@
 """The fused step against autograd in float64: one loss and gradient, whatever the data and regularizers."""
 
+import os
 import subprocess
 import sys
 from functools import partial
@@ -257,3 +258,28 @@ def test_the_first_step_leaves_pytorch_its_number_of_threads():
     code += "; from firstlight_imaging.fitting.fused_step import _match_torch_threads; _match_torch_threads()"
     ended = subprocess.run([sys.executable, "-c", f"{code}; print(torch.get_num_threads())"], capture_output=True)
     assert ended.stdout.split() == [b"1"], ended.stderr.decode()
+
+
+@pytest.mark.slow
+def test_kernels_of_the_cache_round_as_those_just_compiled(tmp_path):
+    code = (
+        "from firstlight_imaging.simulate.observation import observe, uv_track\n"
+        "from firstlight_imaging.simulate.skies import Ring\n"
+        "from firstlight_imaging import ExactLikelihood, GriddedNet, GridCoords, fit\n"
+        "from firstlight_imaging.model.losses import TV_image\n"
+        "vis = observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2))\n"
+        "data = ExactLikelihood(vis.uu, vis.vv, vis.data, vis.weight, 0.05, 54)\n"
+        "options = {'losses': {'tv': (1e-4, TV_image)}, 'optimizer': 'lbfgs', 'max_iter': 20, 'progress': False}\n"
+        "print(fit(GriddedNet(GridCoords(0.05, 54)), data, **options).image.double().sum().item().hex())\n"
+    )
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"},
+        )
+        for _ in range(2)
+    ]
+    assert not any(run.returncode for run in runs), runs[0].stderr
+    assert runs[0].stdout == runs[1].stdout

@@ -31,6 +31,7 @@ class Page:
     next: list[str]
     level: str = "short course"
     keywords: str = ""
+    guess: str = ""
 
 
 @dataclass

@@ -16,44 +16,22 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.course import course_of
-from _ext.downloads import PUZZLES, TORCH, imports, needed
+from _ext.downloads import PUZZLES, imports
 from _ext.navigation import FINDING, indented, links
 from _ext.records import project_root
 from firstlight.records.exercise import statements_of
-from firstlight.records.runner import split
 from firstlight_kernels.puzzles.attempts import HINTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 EXERCISE = 15  # minutes for a guess and an exercise, on top of a page's reading time
-BOLD = re.compile(r"\*\*.+?\*\*")
 COLLECTOR = "tests/examples/wrong_answers.py"
 
 
 def class_time(minutes: int) -> int:
     """Return the minutes that a page takes in class, in whole steps of five."""
     return -(-(minutes + EXERCISE) // 5) * 5
-
-
-def guess_of(source: str) -> str:
-    r"""Return the first question of a page that asks for a guess, or nothing.
-
-    Examples
-    --------
-    >>> guess_of('\"\"\"\nTwo\n===\n\nIt runs. **Guess:** is it\nfast? Let us see.\n\"\"\"')
-    '**Guess:** is it fast?'
-    """
-    for block in split(source):
-        text = re.sub("(?m)^#( |$)", "", block.text) if block.kind == "text" else ""
-        for paragraph in text.split("\n\n"):
-            words = " ".join(paragraph.split())
-            if found := next((bold for bold in BOLD.finditer(words) if "guess" in bold[0].lower()), None):
-                asked = found[0].rstrip("*")[-1]
-                ends = {"?": r"", ".": r"[^?]*\?|"}.get(asked, r"[^?.]*[?.]|")
-                rest = re.match(ends, words[found.end() :])
-                return found[0] + (rest[0] if rest else "")
-    return ""
 
 
 def plain(text: str) -> str:
@@ -99,10 +77,11 @@ class Plan(Teaching):
         at = 60 * hours + minutes
         for line in self.lines(course.short):
             if page := course.pages.get(line):
-                tree = ast.parse(source := self.source(line))
-                torch = TORCH in needed(imports(tree))
-                tried = TORCH in needed(imports(ast.Module(statements_of(source), [])))
-                needs = "PyTorch" if tried else "PyTorch, but not for the exercise" if torch else "no PyTorch"
+                source = self.source(line)
+                _, *tried = imports(ast.Module(statements_of(source), []))
+                also = [one for one in imports(ast.parse(source))[1:] if one not in tried]
+                needs = ", ".join(tried) or "nothing"
+                needs += f"; for the whole page {', '.join(also)}" if also else ""
                 took, what = class_time(page.minutes), f":doc:`/tutorials/{line}`"
                 rest = [links(page.needs, course) or "nothing", needs]
             else:
@@ -110,7 +89,7 @@ class Plan(Teaching):
             rows.append([f"{at // 60}:{at % 60:02}", what, f"{took} min", *rest])
             at += took
         rows.append([f"{at // 60}:{at % 60:02}", "The end", "", "", ""])
-        return self.parsed(listed(self.arguments[0], ("at", "what", "takes", "read before", "installed"), rows))
+        return self.parsed(listed(self.arguments[0], ("at", "what", "takes", "read before", "to install"), rows))
 
     def lines(self, short: list[str]) -> Iterator[str]:
         """Yield the lines, with the pages of the short course in place of their numbers."""
@@ -122,14 +101,15 @@ class Plan(Teaching):
 
 
 class GuessSheet(Teaching):
-    """``{guess-sheet}`` asks what the pages of the short course ask, with room for an answer."""
+    """``{guess-sheet}`` asks for a guess on each page that it names, else on those of the short course."""
+
+    has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """Take the first guess of each page; where it asks for none, its title is the question."""
+        """Leave the most room for the answer."""
         course = course_of(self.env)
-        titles = "What would you say to this title?"
-        rows = [[f":doc:`/tutorials/{name}`", guess_of(self.source(name)) or titles, ""] for name in course.short]
-        table = listed("My guesses, before I read on", ("page", "question", "my guess"), rows)
+        rows = [[f":doc:`/tutorials/{name}`", course.pages[name].guess, ""] for name in self.content or course.short]
+        table = listed("My guesses, before I read", ("page", "question", "my guess"), rows)
         return self.parsed(f".. container:: fl-guesses\n\n{indented(table)}")
 
 

@@ -1,37 +1,29 @@
-"""Guesses are found where a page asks for them, and wrong answers are given to the page's own check."""
+"""Plans add up, each page of the short course has a guess, and wrong answers are given to the page's own check."""
 
 import json
+import re
 import subprocess
 import sys
 
 import pytest
-from samples import EXAMPLES
 
+from _ext.course import read, tutorials_in
 from _ext.downloads import ROOT
-from _ext.teaching import COLLECTOR, guess_of
+from _ext.teaching import COLLECTOR, class_time
+
+COURSE = read((ROOT / "docs/course.toml").read_text(encoding="utf-8"), tutorials_in(ROOT))
+PLANS = re.findall(r"```{plan} (.+)\n((?:.+\n)+?)```", (ROOT / "docs/teach.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
-    ("prose", "guess"),
-    [
-        ("It runs. **Guess: is it\nfast?** Let us see.", "**Guess: is it fast?**"),
-        ("**Guess:** is it fast? Or not?", "**Guess:** is it fast?"),
-        ("**Make two guesses:** how long, and how far.\n\nAnd?", "**Make two guesses:** how long, and how far."),
-        ("**Write down a guess.** We add twice. How long?", "**Write down a guess.** We add twice. How long?"),
-        ("**Write down a guess.** We add twice.", "**Write down a guess.**"),
-        ("**Bold.** A guess, then **bold** again?", ""),
-    ],
-)
-def test_a_guess_is_its_whole_question(prose, guess):
-    assert guess_of(f'"""\nPage\n====\n\n{prose}\n"""\n\nx = "**Guess:** no?"\n') == guess
-    commented = "\n".join(f"# {line}".rstrip() for line in prose.split("\n"))
-    assert guess_of(f"# %%\n{commented}\n") == guess
+def test_every_page_of_the_short_course_has_a_guess_and_no_other():
+    assert {name for name, page in COURSE.pages.items() if page.guess} == {*COURSE.short}
 
 
-def test_most_pages_ask_for_a_guess():
-    asked = [guess_of(script.read_text(encoding="utf-8")) for script in EXAMPLES]
-    assert sum(map(bool, asked)) > 0.8 * len(asked)
-    assert max(map(len, asked)) < 300
+@pytest.mark.parametrize("lines", [lines for title, lines in PLANS if title.startswith("Ninety minutes")])
+def test_ninety_minutes_are_no_longer(lines):
+    pages = COURSE.pages
+    took = [class_time(pages[line].minutes) if line in pages else int(line.split()[0]) for line in lines.splitlines()]
+    assert sum(took) <= 90
 
 
 def test_wrong_answers_hear_what_the_pages_check_says(tmp_path):

@@ -110,7 +110,8 @@ write_products(found, seen, Path(folder.name), "hd142")  # what the command writ
 files = [Path(folder.name, f"hd142.{kind}.fits") for kind in ("restored", "residual")]
 header = fits.getheader(files[0])
 beam = Beam(3600 * header["BMAJ"], 3600 * header["BMIN"], header["BPA"])
-ours, ours_left = (1e3 * fits.getdata(file).squeeze() for file in files)
+finer = header["NAXIS1"] // found.coords.npix  # pixels of a map for one of the image
+ours, ours_left = (1e3 * fits.getdata(f).squeeze()[::finer, ::finer] for f in files)
 maps = {"firstlight image": ([ours, ours_left], beam)}
 
 told, theirs = hd142527.by_tclean()

@@ -106,6 +106,7 @@ HANDED_IN = [
     (0, "START = []\nSTART.append(0)\n\ndef plus(x):\n    return sum(x, START[0])\n\ntotal = plus\n"),
     (0, "data = [1]\n" + PAGE.format(answer="return sum(x)", slow=0, zero=0)),
     (1, "def total(x):\n    return 8\n\ndef check(answer):\n    return 'Right.'\n\nprint(check(total))\n"),
+    (0, "import time\n\ndef total(x):\n    return time.monotonic() and sum(x)\n"),
     (1, "data = [8]\n\ndef total(x):\n    return data[0] and 8\n"),
     (1, "total = check = lambda x: 'Right.'\n"),
     (1, "def sum_of(x):\n    return sum(x)\n"),
@@ -116,7 +117,8 @@ HANDED_IN = [
 @pytest.mark.parametrize(("status", "handed_in"), HANDED_IN)
 def test_the_check_of_the_teachers_copy_counts_and_only_the_answer_of_a_student(tmp_path, status, handed_in):
     page, script = tmp_path / "page.py", tmp_path / "theirs.py"
-    page.write_text(PAGE.format(answer="...", slow=1e9, zero=0), encoding="utf-8")
+    text = PAGE.format(answer="...", slow=1e9, zero=0).replace('"Right."', 'time and "Right."')
+    page.write_text(text.replace("time.sleep", "slow = lambda: time.sleep"), encoding="utf-8")
     script.write_text(handed_in, encoding="utf-8")
     assert main(["try", str(script), "--check", str(page)]) == status
 

@@ -67,7 +67,7 @@ def with_answer(page: list[ast.stmt], answer: str) -> tuple[list[ast.stmt], list
     for one in theirs:
         if isinstance(one, IMPORTS):
             one.names = [each for each in one.names if (each.asname or each.name.partition(".")[0]) not in ours]
-    theirs = [one for one in theirs if not ours & _names(one, UNCHANGED)[0] and getattr(one, "names", True)]
+    theirs = [one for one in theirs if getattr(one, "names", True) and not ours & _names(one, UNCHANGED)[0]]
     at = next((number for number, names in enumerate(made) if names & asked), len(page) - 1)
     rest = [one for one, names in zip(page[at:], made[at:], strict=True) if not names & asked]
     complete = asked <= set().union(*(_names_in(ast.unparse(one))[0] for one in theirs))

@@ -192,3 +192,8 @@ def test_a_gpu_that_only_numba_reaches_is_timed_without_a_roof(monkeypatch: pyte
 def test_rows_of_too_few_values_say_nothing_about_their_ratio(values, others):
     few, more = (Timing("add", "cpu", 1.0, some) for some in (values, others))
     assert few.speedup_over(more) == (0, math.inf)
+
+
+def test_a_row_of_too_few_values_has_no_spread():
+    few, more = (bench_of(Timing("add", "cpu", 1.0, (1.0,) * count)).table().head for count in (2, 3))
+    assert ("spread" in few, "spread" in more) == (False, True)

@@ -13,7 +13,7 @@ from firstlight.devices import Card, card
 from firstlight.display import MISSING, Table, Widget, ipython_shell, percent, quantity
 from firstlight.timing.ceilings import Roof, ceilings
 from firstlight.timing.measurement import device_of, measure
-from firstlight.timing.result import RowName, Timing
+from firstlight.timing.result import MIN_VALUES, RowName, Timing
 from firstlight.timing.roofs import measured_roof
 from firstlight.timing.verdicts import NEVER_SHOWN, with_verdicts, with_verdicts_of_series
 
@@ -172,7 +172,7 @@ def _row(timing: Timing) -> tuple[str, ...]:
     return (
         *name,
         quantity(timing.median, "s"),
-        percent(timing.relative_iqr),
+        percent(timing.relative_iqr if len(timing.values) >= MIN_VALUES else None),
         quantity(timing.first, "s"),
         timing.rate_text or MISSING,
         percent(timing.of_roof),

@@ -225,7 +225,7 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 # On the way to the H100, it's some 1,100 events. So a batch of a hundred, which feels
 # big, still spends most of its time on the walk. If you have heard the advice to *batch
 # your transfers*, you now know how big a :term:`batch` should be: several times
-# :math:`n_{1/2}`.
+# :math:`n_{1/2}`, if your data already lie together.
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
@@ -238,8 +238,9 @@ print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 # @nvidia-h100-80gb-hbm3` for that, far longer than the one big copy took. With the
 # collecting included, the factor falls from a thousand to less than twenty. Copies of a
 # hundred events walk only 41 times, which adds up to a fraction of what collecting
-# took. So here a hundred *are* enough. It's cheaper to write each event into one array
-# that you allocated beforehand.
+# took. So here collecting is the slower part, and batches of more than a hundred would
+# gain little. It's cheaper to write each event into one array that you allocated
+# beforehand.
 #
 # .. holds::
 #

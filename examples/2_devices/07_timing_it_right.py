@@ -60,9 +60,9 @@ took = timer.blocked_autorange()
 print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs")
 
 # %%
-# The second number says how far apart the middle half of the times lie. On the EPYC
-# it's a sixth of the first, because that computer had other work to do, and then the
-# first number isn't worth much.
+# The second number says how far apart the middle half of the times lie. On our CPU, an
+# AMD EPYC that had other work to do, it's a sixth of the first, and then the first
+# number isn't worth much.
 #
 # .. holds::
 #
@@ -70,9 +70,10 @@ print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs
 #    near(median / within, 6, 0.03)
 #
 # Without ``num_threads=``, the timer gives the CPU a single thread, which makes any GPU
-# look good. And without ``timer.timeit(1)``, it would see a slow first call, conclude
-# that one call is long enough to time, and then count the wait with every call. For
-# many versions, collect the results of ``blocked_autorange`` in a list, and
+# look good. Keep ``timer.timeit(1)``, too. The timer looks first how many calls it has
+# to time together. If the very first call is slow, it settles for one at a time, and
+# then each time includes a wait. For many versions, collect the results of
+# ``blocked_autorange`` in a list, and
 # ``torch.utils.benchmark.Compare(results).print()`` makes a table of them.
 #
 # Try it
@@ -258,8 +259,8 @@ for name, values in three.items():
     print(f"{name:12}  {middle}, quartiles {low} and {high}")
 
 # %%
-# You'd expect the three to agree within their quartiles. **Do they?** On an H100 the
-# three medians were within two percent of each other, and still the quartiles of
+# You'd expect the three to agree within their quartiles. **Do they?** On an H100 they
+# nearly do. The medians were within two percent of each other, but the quartiles of
 # ``Bench`` hardly overlapped with those of the other two. On one core of the EPYC,
 # PyTorch's median was even a sixth below the others. Why, we don't know.
 #

@@ -136,7 +136,7 @@ bench.plot()
 #    :machine: nvidia-h100-80gb-hbm3
 #    :rows: to the GPU, pageable; to the GPU, pinned; to the GPU, pinned each time
 #
-# There the H100's copy took :timing:`pinned-memory median "to the GPU,
+# On the H100, a copy of 16 kB took :timing:`pinned-memory median "to the GPU,
 # pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from ordinary memory, and
 # :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=16384"
 # @nvidia-h100-80gb-hbm3` from pinned memory. Most of that is :term:`latency`, which
@@ -242,10 +242,10 @@ plt.show()
 
 # %%
 # The squares come near the ends of the bars. The circles lie anywhere, because they
-# depend on the CPU. If you know nothing about yours, guess :spec:`pageable copy
-# bandwidth`, a round number that we chose from the four circles and one more card. On
-# other cards, it does for two, and is wrong by a factor of more than five for two
-# others:
+# depend on the CPU, so measure yours. If you have to guess, take :spec:`pageable copy
+# bandwidth`, a round number that we chose from the four circles and one more card. Of
+# these other cards, it does for two, and is wrong by a factor of more than five for
+# two:
 #
 # .. measured-by-others:: pageable-h100 pageable-a100 pageable-gtx1080 pageable-mi300x
 #
@@ -260,11 +260,12 @@ plt.show()
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #
 # On our H100, a batch of 16 kB took :timing:`pinned-memory median "to the GPU,
-# pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` by the plain line, and half as long
-# again, :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=16384"
-# @nvidia-h100-80gb-hbm3`, pinned each time, if each copy waits. The guide's line
-# doesn't wait. Then the two came out nearly alike, as you see in the H100's tab below.
-# So measure it with a batch of your size, or let the ``DataLoader`` pin with workers.
+# pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` by the plain line. It took half as
+# long again, :timing:`pinned-memory median "to the GPU, pinned each
+# time/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`, if it was pinned each time and each copy
+# waited. With ``non_blocking=True``, as in the line at the top, nobody waits, and then
+# the two were nearly alike, as you see in the H100's tab below. So measure it with a
+# batch of your size, or let the ``DataLoader`` pin with workers.
 #
 # .. holds::
 #

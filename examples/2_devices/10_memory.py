@@ -39,8 +39,9 @@ if torch.cuda.is_available():
 # - Halve the batch, and call ``(loss / 2).backward()`` for two batches before each
 #   step, which adds up their gradients. Or let ``torch.utils.checkpoint`` compute
 #   things twice instead of keeping them.
-# - If the error says that much is *reserved by PyTorch but unallocated*, start Python
-#   with ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`` in its environment.
+# - If the error says that a lot is *reserved by PyTorch but unallocated*, start Python
+#   with ``PYTORCH_ALLOC_CONF=expandable_segments:True`` in its environment. Before
+#   PyTorch 2.9 the variable's name was ``PYTORCH_CUDA_ALLOC_CONF``.
 # - If ``nvidia-smi`` lists other programs, end them. A forgotten notebook is one, too.
 #
 # Three meters
@@ -78,9 +79,9 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 # Is there room for one more?
 # ---------------------------
 #
-# Let's watch the three meters in a longer run. **Two tensors, of 150 and 300 MiB, live
-# on the card. The larger one is deleted, and one of 200 moves in. Then the smaller one
-# is deleted, too. Is there room for 240 MiB?** Two small tensors live there as well.
+# Let's watch the three meters in a longer run. A tensor of 150 MiB and one of 300 live
+# on the card, and two small ones. The one of 300 is deleted, and one of 200 moves in.
+# Then the one of 150 is deleted, too. **Is there room for 240 MiB?**
 
 # folded: PyTorch's rules for rooms and floors, as a model
 
@@ -276,9 +277,9 @@ if measured is not None:
 # %%
 # On our H100, the tensors held 203 MiB at that moment, PyTorch had taken 472 MiB, and
 # 999 were in use on the card, which is about what ``nvidia-smi`` shows. So only a fifth
-# of that was in tensors! The difference to 472 is the context and what the driver keeps
-# for itself. The model, which stands in for a GPU where there is none, had said 203 and
-# 472 as well.
+# of that was in tensors! Up to 472, it's PyTorch's empty rooms, and the rest is the
+# context and what the driver keeps for itself. The model, which stands in for a GPU
+# where there is none, had said 203 and 472 as well.
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
 # were in two pieces, of 150 and 100, and a tensor has to lie in one piece. So PyTorch

@@ -120,8 +120,8 @@ print("the same as NumPy")
 # - *np in place of cp:* ``np.sin(x)`` of CuPy's array is right, but NumPy asks around
 #   first. Write ``cp.sin(x)`` in a loop.
 #
-# We haven't measured CuPy yet. If you have it, the last cell of this page moves a whole
-# analysis with it, and times that. All other numbers below are PyTorch's. `JAX`__ keeps
+# We have timed PyTorch only, so all other numbers on this page are PyTorch's. If you
+# have CuPy, the last cell moves a whole analysis with it, and times that. `JAX`__ keeps
 # NumPy's meanings and adds gradients and a compiler, but has arrays that can't be
 # changed, and computes in ``float32`` unless you ask for more.
 #
@@ -310,12 +310,13 @@ show_table("The profile", ("step", "time", "share"), rows)
 print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 
 # %%
-# On the H100's computer, the other two have a twentieth of the time. If the plane were
-# infinitely fast, you would still spend the morning at the airport: the gain is a
-# little over twenty at most. And your data have to travel. There and back, they took
-# :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3` on the H100, which limits
-# the gain to about 18. In general, a share :math:`p` of the time can move and gets
-# :math:`s` times as fast, the rest stays as it is, and the journey comes on top:
+# On the H100's computer, the two steps that stay have a twentieth of the time. So if
+# the others took none at all, the gain would be a little over twenty. However fast the
+# plane, you spend the morning at the airport. And your data have to travel. There and
+# back, they took :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3` on the
+# H100, which limits the gain to about 18. In general, a share :math:`p` of the time can
+# move and gets :math:`s` times as fast, the rest stays as it is, and the journey comes
+# on top:
 #
 # .. math::
 #
@@ -590,10 +591,10 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # @nvidia-h100-80gb-hbm3` as fast. So you could tell your colleagues of a gain of sixty,
 # of fifteen or of four, and all three are true. The last one is what the GPU brought.
 #
-# A better way brought something, too, on one core: NumPy swapped whole pictures until
-# they were sorted. With that the whole was :timing:`port-numpy speedup "whole, by
-# swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast. So ask for a better way
-# *before* you move.
+# A better algorithm helps as well, with NumPy on one core. It compares whole pictures,
+# and swaps pixels until they're in order. With that the whole was :timing:`port-numpy
+# speedup "whole, by swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast. So ask for a
+# better way *before* you move.
 
 # folded: Each step and the whole, timed
 for step, (_, function, *inputs) in t_steps.items():

@@ -348,9 +348,9 @@ print(f"measured:                {gain:.1f} times as fast")
 #    near(cured / found, 0.01, 0.1)
 #
 # Look for ``match`` in the first table. It has a lot of self time, although it only
-# calls others. On the H100's computer it had most of what the copies had left: without
-# both, only a fiftieth remains. It's probably the memory of the converted matrix, which
-# has to be *freed* after each frame. A profile tells you how long an operation *took*.
+# calls others. On the H100's computer, that was most of what the copies had left.
+# Without both, a fiftieth of the frame remains. Probably it's the time to *free* the
+# converted matrix after each frame. A profile tells you how long an operation *took*.
 # Only a timer tells you what you *gain* without it
 # (:doc:`/tutorials/2_devices/07_timing_it_right`).
 #
@@ -383,7 +383,7 @@ plt.show()
 # much smaller, the GPU waits.
 #
 # In the H100's second table, the first two rows are larger than that sum, *frame* more
-# than twice! These are names of ours, and they aren't in the sum. The profiler notes
+# than twice! Skip these: they are names of ours, and not in the sum. The profiler notes
 # such a name on the GPU from the first thing that was started under it to the end of
 # the last, with all the pauses between, and *match* lies within *frame*. So during a
 # frame the GPU had nothing to do for more than half of the time. Look for your own

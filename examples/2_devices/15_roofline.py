@@ -364,8 +364,9 @@ plt.show()
 # %%
 # Find *match*. How far is it below the solid line? That is all that a better program
 # could gain. Each arrow leads from the way that people often write a step to ours. The
-# dotted roof is for the other steps, whose frames may fit into a :term:`cache`. On the
-# H100 the launches hid the cache's rate, so we draw the memory's.
+# dotted roof is for the other steps, whose frames may come from a :term:`cache`, which
+# is faster than memory. On the H100 the launches took too long to measure that, so
+# there the two roofs are one.
 #
 # .. holds::
 #
@@ -521,9 +522,9 @@ plt.show()
 # and 256 frames together took :timing:`roofline-moved median "match, 256 frames"
 # @nvidia-h100-80gb-hbm3`. So a frame costs less than a thirtieth of what it did, nearly
 # all that the roofline allows. But with 8 frames, which took :timing:`roofline-moved
-# median "match, 8 frames" @nvidia-h100-80gb-hbm3`, it was only a little more than half.
-# A roofline says what is possible, and the library may have no good routine for your
-# shape. So try several.
+# median "match, 8 frames" @nvidia-h100-80gb-hbm3`, we got only a little more than half
+# of the speed that it allows. A roofline says what is possible, and the library may
+# have no good routine for your shape. So try several.
 #
 # .. holds::
 #

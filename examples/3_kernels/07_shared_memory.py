@@ -66,8 +66,8 @@ With a CUDA GPU, you time each step on it.
 # Each says how long the product would take if only one thing counted:
 #
 # - *Slots.* A multiprocessor can start four instructions in a clock cycle, each for a
-#   whole warp. If all of them multiply and add, that's the :spec:`H100 SXM fp32` on the
-#   data sheet.
+#   whole warp. If all of them multiply and add, which is 64 operations for a warp,
+#   that's the :spec:`H100 SXM fp32` on the data sheet.
 # - *Loads.* A multiprocessor's cache hands out 128 bytes in a cycle, so a load takes at
 #   least one.
 # - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. Here we count as if there
@@ -97,7 +97,8 @@ best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 # %%
 # At best, a product waits for its arithmetic, and the library comes near that. In step
 # 0, the 32 numbers of :math:`A` that a warp loads lie in 32 rows, so one load takes 32
-# cycles. With one more for :math:`B`, that's 33:
+# cycles. With one more for :math:`B`, that's 33. It has 36 instructions for each
+# multiply-add, and step 2 shows how we count them:
 
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
@@ -206,17 +207,18 @@ step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
 step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 
 # %%
-# So step 1 needs three quarters of its time for slots.
+# So step 1 spent seven tenths of its time starting instructions, most of them for
+# addresses.
 #
 # .. holds::
 #
 #    of_peak = lambda step: ms_per_slot / took(step)
 #    0.65 < 36 * of_peak("first try") < 0.75
 #
-# **What does step 2 wait for now?** It leaves two thirds of its slots empty, and its
-# loads need about a third of the time. What's left is *latency*: some numbers come from
-# further away than the nearest cache, and until they're there, a warp can't go on. We
-# want fewer of them, and from nearby.
+# **What does step 2 wait for now?** It uses a third of its slots, and a third of its
+# time for loads. Neither is full, so it waits. We call that *latency*: some numbers
+# come from further away than the nearest cache, and until they're there, a warp can't
+# go on. We want fewer of them, and from nearby.
 #
 # .. holds::
 #
@@ -339,11 +341,11 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3` as fast
 # as step 2. But it asks memory for only a 32nd of the numbers!
 #
-# **What does it wait for now?** Shared memory hands out 128 bytes in a cycle, as the
-# cache does, so reading ``b_tile`` takes a cycle for each multiply-add. Reading
-# ``a_tile`` takes half a cycle, because all threads want the same number there, and the
-# compiler fetches four of them at once in `two cycles`__. And the loop has 129
-# instructions for 32 multiply-adds:
+# **What does it wait for now?** For each multiply-add, a warp reads 32 numbers of
+# ``b_tile``. That's 128 bytes, which shared memory hands out in a cycle, as the cache
+# does. Of ``a_tile``, all threads want the same number, and the compiler fetches four
+# of these with one load of `two cycles`__, so each costs half a cycle. And the loop has
+# 129 instructions for 32 multiply-adds:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 

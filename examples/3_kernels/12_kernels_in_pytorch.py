@@ -81,10 +81,10 @@ def launch_on_gpu(kernel, *tensors):
 # %%
 # ``contiguous`` copies a tensor if its numbers don't lie one after the other, as those
 # of ``image.T``, because our kernel counts on that. And ``stream`` is the queue that
-# PyTorch puts its own work into. Without it, Numba would take its own, and if the two
-# aren't the same, nobody waits for anybody. `A test of PyTorch's own`__ launched a
-# kernel into the wrong queue, and failed about 3% of the time, says its author. The
-# other 97% looked fine.
+# PyTorch puts its own work into. Without it, Numba uses its own. If PyTorch works in
+# another one, your kernel may read a tensor before PyTorch has written it. `A test of
+# PyTorch's own`__ launched a kernel into the wrong queue, and failed about 3% of the
+# time, says its author. The other 97% looked fine.
 #
 # __ https://github.com/pytorch/pytorch/pull/182770
 
@@ -392,16 +392,16 @@ bench.show()
 #      - :timing:`misfit-in-pytorch median "our operation, with
 #        gradient/cuda:0/n=134217729" @nvidia-h100-80gb-hbm3`
 #
-# With 33 million numbers, ours took about half of the chain's time, and not less than a
-# third. It wasn't the bytes. The kernel alone, on arrays that were made beforehand,
-# took less than a third, as we predicted. And by the GPU's own clock, our operation
+# With 33 million numbers, ours took about half of the chain's time. We had promised
+# less than a third. The bytes aren't to blame: the kernel alone, on arrays that were
+# made beforehand, took less than a third. And by the GPU's own clock, our operation
 # took no longer than its kernel.
 #
 # But before the kernel can begin, Python has to make four arrays of tensors, ask for
-# the stream, and let Numba launch it. With 1,001 numbers, which are no work at all, you
-# see that this takes longer than the kernel for 33 million. Where Python is faster than
-# the kernel, it prepares the next launch meanwhile, and you get all that we promised.
-# If you always use the same tensors, make their arrays once.
+# the stream, and let Numba launch it. The column of 1,001 numbers shows how long that
+# takes, because there the GPU has nothing to do: longer than the kernel for 33 million.
+# Where Python is faster than the kernel, it prepares the next launch meanwhile, and you
+# get all that we promised. If you always use the same tensors, make their arrays once.
 #
 # .. holds::
 #
@@ -415,11 +415,12 @@ bench.show()
 #    prepare > 2 * row(alone).device_seconds
 #    near(median(ours) / prepare, 0.5, 0.05)
 #
-# If the paperwork takes longer than the delivery, a faster van doesn't help. On an
-# H200, which has a faster memory, we gained nothing at all. There the chain took
-# :timing:`misfit-in-pytorch median "chain/cuda:0/n=33554433" @nvidia-h200` for the 33
-# million, and our operation some :timing:`misfit-in-pytorch median "our
-# operation/cuda:0/n=33554433" @nvidia-h200`, as in the figure.
+# If the paperwork takes longer than the delivery, a faster van doesn't help. On an H200
+# we gained nothing at all, because its faster memory shortens the chain, and not the
+# paperwork. There the chain took :timing:`misfit-in-pytorch median
+# "chain/cuda:0/n=33554433" @nvidia-h200` for the 33 million, and our operation some
+# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433" @nvidia-h200`, as
+# in the figure.
 
 # figure
 import matplotlib.pyplot as plt

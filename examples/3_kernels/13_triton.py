@@ -165,8 +165,8 @@ print(apart(first_tries, add, run_add, try_add))
 #
 # *Softmax* turns each row of a matrix into positive numbers that add up to 1. A neural
 # network makes probabilities of its scores this way. In PyTorch you could write it in
-# five steps. The first two subtract the largest number, so that ``exp`` can't overflow,
-# and don't change the result.
+# three lines, with five steps. The first two steps find the largest number and subtract
+# it, so that ``exp`` can't overflow. The result stays the same.
 
 
 def five_steps(x):

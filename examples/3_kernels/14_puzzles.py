@@ -48,7 +48,7 @@ def square(x, out): ...
 
 # %%
 # The line ``@attempt("map")`` calls the judge. Here's somebody who wrote the obvious
-# line:
+# line, and the ``{}`` keeps that out of your score:
 
 
 @attempt("map", {})
@@ -174,8 +174,8 @@ bench.show()
 # On an H100, ``pieces`` took :timing:`puzzles-stride median pieces
 # @nvidia-h100-80gb-hbm3` and ``side_by_side`` took :timing:`puzzles-stride median "side
 # by side" @nvidia-h100-80gb-hbm3`. So the wrong order took :timing:`puzzles-stride
-# speedup "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, even more than the
-# count says.
+# speedup "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, and not only the eight
+# times that the count says. So sectors aren't the whole story here.
 #
 # .. holds::
 #
@@ -272,9 +272,10 @@ def warp_sum(x, out): ...
 # 9. ``block sum``
 # ~~~~~~~~~~~~~~~~
 #
-# Let each block of 64 threads write the sum of its 64 elements, through :term:`shared
-# memory`. *It counts if* it adds in a tree: a thread reads memory once, and shared
-# memory at most 13 times.
+# Let each block of 64 threads write the sum of its 64 elements into its own element of
+# ``out``, through :term:`shared memory`. Elements after the end count as zero. *It
+# counts if* it adds in a tree: a thread reads memory once, and shared memory at most 13
+# times, twice in each of six rounds and once at the end.
 
 
 @attempt("block sum")

@@ -405,10 +405,10 @@ plt.show()
 # On one core of the EPYC, the six changes together made the step :timing:`faster-step
 # speedup "CPU, fused Adam"/"CPU, as usual" @cpu-amd-epyc` as fast, and the six passes
 # made it :timing:`faster-step speedup "CPU, package"/"CPU, as usual" @cpu-amd-epyc`.
-# The figure's ratios are of another CPU, the Xeon beside the H100. Taken alone,
-# ``float32`` gained nothing on the EPYC, because ``conv2d`` became *slower*. With
-# slices in place of ``conv2d``, it nearly halved the time. So measure again after each
-# change.
+# The ratios in the title of the figure are another CPU's, the Xeon beside the H100.
+# Taken alone, ``float32`` gained nothing on the EPYC, because ``conv2d`` became
+# *slower*. With slices in place of ``conv2d``, it nearly halved the time. So measure
+# again after each change.
 #
 # And on a GPU?
 # -------------
@@ -503,10 +503,11 @@ for what, label in (
 # about as many operations as the others save. For each of them, Python and the driver
 # take longer than the GPU. We call such a step :term:`launch-bound`.
 #
-# A hundred bare operations, of :spec:`PyTorch operation seconds` each, which the
-# authors of Torch-FL measured on an A100, make a quarter of what our H100 took. Ours
-# pass through Python and autograd. With :spec:`kernel of a program seconds` for each,
-# about what whole programs of others took, the count makes four fifths of it.
+# Does that explain what our H100 took? A bare operation takes :spec:`PyTorch operation
+# seconds`, as the authors of Torch-FL measured on an A100, and a hundred of those make
+# a quarter of it. But ours pass through Python and autograd. In whole programs of
+# others, an operation took about :spec:`kernel of a program seconds`, and a hundred of
+# those make four fifths.
 #
 # .. holds::
 #

@@ -388,7 +388,7 @@ bench.show()
 # one core of the CPU beside the H100, one image took :timing:`many-channels median "96
 # pixels, 1" @nvidia-h100-80gb-hbm3`, less than on the GPU, and 16 took
 # :timing:`many-channels median "96 pixels, 16" @nvidia-h100-80gb-hbm3`. Both factors in
-# the title of the figure are those of this core. And on the H100? One image of 32 × 32
+# the title of the figure below are this core's. And on the H100? One image of 32 × 32
 # pixels took :timing:`many-channels median "GPU, 32 pixels, 1" @nvidia-h100-80gb-hbm3`,
 # and 16 took :timing:`many-channels median "GPU, 32 pixels, 16"
 # @nvidia-h100-80gb-hbm3`, so each of them cost about a sixteenth.

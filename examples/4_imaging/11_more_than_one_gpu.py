@@ -116,8 +116,9 @@ else:
 # - *Channels are boxes.* So are the :term:`folds <fold>` of a :term:`cross-validation`,
 #   and the strengths of a :term:`regularizer` that you want to compare. Five folds with
 #   five strengths are 25 fits that don't know of each other.
-# - *Visibilities are no load at all.* The fit reads them :doc:`only once
-#   </tutorials/4_imaging/10_off_the_grid>`.
+# - *Visibilities are no load at all.* Before its first step, ``fit`` :doc:`turns them
+#   into a dirty image and a beam </tutorials/4_imaging/10_off_the_grid>`, and then
+#   works with these alone.
 # - *One image is a piano.* You can cut it into four strips, but a Fourier transform
 #   needs all of them. So in every step, each GPU has to send a part of its strip to
 #   every other one, twice, and each time they all wait for the slowest.
@@ -342,8 +343,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the answer is *nearly*, if you have many large fits. Lambda trained a network on
-# two, four and eight V100s: the hollow marks.
+# So the answer is *nearly*, if you have many large fits. The hollow marks are a network
+# that Lambda trained on two, four and eight V100s. It has to talk, and even that
+# scales.
 #
 # .. dropdown:: On a cluster, with SLURM
 #

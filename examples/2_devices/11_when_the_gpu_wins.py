@@ -735,7 +735,7 @@ print("  their work would take    ", quantity(work, "s"))
 # .. list-table:: The same fit on our three machines
 #    :header-rows: 1
 #
-#    * -
+#    * - fit
 #      - two cores of an EPYC
 #      - H100
 #      - H200

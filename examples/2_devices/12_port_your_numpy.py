@@ -521,7 +521,7 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # .. list-table:: Before the move and after
 #    :header-rows: 1
 #
-#    * -
+#    * - what
 #      - NumPy, one core
 #      - PyTorch, 16 cores
 #      - PyTorch, H100

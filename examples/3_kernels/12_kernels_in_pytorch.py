@@ -346,7 +346,7 @@ bench.show()
 #    :header-rows: 1
 #    :widths: 34 22 22 22
 #
-#    * -
+#    * - way
 #      - 1,001 numbers
 #      - 33 million
 #      - 134 million

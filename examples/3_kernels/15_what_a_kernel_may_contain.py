@@ -197,8 +197,8 @@ print("TypingError:", own_words(reverse_n, "float32[::1], float32[::1], int64")[
 #
 # A block gets its shared memory when it starts, so the size has to stand in the
 # compiled kernel, or outside of the function. For example, ``T = 64`` stands above it,
-# and ``cuda.shared.array(T, …)`` in it. Numba reads ``T`` only when it compiles. So for two
-# sizes, make two kernels, in a function that returns them:
+# and ``cuda.shared.array(T, …)`` in it. Numba reads ``T`` only when it compiles. So for
+# two sizes, make two kernels, in a function that returns them:
 
 
 def reversing(threads):

@@ -101,15 +101,17 @@ class Plan(Teaching):
 
 
 class GuessSheet(Teaching):
-    """``{guess-sheet}`` asks for a guess on each page that it names, else on those of the short course."""
+    """``{guess-sheet} Title`` asks for a guess on each page that it names, else on those of the short course."""
 
+    required_arguments = 1
+    final_argument_whitespace = True
     has_content = True
 
     def run(self) -> list[nodes.Node]:
         """Leave the most room for the answer."""
         course = course_of(self.env)
         rows = [[f":doc:`/tutorials/{name}`", course.pages[name].guess, ""] for name in self.content or course.short]
-        table = listed("My guesses, before I read", ("page", "question", "my guess"), rows)
+        table = listed(self.arguments[0], ("page", "question", "my guess"), rows)
         return self.parsed(f".. container:: fl-guesses\n\n{indented(table)}")
 
 

@@ -184,7 +184,7 @@ plt.show()
 # keeps only 2 or 3 of its 7 digits.
 #
 # More digits usually cost more, so beware of ``float64``, NumPy's default. The H100 is
-# one of the few cards that are good at it: the same product took :timing:`precision
+# one of the cards that are good at it: the same product took :timing:`precision
 # median "GPU, matmul, float64/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, even less than in
 # ``float32``. On NVIDIA's cards for games, ``float64`` has 1/32 or 1/64 of the rate of
 # ``float32``. And the price tells you nothing: the T4 and the L4, sold for data

@@ -237,9 +237,10 @@ if has_gpu:
 
 # %%
 # With matrices of 4,096 × 4,096, the H100's computer took :timing:`wins-matrix-matrix
-# median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3` on its sixteen CPU cores and
-# :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3` on the
-# GPU. So the GPU *is* faster: :timing:`wins-matrix-matrix speedup
+# median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3` on its sixteen :term:`virtual CPUs
+# <virtual CPU>` and :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3` on the GPU. So the GPU *is* faster:
+# :timing:`wins-matrix-matrix speedup
 # "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`. That isn't thousands.
 # The check itself, in its tab, printed a larger ratio, because the CPU took longer in
 # that one run. So :doc:`repeat it <07_timing_it_right>` before you report it.

@@ -57,7 +57,9 @@ both sides. Without one, the GPU's side is a model.
 #        back/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`
 #
 # The computer was rented, and its cores are :term:`virtual CPUs <virtual CPU>`,
-# probably two to each real core. A better CPU would win more often.
+# probably two to each real core. A better CPU would win more often. Each time is that
+# of a call in a series: the GPU began the next small addition after that time, and a
+# single sum would have been there later.
 #
 # The first job is over before the GPU has properly started. The second one is what
 # people mean when they praise GPUs. In the third, the same additions on the same card,

@@ -737,7 +737,7 @@ show_table(
 #
 # Beyond are the *tensor cores*, which multiply small matrices in one instruction. With
 # them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
-# @nvidia-h100-80gb-hbm3` as fast, for :doc:`a few digits
+# @nvidia-h100-80gb-hbm3` as fast, give or take an eighth, for :doc:`a few digits
 # </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
 #
 # So for a plain product, call the library. Write a tile for sums that no library has,

@@ -400,8 +400,9 @@ bench.show()
 # But before the kernel can begin, Python has to make four arrays of tensors, ask for
 # the stream, and let Numba launch it. The column of 1,001 numbers shows how long that
 # takes, because there the GPU has nothing to do: longer than the kernel for 33 million.
-# Where Python is faster than the kernel, it prepares the next launch meanwhile, and you
-# get all that we promised. If you always use the same tensors, make their arrays once.
+# That was with PyTorch 2.11. Where Python is faster than the kernel, it prepares the
+# next launch meanwhile, and you get all that we promised. If you always use the same
+# tensors, make their arrays once.
 #
 # .. holds::
 #

@@ -261,8 +261,8 @@ print(check(places))
 # remember
 
 print("1. Call the library first: sum, sort and cumsum are a line each in PyTorch.")
-print(f"2. Blocks can't wait for each other. Three launches move {moved:.0f} bytes")
-print("   for each number, and a library's scan little more than 8.")
+print("2. A plain launch has no barrier for all blocks, so ours takes three. They move")
+print(f"   {moved:.0f} bytes for each number, and a library's scan little more than 8.")
 print("3. cuda.compute takes an operator of your own, in Python. Write the kernel if")
 print("   that isn't enough.")
 

@@ -449,10 +449,17 @@ plt.show()
 # @nvidia-h100-80gb-hbm3` with one channel of 96 × 96 pixels, :timing:`many-channels
 # median "fit, 96 pixels, 16" @nvidia-h100-80gb-hbm3` with 16, and
 # :timing:`many-channels median "fit, 96 pixels, 256" @nvidia-h100-80gb-hbm3` with 256.
-# So the bus is full about where the model says. From there on each channel costs more
-# than our count, and we don't know why. With 256 it was still :timing:`many-channels
-# speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256" @nvidia-h100-80gb-hbm3` as fast as
-# the loop.
+# So the bus is full about where the model says. From there on each channel costs twice
+# our count, up to 64 channels as up to 256, so it isn't that the L2 gets too small.
+# Which kernel takes it, only a profile can tell. With 256 it was still
+# :timing:`many-channels speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256"
+# @nvidia-h100-80gb-hbm3` as fast as the loop.
+#
+# .. holds::
+#
+#    of = lambda n: median(f"many-channels/fit, 96 pixels, {n}")
+#    more = (of(64) - of(16)) / 48, (of(256) - of(64)) / 192
+#    near(*more, 0.05) and near(more[0], 2.1 * 600 * 96**2 / 3.35e12, 0.05)
 #
 # So you gain most where a loop is slow, and next to nothing with large images.
 #

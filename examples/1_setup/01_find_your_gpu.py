@@ -59,8 +59,10 @@ borrow one from Google.
 #        command below. On a Mac, or with another maker's card, open *Your GPU is from
 #        AMD, Intel or Apple*, further down. If you have no GPU, borrow one (below).
 #    * - ``False``, then ``Found no NVIDIA driver``
-#      - On a cluster, you may be on its login node: do what the next row says. On your
-#        own computer, type ``nvidia-smi`` in a terminal. If it isn't found (on Windows,
+#      - If your card isn't NVIDIA's, this PyTorch is for another maker's: open *Your
+#        GPU is from AMD, Intel or Apple*. If you have none, borrow one (below). On a
+#        cluster, you may be on its login node: do what the next row says. On your own
+#        computer, type ``nvidia-smi`` in a terminal. If it isn't found (on Windows,
 #        look in ``C:\Windows\System32``), install the driver (on Ubuntu with ``sudo
 #        ubuntu-drivers install``), and restart. If it works, but not *in your
 #        container*, start that with ``docker run --gpus all`` or ``apptainer exec
@@ -114,7 +116,8 @@ borrow one from Google.
 # the GPU, and for what part of the time it had anything to do at all (``GPU-Util``). In
 # a container and in WSL the list of programs stays empty, so look at the memory in use.
 # That isn't how busy it was: a program that uses a thousandth of the card shows 100 %,
-# too. Look at the watts beside it, and how near they come to the limit.
+# too. Look at the watts beside it, and how near they come to the limit. A GB10's memory
+# isn't shown there, but by ``free -h``.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #
@@ -291,7 +294,8 @@ plt.show()
 #
 #    PyTorch for AMD's cards calls them ``cuda`` too, so the lines above work as they
 #    stand. Only ``torch.version.cuda`` is ``None``, and ``torch.version.hip`` has the
-#    version. AMD's ``nvidia-smi`` is ``amd-smi``, and in older versions ``rocm-smi``.
+#    version. The compute capability is a number of AMD's: an MI300X's 9.4 says nothing
+#    about NVIDIA's 9.0. AMD's ``nvidia-smi`` is ``amd-smi``, and in older versions ``rocm-smi``.
 #    Intel's cards are called ``xpu`` and Apple's ``mps``, so write ``device="mps"`` on
 #    a Mac, and ask ``torch.backends.mps.is_available()``. For all of them,
 #    ``torch.accelerator.is_available()`` says whether there is one, and

@@ -272,11 +272,12 @@ for card, bandwidth in bandwidths.items():
 #    near(8 * 99e6 / each_way, 1.5 * cores, 0.05)
 #    4 * 99e6 * 2 / spec("NVLink-C2C", "bandwidth") < cores / 5
 #
-# All of that is because of the slot. A few chips have none between CPU and GPU, such as
-# Apple's, AMD's MI300A, and NVIDIA's GH200 and GB10. :doc:`There </cards>`, a GPU can
-# read the vectors where they are, although PyTorch's ``.to`` still copies them. On all
-# others, do more with the data while they are there. If your program adds, multiplies
-# and transforms the same vectors a hundred times, you pay for the transfer once.
+# All of that is because of the slot. GPUs that sit beside the processor have none, such
+# as Apple's, those inside of Intel's and AMD's processors, AMD's MI300A, and NVIDIA's
+# GH200, GB200, GB300 and GB10. :doc:`There </cards>`, a GPU can read the vectors where
+# they are, although PyTorch's ``.to`` still copies them. With a slot, do more with the
+# data while they are there. If your program adds, multiplies and transforms the same
+# vectors a hundred times, you pay for the transfer once.
 #
 # *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
 # for anything takes some microseconds. Adding 10 thousand numbers again and again,

@@ -244,7 +244,8 @@ print(f"all ways: wrong by {worst:.0e} degrees at most")
 #
 # How many can yours do? The number of lanes stands in the code that Numba compiled.
 # It's full of ``<8 x float>``, or another number. We assume 4 cycles and two units,
-# which `holds for most CPUs`__. **Multiply before you run the cell.**
+# which `holds for most CPUs`__ of Intel and AMD. A large core of Apple's has four
+# units, so it may pass its mark twice over. **Multiply before you run the cell.**
 #
 # __ https://www.agner.org/optimize/instruction_tables.pdf
 
@@ -371,7 +372,8 @@ plt.show()
 # 4`__. And the sixteen cores of the H100's computer did little more than half of what
 # was predicted: all together, in the median less than eight times what one of them did
 # alone. A rented machine counts :term:`virtual CPUs <virtual CPU>`, and as a rule two
-# of them share one core and its vectors, which is called *hyper-threading*. And even
+# of them share one core and its vectors, which is called *hyper-threading*. Your own
+# computer may count two for each core, too, and small cores beside large ones. And even
 # when all cores are yours, many CPUs lower their clock rate when all of them work.
 #
 # .. holds::

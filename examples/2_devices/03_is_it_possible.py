@@ -112,9 +112,10 @@ plt.show()
 #     \frac{\text{operations}}{\text{operations a second}}\right).
 #
 # If your card isn't on our list, its maker's data sheet has both rates, as *memory
-# bandwidth* and *FP32*. If the data have to travel to the GPU, their bytes divided by
-# the rate of the link is a third time. For example, 10 GB over PCIe 4, with its
-# :spec:`PCIe 4 x16 bandwidth`, need a third of a second whatever the GPU.
+# bandwidth* and *FP32*. For some chips, such as Apple's, it has only the first, which
+# is enough for the time of the bytes. If the data have to travel to the GPU, their
+# bytes divided by the rate of the link is a third time. For example, 10 GB over PCIe 4,
+# with its :spec:`PCIe 4 x16 bandwidth`, need a third of a second whatever the GPU.
 #
 # The board below does this division. **Choose report 1, and drag the blue point to the
 # right. How often does the verdict change, and why?** Then type a number of your own,

@@ -193,10 +193,12 @@ fig.set_label(
 plt.show()
 
 # %%
-# The *driver* does the carrying. It copies your bytes, piece by piece, into a pinned
-# buffer of its own, and the GPU fetches them from there. The CPU copies one piece while
-# the GPU fetches the piece before, so the slower of the two sets the pace. On a fast
-# link, that is the CPU.
+# The *driver* does the carrying. NVIDIA's copies your bytes, piece by piece, into a
+# pinned buffer of its own, and the GPU fetches them from there. The CPU copies one
+# piece while the GPU fetches the piece before, so the slower of the two sets the pace.
+# On a fast link, that is the CPU. AMD's driver pins the pages of a large array for the
+# time of the copy, so there the CPU copies nothing. And where CPU and GPU :doc:`share
+# one memory </cards>`, all of this matters less.
 #
 # Beside our H100, one core of the CPU needs :timing:`pinned-memory median "copy in
 # memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3` to copy 64 MiB within its own memory.

@@ -74,7 +74,8 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 # - ``memory_reserved()`` counts the floors that PyTorch rents: *reserved*. Its older
 #   name was ``memory_cached()``, because the empty rooms are called the *cache*.
 # - ``nvidia-smi`` sees only what the landlord has let: the floors, what CUDA itself
-#   needs for each program, the *context*, and all other programs.
+#   needs for each program, the *context*, and all other programs. On a GB10, which has
+#   one memory for CPU and GPU, it tells nothing, and ``total - free`` is everybody's.
 #
 # Is there room for one more?
 # ---------------------------
@@ -558,6 +559,12 @@ show_table("What a list of losses keeps", head, rows)
 # Tensors hold 9.08 GiB, empty rooms 9.35, and 12.73 were never rented. The last two are
 # free, together 22.08 GiB. The program asked for 22.78, so no setting could have saved
 # it. It needs a smaller batch.
+#
+# There may be no error at all. On Windows, NVIDIA's driver may put the rest into the
+# CPU's memory, and your steps take many times as long, unless you switch that off in
+# its control panel (*CUDA - Sysmem Fallback Policy*). Where CPU and GPU share one
+# memory, the computer may swap, or Linux may end your program. There, set a limit
+# first: ``torch.cuda.set_per_process_memory_fraction(0.8)``.
 #
 # You can catch the error, and try again with half the batch. After
 # ``torch.OutOfMemoryError`` PyTorch still works. Here are two ways to write it. We

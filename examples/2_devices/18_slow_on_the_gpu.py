@@ -21,6 +21,10 @@ it's slow without a GPU, too.
 # are those of :doc:`a profile </tutorials/2_devices/14_profile>`: look for the row with
 # much time, or with many calls.
 #
+# The names in a profile are NVIDIA's. With AMD's, read ``hip`` for ``cuda``; newer
+# libraries write ``cudaLaunchKernelExC``; and on a Mac a profile shows only what the
+# CPU does, so take the other tests.
+#
 # .. list-table:: Why code is slow on a GPU
 #    :header-rows: 1
 #    :widths: 20 42 38

@@ -128,9 +128,9 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # %%
 # So PyTorch's time is impossible. The GTX 1650 would need at least the second of these
 # times, even with the faster memory, and its cache holds only 1 MB. Even an H100, one
-# of the fastest cards there are, would need longer to read the matrix. And the kernel
-# that adds moves only 1.2 MB, a 34th of the product's bytes, and yet it took *more*
-# time. So something else was timed.
+# of the fastest cards there are, would need longer to read the matrix from its memory.
+# And the kernel that adds moves only 1.2 MB, a 34th of the product's bytes, and yet it
+# took *more* time. So something else was timed.
 #
 # What? A launch returns at once, as soon as the work is in a queue, and the GPU does
 # the work later. And ``%timeit`` stops its clock when the call returns. So these are

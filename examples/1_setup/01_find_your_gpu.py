@@ -295,10 +295,10 @@ plt.show()
 #    PyTorch for AMD's cards calls them ``cuda`` too, so the lines above work as they
 #    stand. Only ``torch.version.cuda`` is ``None``, and ``torch.version.hip`` has the
 #    version. The compute capability is a number of AMD's: an MI300X's 9.4 says nothing
-#    about NVIDIA's 9.0. AMD's ``nvidia-smi`` is ``amd-smi``, and in older versions ``rocm-smi``.
-#    Intel's cards are called ``xpu`` and Apple's ``mps``, so write ``device="mps"`` on
-#    a Mac, and ask ``torch.backends.mps.is_available()``. For all of them,
-#    ``torch.accelerator.is_available()`` says whether there is one, and
+#    about NVIDIA's 9.0. AMD's ``nvidia-smi`` is ``amd-smi``, and in older versions
+#    ``rocm-smi``. Intel's cards are called ``xpu`` and Apple's ``mps``, so write
+#    ``device="mps"`` on a Mac, and ask ``torch.backends.mps.is_available()``. For all
+#    of them, ``torch.accelerator.is_available()`` says whether there is one, and
 #    ``torch.accelerator.current_accelerator()`` which kind your PyTorch was built for.
 #    The doctor knows them, and there is :doc:`a command for each </install>`.
 #

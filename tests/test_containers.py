@@ -22,6 +22,8 @@ def test_the_dockerfile_installs_what_the_install_page_does() -> None:
     assert default.split() == tab("No GPU")
     assert "RUN python -m pip install --no-cache-dir -r requirements.txt jupyterlab $PYTORCH\n" in DOCKERFILE
     pages = (DOCKERFILE, (ROOT / "docs/classroom.md").read_text(encoding="utf-8"))
+    for mailed in (pages[1], (ROOT / "docs/_templates/README.txt").read_text(encoding="utf-8")):
+        assert shlex.split(re.search(r"-r requirements.txt (.*whl/cpu)\n", mailed)[1]) == tab("No GPU")
     for (given,) in (re.findall("--build-arg PYTORCH='([^']*)'", page) for page in pages):
         assert given.split() == tab("Linux and WSL (NVIDIA)")
 

@@ -61,7 +61,8 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 # "4096 events a copy"/"1 event a copy" @nvidia-h100-80gb-hbm3` as fast, for exactly the
 # same bytes. Without a GPU, within the memory of an AMD EPYC, it was
 # :timing:`small-copies speedup "4096 events a copy"/"1 event a copy" @cpu` as fast. So
-# it isn't only about GPUs. Every copy has a fixed cost.
+# it isn't only about GPUs. Every copy has a fixed cost. If your ratio is near 1, other
+# programs most likely kept a core busy: close them, and run it again.
 #
 # .. holds::
 #

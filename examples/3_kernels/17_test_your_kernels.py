@@ -196,11 +196,13 @@ for line in said.splitlines():
 #    ``check_kernels.must_write("out")`` before the launch. The test then fails if there
 #    is an element of ``out`` that no thread has written.
 #
-# .. dropdown:: CudaSupportError, before the first test
+# .. dropdown:: CudaSupportError, before the first test or in one
 #
 #    A kernel with its types in the decorator, or an array on the device outside of a
-#    test, needs a GPU while pytest collects. Write a ``conftest.py`` with two lines,
-#    ``import firstlight_kernels`` and ``firstlight_kernels.simulate()``.
+#    test, needs a GPU while pytest collects, and so does a launch in a test without
+#    ``check_kernels``. Write a ``conftest.py`` with two lines, ``import
+#    firstlight_kernels`` and ``firstlight_kernels.simulate()``. A test that times
+#    kernels must then :ref:`skip what is simulated <in-a-test>`.
 #
 # Your turn
 # ---------

@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a ``firstlight`` command line and return its exit status.
 
     The package says with a ValueError what a user got wrong, the system with an OSError: that becomes one line, and the
-    status 1; 2 if a package is missing.
+    status 1; 2 for an ImportError.
 
     Parameters
     ----------

@@ -108,8 +108,9 @@ HANDED_IN = [
     (1, "def total(x):\n    return 8\n\ndef check(answer):\n    return 'Right.'\n\nprint(check(total))\n"),
     (0, "import time\n\ndef total(x):\n    return time.monotonic() and sum(x)\n"),
     (1, "data = [8]\n\ndef total(x):\n    return data[0] and 8\n"),
-    (1, "total = check = lambda x: 'Right.'\n"),
-    (1, "def sum_of(x):\n    return sum(x)\n"),
+    (2, "total = check = lambda x: 'Right.'\n"),
+    (2, "def sum_of(x):\n    return sum(x)\n"),
+    (0, "\ufeffdef total(x):\n    return sum(x)\n"),
     (1, "def total(x):\n    exit()\n"),
 ]
 
@@ -121,6 +122,16 @@ def test_the_check_of_the_teachers_copy_counts_and_only_the_answer_of_a_student(
     page.write_text(text.replace("time.sleep", "slow = lambda: time.sleep"), encoding="utf-8")
     script.write_text(handed_in, encoding="utf-8")
     assert main(["try", str(script), "--check", str(page)]) == status
+
+
+@pytest.mark.parametrize("page", [None, b"x = 1\n", b"(", b"\xff", b"print(check(another))\n"])
+def test_a_mistake_after_check_is_no_wrong_answer(tmp_path, capsys, page):
+    script, check = tmp_path / "theirs.py", tmp_path / "page.py"
+    script.write_text("def total(x):\n    return sum(x)\n", encoding="utf-8")
+    if page is not None:
+        check.write_bytes(page)
+    assert main(["try", str(script), "--check", str(check)]) == 2
+    assert "page.py" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("interrupt", [signal.default_int_handler, signal.SIG_IGN])

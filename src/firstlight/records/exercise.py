@@ -38,7 +38,7 @@ def try_exercise(script: Path, page: Path | None = None) -> bool:
     ValueError
         If the script has no exercise, is not Python, fails, or does not end.
     ImportError
-        If a package is missing, so that nothing can be said of the answer.
+        If nothing can be said of the answer: a package, the page, its exercise or the answer's name is missing.
 
     Examples
     --------
@@ -50,17 +50,18 @@ def try_exercise(script: Path, page: Path | None = None) -> bool:
     You said 7.
     False
     """
-    ours = statements_of(_read(page or script))
+    mistake = ImportError if page else ValueError  # the teacher's is no wrong answer
+    try:
+        ours = statements_of(_read(page or script))
+    except (OSError, ValueError) as error:
+        raise mistake(str(error)) from None
     if not ours:
-        raise ValueError(
-            f"{page or script} has no exercise: there is no line such as print(check(answer)) in it; "
-            "save a notebook as a script first"
-        )
+        raise mistake(f"{page or script} has no exercise, no print(check(answer)): save a notebook as a script first")
     parts = [(ours, script)]
     if page:
         before, theirs, after = with_answer(ours, _read(script))
         if not theirs:
-            raise ValueError(f"{script} has no answer: name it as in {ast.unparse(ours[-1])}")
+            raise ImportError(f"{script} has no answer to {page}: name it as in {ast.unparse(ours[-1])}")
         parts = [(before, page), (theirs, script), (after, page)]
     codes = [compile(ast.Module(part, []), str(file), "exec", dont_inherit=True) for part, file in parts]
     module = ModuleType("__main__")
@@ -119,7 +120,7 @@ def statements_of(source: str) -> list[ast.stmt]:
 def _read(script: Path) -> str:
     """Return the text of a script that is Python."""
     try:
-        source = script.read_text(encoding="utf-8")
+        source = script.read_text(encoding="utf-8-sig")
         ast.parse(source)
     except SyntaxError as error:
         raise ValueError(f"{script}, line {error.lineno}: {error.msg}; mend it and try again") from None
@@ -130,10 +131,8 @@ def _read(script: Path) -> str:
 
 def _asks(source: str) -> Callable[[ast.stmt], bool]:
     """Return what tells the lines ``print(check(…))`` of a script from others; those of a solution are not meant."""
-    ours: set[int] = set()
-    for block in split(source):
-        if block.kind == "code" and block.text.lstrip().startswith(SOLUTION):
-            ours.update(range(block.line, block.line + block.text.count("\n") + 1))
+    solved = (one for one in split(source) if one.kind == "code" and one.text.lstrip().startswith(SOLUTION))
+    ours = {line for one in solved for line in range(one.line, one.line + one.text.count("\n") + 1)}
 
     def asks(statement: ast.stmt) -> bool:
         match statement:

@@ -20,7 +20,7 @@ NO_RECORDS = ("", "{", "null", "[]", '{"version": "1.0", "metadata": 3, "benchma
 def record(page: Any, **changes: Any) -> str:
     """A record of this very page, of a machine that is ten times as fast."""
     content = json.loads(RECORDS[0].read_text(encoding="utf-8"))
-    code = page.locator(".fl-timings").first.get_attribute("data-code")
+    code = page.locator(".fl-timings").first.get_attribute("data-code").split()[0]  # with the solution, and without
     content["metadata"] |= {"device_name": "Reader's GPU", "code_sha256": code} | changes
     for benchmark in content["benchmarks"]:
         benchmark["runs"][0]["values"] = [value / 10 for value in benchmark["runs"][0]["values"]]

@@ -81,7 +81,7 @@ def test_the_shell_of_the_page_is_shell(starts, tmp_path):
 def test_without_the_program_beside_it_the_page_says_so(tmp_path, capsys, monkeypatch):
     """A reader who downloads this one script, or runs the notebook alone."""
     monkeypatch.chdir(tmp_path)
-    first = TEXT[TEXT.index("import os\n") : TEXT.index("# %%\n# Each of the two has fitted")]
+    first = TEXT[TEXT.index("import os\n") : TEXT.index("# %%\n", TEXT.index("not here"))]
     space: dict[str, object] = {}
     exec(compile(first, "page", "exec"), space)
     space["scratch"].cleanup()

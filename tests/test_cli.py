@@ -195,3 +195,9 @@ def test_today_reads_a_saved_output_of_several_cards(tmp_path, capsys):
     saved.write_text("No devices were found")
     assert main(["today", str(saved)]) == 1
     assert "No devices" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such file")
+def test_today_ends_where_a_file_does_not(capsys):
+    assert main(["today", "/dev/zero"]) == 1
+    assert "no card" in capsys.readouterr().err

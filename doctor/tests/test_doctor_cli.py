@@ -260,6 +260,9 @@ def test_what_is_no_python_is_a_usage_error(capfd, tmp_path):
     assert main(["--python", str(tmp_path / "none")]) == 2
     assert main(["--python", sys.executable, "--root", str(tmp_path / "none")]) == 2
     assert capfd.readouterr().err.count("\n") == 2
+    if silent := shutil.which("true"):  # ends well, and says nothing
+        assert main(["--python", silent]) == 2
+        assert "no Python" in capfd.readouterr().err
 
 
 def test_one_file_names_itself_where_the_command_would_stand(archive, kept):

@@ -134,7 +134,11 @@ def today(arguments: argparse.Namespace) -> int:
     """Say at what clock, in what slice and in what slot an NVIDIA card is, and which floors of the site that raises."""
     from firstlight.timing.today import ask, read
 
-    cards = read(arguments.file.read_bytes() if arguments.file else ask())
+    if arguments.file:
+        with arguments.file.open("rb") as file:
+            cards = read(file.read(2**20))  # /dev/zero has no end
+    else:
+        cards = read(ask())
     print("\n\n".join(card.table().text() for card in cards))
     return 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 
 import pytest
@@ -156,9 +158,20 @@ def test_a_script_without_an_exercise_says_so(answered, page):
 def test_a_file_that_is_missing_or_no_text_is_refused_in_a_line(tmp_path, capsys):
     binary = tmp_path / "page.pyc"
     binary.write_bytes(b"\xff\xfe\x00")
-    for file in (tmp_path / "no.py", tmp_path, binary):
+    deep = tmp_path / "deep.py"
+    deep.write_text("x = " + "-" * 100_000 + "1\n")
+    for file in (tmp_path / "no.py", tmp_path, binary, deep):
         assert main(["try", str(file)]) == 1
         assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+def test_a_pipe_or_a_device_is_refused_and_not_waited_for(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    for file in (str(tmp_path / "pipe"), "/dev/zero"):
+        for status, words in ((1, [file]), (2, [__file__, "--check", file])):
+            assert main(["try", *words]) == status
+            assert "a device" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["imaging", "kernels"])

@@ -121,6 +121,8 @@ def doctor_in(arguments: argparse.Namespace) -> int:
     """Run the doctor with the Python that was named."""
     import subprocess
 
+    if subprocess.call([arguments.python, "-c", "raise SystemExit(42)"], stdout=subprocess.DEVNULL) != 42:
+        raise ValueError(f"{arguments.python!r} is no Python: name one, such as env/bin/python")
     ours = str(Path(__file__).parents[1])  # a folder of packages, or the archive
     options = ["--json"] * arguments.json + ["--root", str(arguments.root), f"--error={arguments.error}"]
     options += ["--where", arguments.where] if arguments.where else []

@@ -66,6 +66,19 @@ def test_what_a_killed_run_left_is_in_nobodys_way(tmp_path):
         make(tmp_path)
 
 
+def test_a_disk_that_is_full_from_the_start_blocks_no_later_run(tmp_path, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", full)
+        with pytest.raises(OSError, match="No space"):
+            make(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+    make(tmp_path)
+    assert content(tmp_path) == dict.fromkeys(NAMES, "new")
+
+
 @pytest.mark.parametrize("nth", range(1, 7))
 def test_moving_a_set_that_is_interrupted_is_undone(tmp_path, old, monkeypatch, nth):
     replace, count = Path.replace, iter(range(1, 100))

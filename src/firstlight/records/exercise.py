@@ -119,13 +119,15 @@ def statements_of(source: str) -> list[ast.stmt]:
 
 def _read(script: Path) -> str:
     """Return the text of a script that is Python."""
+    if script.exists() and not script.is_file():
+        raise ValueError(f"{script} is a folder, a pipe or a device: name the script of a page")
     try:
         source = script.read_text(encoding="utf-8-sig")
         ast.parse(source)
     except SyntaxError as error:
         raise ValueError(f"{script}, line {error.lineno}: {error.msg}; mend it and try again") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{script} is not a text file in UTF-8: name the script of a page") from None
+    except (UnicodeDecodeError, MemoryError, RecursionError):
+        raise ValueError(f"{script} is not text in UTF-8, or nested too deeply: name the script of a page") from None
     return source
 
 

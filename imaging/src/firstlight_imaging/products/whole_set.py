@@ -38,10 +38,10 @@ def whole_set(folder: Path, name: str, *, overwrite: bool) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
-        (temporary / _OWNER).write_text(f"{os.getpid()} {platform.node()}")
     except OSError as error:
         raise OSError(f"nothing can be written into {folder}: {error}. Choose another folder (--out)") from error
     try:
+        (temporary / _OWNER).write_text(f"{os.getpid()} {platform.node()}")
         longest = temporary / f"{name}.{max(SUFFIXES, key=len)}"
         longest.touch()
         longest.unlink()

@@ -391,6 +391,17 @@ def test_an_image_is_made_though_nobody_listens(arrays, tmp_path):
     assert (tmp_path / "my.image.fits").exists()
 
 
+@pytest.mark.parametrize("said", ["", "Unable to allocate 8.00 GiB"])
+def test_a_lack_of_memory_is_one_line(npz, tmp_path, capsys, monkeypatch, said):
+    def full(*_, **__):
+        raise MemoryError(said)
+
+    monkeypatch.setattr("firstlight_imaging.automatic.image", full)
+    assert main([str(npz), "--out", str(tmp_path / "out")]) == 1
+    assert (said or "memory") in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_missing_file_is_named(tmp_path, capsys):
     assert main([str(tmp_path / "none.uvfits")]) == 1
     assert "none.uvfits" in capsys.readouterr().err

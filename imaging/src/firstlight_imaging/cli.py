@@ -95,8 +95,8 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     except BrokenPipeError:  # whoever read the output has enough of it
         _close_output()
         return 1
-    except (ImportError, OSError, ValueError) as mistake:
-        print(f"{prog}: {mistake}", file=sys.stderr)
+    except (ImportError, MemoryError, OSError, ValueError) as mistake:
+        print(f"{prog}: {str(mistake) or 'no memory is left'}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"{prog}: interrupted; nothing half-written is left behind", file=sys.stderr)

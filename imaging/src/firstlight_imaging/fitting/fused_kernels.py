@@ -189,7 +189,7 @@ def regularizers(image, chi2_grad, used, strengths, constants, image_grad, sums)
             strengths[row // n, 1],
             strengths[row // n, 2],
         )
-        zero, flux, absolute, variation, entropy = real(0), real(0), real(0), real(0), real(0)
+        zero, flux, absolute, variation, entropy = real(0), 0.0, 0.0, 0.0, 0.0  # in float32, a long row rounds too much
         for j in columns(0, n):
             x = here[j + 1]
             flux += x

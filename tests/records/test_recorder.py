@@ -55,6 +55,14 @@ def test_a_record_is_what_the_example_measured_and_printed(project) -> None:
     assert judge_record(record, SOURCE) == Judged(record, "fresh")
 
 
+def test_a_script_that_is_edited_while_it_runs_is_recorded_as_it_ran(project) -> None:
+    editing = f"{SOURCE}from pathlib import Path\nPath({str(project / CHAPTER / '02_edit.py')!r}).write_text('1')\n"
+    add(project, "02_edit", editing)
+    assert main(["record", "1_setup/02", "--to", "mine.json"]) == 0
+    record = read(project / "mine.json")
+    assert judge_record(record, editing) == Judged(record, "fresh")
+
+
 def test_simulated_and_impossible_rows_are_left_out_by_name(project, monkeypatch) -> None:
     verdicts = {"add": "impossible", "b, c": "simulated", "d": "noisy"}
 

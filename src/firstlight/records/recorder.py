@@ -40,6 +40,7 @@ def record_example(script: Path) -> Record:
     from firstlight.timing.figure import STYLE
 
     sys.argv = [str(script)]
+    source = script.read_text(encoding="utf-8")  # before it runs: somebody may edit it meanwhile
     with mpl.rc_context(STYLE):
         done = run(script)
     benches = {id(value): value for value in done.names.values() if isinstance(value, Bench)}.values()
@@ -47,7 +48,6 @@ def record_example(script: Path) -> Record:
     if len(set(ids)) < len(ids):
         raise ValueError(f"{script.name} has two experiments with one name: {', '.join(sorted(ids))}")
     rows = {name: timing for bench in benches for name, timing in bench.rows.items()}
-    source = script.read_text(encoding="utf-8")
     facts = facts_of(example_of(script), source, card(), card("cpu"))
     left_out = [name for name, timing in rows.items() if timing.verdict in NEVER_SHOWN]
     not_timed = bench_names(source) - {name.bench for name in rows}

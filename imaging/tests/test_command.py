@@ -13,6 +13,7 @@ from astropy.io import fits
 
 from firstlight_imaging import Beam, GridCoords, Visibilities, convolve, image, read_visibilities, write_image
 from firstlight_imaging.cli import main
+from firstlight_imaging.products import Products
 from firstlight_imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight_imaging.simulate.skies import Point, Ring
 
@@ -208,6 +209,18 @@ def test_a_report_makes_its_image_again_of_the_same_data(npz, tmp_path, capsys):
     history = str(fits.getheader(again / "moved.restored.fits")["HISTORY"])
     assert told[0]["data"][0]["sha256"] in history
     assert "--robust -1.0" in history
+
+
+def test_a_report_tells_of_the_data_as_they_were_read(npz, tmp_path, monkeypatch):
+    was = hashlib.sha256(npz.read_bytes()).hexdigest()
+
+    def cut_meanwhile(*_):
+        npz.write_bytes(b"")
+        return Products([], ""), {}
+
+    monkeypatch.setattr("firstlight_imaging.cli._image_and_write", cut_meanwhile)
+    assert main([str(npz), "--out", str(tmp_path / "out")]) == 0
+    assert json.loads((tmp_path / "out/my.json").read_text())["data"][0]["sha256"] == was
 
 
 @pytest.mark.parametrize(

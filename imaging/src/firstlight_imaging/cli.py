@@ -131,6 +131,7 @@ def image(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
         name += ".assess"
     with products.whole_set(arguments.out, name, overwrite=arguments.overwrite) as folder:
         vis, notes = _read(arguments)
+        data = {path: products.digest_of(path) for path in arguments.data}  # before an hour in which they may change
         _say("\n".join(notes))
         if arguments.assess:
             made, results = _assess(vis, notes, arguments, folder, name)
@@ -140,7 +141,7 @@ def image(arguments: argparse.Namespace, options: dict[str, Any]) -> int:
             results = closures.results
         else:
             made, results = _image_and_write(vis, notes, arguments, folder, name)
-        made = products.write_provenance(made, arguments.data, options, results, folder, name)
+        made = products.write_provenance(made, data, options, results, folder, name)
     print(f"{made.report}\n", *(arguments.out / path.name for path in made.paths), sep="\n")  # which are there now
     return 0
 

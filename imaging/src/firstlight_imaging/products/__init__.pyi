@@ -2,7 +2,7 @@ from .calibration_files import write_closure_image, write_gains
 from .fits_images import read_mask, write_image
 from .models import Model, read_model
 from .plots import plot_image
-from .provenance import read_run, write_provenance
+from .provenance import digest_of, read_run, write_provenance
 from .report import Products, compare_restored, limit_remarks, point_remark, write_assessment, write_products
 from .whole_set import whole_set
 
@@ -10,6 +10,7 @@ __all__ = [
     "Model",
     "Products",
     "compare_restored",
+    "digest_of",
     "limit_remarks",
     "plot_image",
     "point_remark",

@@ -20,7 +20,7 @@ _LOCKS = "table.lock"  # of a measurement set, and changed by whoever reads it
 
 def write_provenance(
     made: Products,
-    data: Iterable[Path],
+    data: Mapping[Path, str],
     options: Mapping[str, Any],
     results: Mapping[str, Any],
     folder: Path,
@@ -28,17 +28,20 @@ def write_provenance(
 ) -> Products:
     """Add a HISTORY to all FITS files, and a report for programs, ``name.json``, from which `read_run` makes it again.
 
+    ``data`` are the files and their digests (`digest_of`), taken when they were read.
+
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
     ...     folder = Path(place)
     ...     data, _ = folder / "my.npz", (folder / "my.npz").write_text("data")
-    ...     _ = write_provenance(Products([], "flux 0.5 Jy"), [data], {"robust": 0.0}, {"flux": 0.5}, folder, "my")
+    ...     told = {data: digest_of(data)}
+    ...     _ = write_provenance(Products([], "flux 0.5 Jy"), told, {"robust": 0.0}, {"flux": 0.5}, folder, "my")
     ...     read_run(folder / "my.json")[1]
     {'robust': 0.0}
     """
-    inputs = [{"path": str(path.absolute()), "sha256": _sha256(path)} for path in data]
+    inputs = [{"path": str(path.absolute()), "sha256": sha256} for path, sha256 in data.items()]
     options = {key: str(value) if isinstance(value, Path) else value for key, value in options.items()}
     date, version = Time.now().isot, f"firstlight-imaging {__version__}"
     history = [version, *(f"{Path(one['path']).name}\n{one['sha256']}" for one in inputs)]
@@ -74,7 +77,7 @@ def read_run(report: Path, data: Iterable[Path] = ()) -> tuple[list[Path], dict[
     for path, (was, sha256) in zip(paths, inputs, strict=True):
         if not path.exists():
             raise FileNotFoundError(f"there is no {path}: say where {was.name} is now, behind --again {report}")
-        if (found := _sha256(path)) != sha256:
+        if (found := digest_of(path)) != sha256:
             raise ValueError(
                 f"{path} is not the {was.name} of which {report} tells: its SHA-256 begins with {found[:12]}, and then "
                 f"it was {sha256[:12]}. Give the data as they were, or image these without --again"
@@ -82,8 +85,8 @@ def read_run(report: Path, data: Iterable[Path] = ()) -> tuple[list[Path], dict[
     return paths, options
 
 
-def _sha256(path: Path) -> str:
-    """Return the hash of a file, or of the names and the contents of all files of a folder."""
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of a file, or of the names and the contents of all files of a folder."""
     whole = hashlib.sha256()
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         if file.is_file() and file.name != _LOCKS:

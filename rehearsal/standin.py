@@ -235,7 +235,8 @@ def shorten(card: Card) -> None:
     def none_in_simulator() -> Any:
         yield []
 
-    def one_call(call: Any, on: Any, budget: float) -> Any:
+    def one_call(call: Any, on: Any, budget: float, setup: Any, blocks: Any) -> Any:
+        (setup or (lambda: None))()
         start = on.tick()
         call()
         on.settle()

@@ -55,7 +55,7 @@ def test_the_slices_have_the_parts_that_the_text_names(page) -> None:
 
 def test_the_figure_shows_what_the_record_has(page) -> None:
     lines = page["ax"].get_lines()
-    assert len(lines) == 3, "two kinds of products, and the first one's time"
+    assert len(lines) == 4, "three kinds of products, and the first one's time"
     for line in lines[:2]:
         when, slower = line.get_data()
         assert max(slower[when < 35]) < 1.02

@@ -129,7 +129,9 @@ class WrongAnswers(Teaching):
     """``{wrong-answers}`` lists what the tests of the pages give to each check, and what the check says to it."""
 
     def run(self) -> list[nodes.Node]:
-        """Let the pages' own checks answer, in a process of their own."""
+        """Let the pages' own checks answer, in a process of their own; a build that runs no page asks none."""
+        if not self.config.sphinx_gallery_conf["plot_gallery"]:
+            return []
         root = project_root(self.env)
         for test in (root / "tests/examples").glob("*.py"):
             self.env.note_dependency(str(test))

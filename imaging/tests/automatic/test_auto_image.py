@@ -202,7 +202,7 @@ def test_a_field_that_was_too_narrow_is_widened():
     found = image(vis := far_jet(6), draws=0)
     narrow = image(vis, field=found.coords.npix * found.coords.cell_size / 2, draws=0)
     assert found.quality.chi2 - 1 < 0.6 * (narrow.quality.chi2 - 1)
-    assert found.flux == pytest.approx(1.5, rel=0.05)
+    assert abs(found.flux - 1.5) < 0.1 < abs(narrow.flux - 1.5)
 
 
 def test_what_is_brighter_than_the_deepest_hole_is_let_into_the_mask():

@@ -293,8 +293,9 @@ print("copied:", copied)
 # the other. ``torch.tensor`` always copies. It can also take the numbers straight to
 # the GPU, and make them ``float32`` on the way. Do that, unless you need the digits:
 # NumPy's ``float64`` moves twice the bytes, makes arithmetic slow on most GPUs, and
-# doesn't work at all on Apple's. Do it with integers, too, because PyTorch takes no
-# mean of them. ``float32`` holds them exactly up to ``2**24``, nearly 17 million.
+# doesn't work at all on Apple's. Do it with integers that you compute with, too,
+# because PyTorch takes no mean of them, but not with labels and indices. ``float32``
+# holds integers exactly up to ``2**24``, nearly 17 million.
 #
 # The way back is ``.numpy()``. Like ``from_numpy``, it doesn't copy. So a tensor on a
 # GPU answers ``can't convert cuda:0 device type tensor to numpy``, and you have to call

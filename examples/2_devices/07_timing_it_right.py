@@ -202,8 +202,15 @@ plt.show()
 #
 # Both are. The first is the :term:`latency`: how long *you* wait for one result. The
 # second is shorter because the GPU works on one call while your program launches the
-# next. It tells you how many of them you get in a second, the :term:`throughput`.
-# Report the one that your program needs, and say which.
+# next, and because waiting takes time itself. It tells you how many of them you get in
+# a second, the :term:`throughput`. Report the one that your program needs, and say
+# which.
+#
+# .. holds::
+#
+#    once = row("timing-it-right/GPU, one wait")
+#    each = row("timing-it-right/GPU, a wait each")
+#    each.median - once.median > once.device_seconds + 3e-6
 #
 # A timer of twenty lines
 # -----------------------
@@ -369,8 +376,9 @@ if device.type == "cuda":
 #   second GPU.
 # - *The card slows down*, because it may draw only so much power. :doc:`Our H100 did so
 #   <21_your_card_today>` before a twentieth of a second was over. If it's yours, ``sudo
-#   nvidia-smi -lgc 1200`` keeps the clock level. Choose one so low that the card never
-#   reaches its power limit; 1,200 MHz is an example.
+#   nvidia-smi -lgc 1200`` keeps the clock level, until ``sudo nvidia-smi -rgc`` lets it
+#   go. Choose one so low that the card never reaches its power limit; 1,200 MHz is an
+#   example.
 #
 #   .. holds::
 #

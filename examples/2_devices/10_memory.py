@@ -41,7 +41,8 @@ if torch.cuda.is_available():
 #   things twice instead of keeping them.
 # - If the error says that a lot is *reserved by PyTorch but unallocated*, start Python
 #   with ``PYTORCH_ALLOC_CONF=expandable_segments:True`` in its environment. Before
-#   PyTorch 2.9 the variable's name was ``PYTORCH_CUDA_ALLOC_CONF``.
+#   PyTorch 2.9 the variable's name was ``PYTORCH_CUDA_ALLOC_CONF``. On Windows,
+#   PyTorch 2.13 doesn't know this setting.
 # - If ``nvidia-smi`` lists other programs, end them. A forgotten notebook is one, too.
 #
 # Three meters
@@ -289,8 +290,10 @@ if measured is not None:
 # is good for: it lets a floor grow.
 #
 # Now find ``empty_cache()``, twice in the figure. It gives back the floors in which
-# *nobody* lives, and only those. That helps *other* programs. Your own next tensor has
-# to wait until a floor is rented anew. On the H100, filling a new tensor of 67 MB with
+# *nobody* lives, and only those. That helps *other* programs, and libraries in yours
+# that rent floors of their own, such as CuPy. PyTorch hardly ever gains, because it
+# does the same by itself before it says that memory is full, and its next tensor has to
+# wait until a floor is rented anew. On the H100, filling a new tensor of 67 MB with
 # ones took :timing:`memory median "new tensor" @nvidia-h100-80gb-hbm3`, and with an
 # ``empty_cache()`` before each :timing:`memory median "cache emptied"
 # @nvidia-h100-80gb-hbm3`. So keep it out of your loops.
@@ -674,6 +677,8 @@ print(check(validate))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# In the first line, "yours" is what your program does in PyTorch.
 
 # remember
 
@@ -766,8 +771,9 @@ print(f"Our solution: {check(validate_solution)}")
 # ------------------------------------------------------------------
 #
 # **JAX** rents three quarters of the card at its first operation, however small your
-# model is. If an import did it, that package computed something. A second program finds
-# the card full. Tell JAX before it starts, so in a notebook restart first:
+# model is, and its newest versions rent more if they need it. If an import did it, that
+# package computed something. A second program finds the card full. Tell JAX before it
+# starts, so in a notebook restart first:
 #
 # .. code-block:: python
 #

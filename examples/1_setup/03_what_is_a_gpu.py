@@ -28,7 +28,14 @@ say which work belongs there and which doesn't.
 # one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`, and the H100 took :timing:`count-your-cpu
 # median "GPU, kernel/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. So the GPU, which costs as
 # much as a car, is *slower*. A step takes about four clock cycles on both, and the
-# CPU's clock ticks faster.
+# CPU's clock ticks faster. It wins by more with :doc:`a plainer loop
+# <04_count_your_cpu>`, which doesn't store the temperature at every eighth step.
+#
+# .. holds::
+#
+#    plain = printed("^one cup: +([0-9.]+) ms", page="1_setup/04_count_your_cpu")
+#    plain[0] < 0.9e3 * median("count-your-cpu/SIMD, one thread/cpu/n=1")
+#    4 * 1e5 / (1e-3 * plain[0]) > 1.98e9  # an H100's fastest clock
 #
 # For 4,096 cups, the H100 needed no longer than for one: :timing:`count-your-cpu median
 # "GPU, kernel/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. And the CPU? A single core took
@@ -184,11 +191,14 @@ plt.show()
 # keeps only 2 or 3 of its 7 digits.
 #
 # More digits usually cost more, so beware of ``float64``, NumPy's default. The H100 is
-# one of the cards that are good at it: the same product took :timing:`precision
-# median "GPU, matmul, float64/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, even less than in
-# ``float32``. On NVIDIA's cards for games, ``float64`` has 1/32 or 1/64 of the rate of
-# ``float32``. And the price tells you nothing: the T4 and the L4, sold for data
-# centres, are no better, and neither is the very expensive B300.
+# one of the cards that are good at it: the same product took :timing:`precision median
+# "GPU, matmul, float64/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, even less than in
+# ``float32``, because its tensor cores take ``float64``, too. They don't add vectors,
+# and that took :timing:`precision speedup "GPU, add, float32"/"GPU, add, float64"
+# @nvidia-h100-80gb-hbm3` as long as in ``float32``. On NVIDIA's cards for games since
+# 2014, ``float64`` has 1/32 or 1/64 of the rate of ``float32``. And the price tells you
+# nothing: the T4 and the L4, sold for data centres, are no better, and neither is the
+# very expensive B300.
 #
 # .. holds::
 #
@@ -217,9 +227,9 @@ else:
 # than units? Keep that question for a moment.
 #
 # Threads go in groups of 32, each of which is called a **warp**. The threads of a warp
-# execute the same instruction together, each on a number of its own. Several warps make
-# up a *block*. You choose its size, up to 1,024 threads, and it stays on one SM from
-# its start to its end. You'll start some :doc:`on a later page
+# usually execute the same instruction together, each on a number of its own. Several
+# warps make up a *block*. You choose its size, up to 1,024 threads, and it stays on one
+# SM from its start to its end. You'll start some :doc:`on a later page
 # </tutorials/3_kernels/01_first_kernel>`.
 #
 # How far away is a number?
@@ -363,7 +373,8 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`: twice the threads, nearly twice the rate. With all of them it
 # moved :timing:`bytes-in-flight rate "1 load, 100% full" @nvidia-h100-80gb-hbm3`, and
 # with two numbers for each thread :timing:`bytes-in-flight rate "2 loads, 100% full"
-# @nvidia-h100-80gb-hbm3`, near the HBM's limit.
+# @nvidia-h100-80gb-hbm3`, which is :timing:`bytes-in-flight share "2 loads, 100%
+# full"/torch @nvidia-h100-80gb-hbm3` of what PyTorch's own copy reached there.
 #
 # When a GPU loses
 # ----------------

@@ -115,9 +115,9 @@ borrow one from Google.
 # in a second terminal on that computer. Every second, it shows which programs are on
 # the GPU, and for what part of the time it had anything to do at all (``GPU-Util``). In
 # a container and in WSL the list of programs stays empty, so look at the memory in use.
-# That isn't how busy it was: a program that uses a thousandth of the card shows 100 %,
-# too. Look at the watts beside it, and how near they come to the limit. A GB10's memory
-# isn't shown there, but by ``free -h``.
+# ``GPU-Util`` isn't how busy it was: a program that uses a thousandth of the card shows
+# 100 %, too. Look at the watts beside it, and how near they come to the limit. A GB10's
+# memory isn't shown there, but by ``free -h``.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #
@@ -179,8 +179,9 @@ except (AssertionError, RuntimeError) as error:
 #
 # __ https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
 #
-# Many guides tell you to install the :term:`CUDA toolkit` first. You don't need it,
-# unless you compile CUDA C++ yourself.
+# Many guides tell you to install the :term:`CUDA toolkit` first. But PyTorch brings
+# what it needs of it, and for kernels in Numba pip does, as ``cuda-toolkit``. You need
+# all of it only to compile CUDA C++ yourself, or for NVIDIA's debugger and profilers.
 #
 # **One minute:** a colleague has a laptop with an RTX 4070. ``nvidia-smi`` prints its
 # table, with CUDA version 13.0. In Python, ``torch.version.cuda`` is ``None`` and
@@ -379,6 +380,8 @@ print(check(best_device))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# The third is about PyTorch; for Numba, pip brings parts of the toolkit.
 
 # remember
 print("""\

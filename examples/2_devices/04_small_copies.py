@@ -324,12 +324,11 @@ for some in (1, 8, 64, 512, 4096):
 # We haven't timed copies in this way. However much it saves, you still launch thousands
 # of copies where one would do.
 #
-# Pinning doesn't help here. From :doc:`pinned memory
-# </tutorials/2_devices/08_pinned_memory>`, 64 bytes took the H100
-# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=64"
-# @nvidia-h100-80gb-hbm3`, as long as from ordinary memory. For large copies, let the
-# GPU :doc:`compute while the next data arrive
-# </tutorials/2_devices/09_copy_and_compute>`.
+# Pinning alone doesn't help. With a wait after each copy, 64 bytes from :doc:`pinned
+# memory </tutorials/2_devices/08_pinned_memory>` took the H100 :timing:`pinned-memory
+# median "to the GPU, pinned/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, as long as from
+# ordinary memory. For large copies, let the GPU :doc:`compute while the next data
+# arrive </tutorials/2_devices/09_copy_and_compute>`.
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #

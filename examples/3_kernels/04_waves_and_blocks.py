@@ -128,12 +128,17 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 #    all(near(times[n] / times[132], waves[n], 0.03) for n in waves)
 #
 # **Would the 133rd block also double the time of a kernel that copies numbers?** No,
-# because its threads spend most of their time waiting for memory. On the H100 we copied
-# an array with one block of 128 threads on each multiprocessor, and it took
-# :timing:`bytes-in-flight median "1 load, 6% full" @nvidia-h100-80gb-hbm3`. With *two*
-# blocks on each, the same copy took :timing:`bytes-in-flight median "1 load, 12% full"
-# @nvidia-h100-80gb-hbm3`. Such a kernel needs many blocks on a multiprocessor to keep
-# it busy, so its :math:`N` is larger.
+# because one block of it leaves a multiprocessor idle for most of the time, waiting for
+# memory. On the H100 we copied an array with one block of 128 threads on each
+# multiprocessor, and it took :timing:`bytes-in-flight median "1 load, 6% full"
+# @nvidia-h100-80gb-hbm3`. With *two* blocks on each, the same copy took
+# :timing:`bytes-in-flight median "1 load, 12% full" @nvidia-h100-80gb-hbm3`. Such a
+# kernel needs many blocks on a multiprocessor to keep it busy, so its :math:`N` is
+# larger. And so is that of a kernel that only calculates, if its blocks are small. With
+# :doc:`the cups of coffee </tutorials/1_setup/04_count_your_cpu>`, 32 blocks of 128
+# threads took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3`, and 512 blocks, nearly four for each multiprocessor, only
+# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536" @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
 #
@@ -427,9 +432,11 @@ print(check(any_order))
 # Three lines to remember
 # -----------------------
 #
-# The third line is the rule for kernels like ours. A cooperative launch isn't the only
-# way round it: blocks of one *cluster* start together, and a block may look, by an
-# atomic operation and a fence, for what another has *finished*.
+# The first line means kernels like ``busy``, of which a single block keeps a
+# multiprocessor at work. The third line is the rule for kernels like ours. A
+# cooperative launch isn't the only way round it: blocks of one *cluster* start
+# together, and a block may look, by an atomic operation and a fence, for what another
+# has *finished*.
 
 # remember
 

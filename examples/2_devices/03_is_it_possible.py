@@ -174,10 +174,10 @@ if has_gpu:
     print(f"asked after {1e6 * asked:,.0f} µs, done after {1e6 * done:,.0f} µs")
 
 # %%
-# The first of the H100's two times is that of a single launch in PyTorch, after a
-# pause. If you launch again and again, it's much less: a product of two tiny matrices,
-# 8 × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3` there, nearly all of it launch.
+# The first of the H100's two times is that of a single call, for which PyTorch may also
+# have to ask the driver for memory. If you launch again and again, it's much less: a
+# product of two tiny matrices, 8 × 8, takes :timing:`wins-matrix-matrix median
+# "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3` there, nearly all of it launch.
 #
 # **The result is infinite.** The loop multiplies the product by itself, again and
 # again. **Guess first: after how many products does something break?**

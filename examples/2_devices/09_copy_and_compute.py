@@ -170,9 +170,9 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 # ----------------
 #
 # If four chunks are good, are a thousand better? Each copy pays its :term:`latency`.
-# You know :doc:`the two numbers </tutorials/2_devices/04_small_copies>`: in :math:`m`
-# chunks, a stage of :math:`n` bytes takes :math:`a + n/(m\,b)`. There are :math:`m`
-# turns, and two more until the last chunk is out, so
+# You know :doc:`the two numbers </tutorials/2_devices/04_small_copies>`: if :math:`n`
+# bytes go in :math:`m` chunks, a stage takes :math:`a + n/(m\,b)` for each. There are
+# :math:`m` turns, and two more until the last chunk is out, so
 #
 # .. math::
 #

@@ -357,8 +357,8 @@ print(f"Our solution: {check(suspect_solution)}")
 # TensorFlow and Keras: the same causes by other names
 # ----------------------------------------------------
 #
-# - *the CPU does it:* ``tf.config.list_physical_devices("GPU")`` is empty, as it always
-#   is on Windows outside of WSL
+# - *the CPU does it:* ``tf.config.list_physical_devices("GPU")`` is empty, as it is on
+#   Windows outside of WSL since TensorFlow 2.11
 # - *loading:* ``num_parallel_calls=tf.data.AUTOTUNE`` in each ``map``, ``.cache()`` if
 #   it fits, and ``.prefetch(tf.data.AUTOTUNE)`` at the end
 # - *launches:* a larger ``batch_size``. In ``model.compile``, ``jit_compile=True`` and

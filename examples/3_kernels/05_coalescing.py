@@ -363,7 +363,7 @@ plt.show()
 
 # %%
 # The blue rings are from the GPU glossary of Modal, a company that rents GPUs: they
-# measured a T4. Up to a stride of 8 they follow the rule to within a third. And then
+# measured a T4. Up to a stride of 8 they follow the rule to about a third. And then
 # they go on falling! So our rule is incomplete. Look at the times of our kernel on the
 # H100:
 #
@@ -577,6 +577,8 @@ print(check((arrange, power)))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# The third line is what the H100 showed. A small, old cache may forgive neither.
 
 # remember
 

@@ -179,7 +179,7 @@ plt.show()
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. The arrays of 8 and 16 MiB are
-# missing, because our timer still refused rates above the memory's peak.
+# missing, because our timer still refused rates well above the memory's peak.
 #
 # RRZE's squares are twice as high: our threads ask for only four bytes at a time, so
 # too little is :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`.

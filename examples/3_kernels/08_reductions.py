@@ -547,10 +547,10 @@ for attempt in (1, 2, 3):
 #    The threads of a warp, its *lanes*, can hand numbers to each other from register to
 #    register, which is called a :term:`shuffle`. ``shfl_down_sync(mask, value, by)``
 #    gives each lane the ``value`` of the lane ``by`` places on. All lanes in the mask
-#    have to reach the call, so never put it inside an ``if`` that splits a warp.
-#    Numba's simulator knows no shuffles, but ``trace`` does. Warps of AMD have up to 64
-#    lanes, so don't write 32 into code for them. And for many short sums, one for each
-#    row, use a warp for a row, and no second stage.
+#    have to reach the call, so inside an ``if`` that splits a warp the mask must name
+#    those that come, and no others. Numba's simulator knows no shuffles, but ``trace``
+#    does. Warps of AMD have up to 64 lanes, so don't write 32 into code for them. And
+#    for many short sums, one for each row, use a warp for a row, and no second stage.
 #
 # Your turn
 # ---------

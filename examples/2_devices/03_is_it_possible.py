@@ -383,6 +383,8 @@ print(check(what_forbids))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# The fifth in the first line is for the time of the arithmetic, and not of the bytes.
 
 # remember
 

@@ -8,8 +8,8 @@ two vectors of 99 million numbers. It reports 320 milliseconds on a CPU and 3.1
 milliseconds on a GPU, and promises that GPUs are "up to 100x" faster.
 
 **Write down a guess: how many times as fast is a GPU?** By the end you'll know which
-two times to divide, and how fast *any* card can be at most. And one of the
-numbers above can't be true of the cards that the tutorial names. You'll find it.
+two times to divide, and how fast *any* card can be at most. And one of the numbers
+above can't be true of the cards that the tutorial names: you'll find it.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -43,10 +43,10 @@ cpu_ms = 1e3 * (perf_counter() - start)
 print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 
 # %%
-# Then the GPU. PyTorch adds there only what lies in the GPU's memory, so we send both
-# vectors before the clock starts. And it works on its own, so we *wait* for it before
-# we look at the clock. The GPU has a clock, too: it notes the time at ``begin`` and at
-# ``end``.
+# Then the GPU. It can only add what lies in its own memory, so we send both vectors
+# there before the clock starts. And while it works, Python goes on, so we have to
+# *wait* before we look at the clock. Here it's the GPU's own clock, which notes the
+# time at ``begin`` and at ``end``.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
     A = A.to(device)
@@ -66,12 +66,14 @@ del A, B, C  # they fill more than a gigabyte
 
 # %%
 # If you don't have such a GPU, nothing is printed, but the tab shows what an NVIDIA
-# H100 did. One try can be far off, so we repeated both additions and took the time in
-# the middle. On the H100's computer, ``A + B`` took :timing:`vector-add median "torch,
-# new result" @nvidia-h100-80gb-hbm3` on sixteen CPU cores and :timing:`vector-add
-# median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU: :timing:`vector-add
-# speedup "GPU, new result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast. That
-# computer was rented, and its sixteen cores are :term:`virtual CPUs <virtual CPU>`.
+# H100 did.
+#
+# One try can be far off, so we repeated both additions and took the time in the middle.
+# On the H100's computer, ``A + B`` took :timing:`vector-add median "torch, new result"
+# @nvidia-h100-80gb-hbm3` on sixteen CPU cores and :timing:`vector-add median "GPU, new
+# result" @nvidia-h100-80gb-hbm3` on the GPU, which is :timing:`vector-add speedup "GPU,
+# new result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast. That computer was
+# rented, and its sixteen cores are :term:`virtual CPUs <virtual CPU>`.
 #
 # .. holds::
 #
@@ -85,8 +87,8 @@ del A, B, C  # they fill more than a gigabyte
 # Faster than what?
 # -----------------
 #
-# Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
-# vector for the result. If we have one already, PyTorch can write the sum there:
+# Let's change one thing on the CPU. ``A + B`` makes a *new* vector for the result. If
+# we have one already, PyTorch can write the sum there:
 #
 # .. code-block:: python
 #
@@ -116,15 +118,15 @@ del A, B, C  # they fill more than a gigabyte
 #      - :timing:`vector-add speedup "GPU, same result"/"torch, same result"
 #        @nvidia-h100-80gb-hbm3` as fast
 #
-# For the same sixteen cores, the second line was :timing:`vector-add speedup "torch,
-# same result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast, because the
-# operating system has to find memory for a new result and clear it, each time anew. On
-# a GPU, PyTorch keeps that memory, so its time hardly changed, and its lead has shrunk.
+# On the sixteen cores, the second line was :timing:`vector-add speedup "torch, same
+# result"/"torch, new result" @nvidia-h100-80gb-hbm3` as fast, because the operating
+# system has to find memory for each new result and clear it. On a GPU, PyTorch keeps
+# that memory, so the GPU's time hardly changed, and its lead shrank.
 #
-# Only one of the ratios answers the question that you had. It's called the
-# :term:`speed-up`: both sides do the same work, each as well as it can. For the H100
-# and its sixteen cores, that's :timing:`vector-add speedup "GPU, same result"/"torch,
-# same result" @nvidia-h100-80gb-hbm3`.
+# Only one of the ratios answers your question: the one where both sides do the same
+# work, each as well as it can. It's called the :term:`speed-up`. For the H100 and its
+# sixteen cores, that's :timing:`vector-add speedup "GPU, same result"/"torch, same
+# result" @nvidia-h100-80gb-hbm3`.
 
 # folded: What we timed, and whether all of the sums are right
 
@@ -201,18 +203,19 @@ bench.show()
 # -------------------
 #
 # Count bytes. For each element, the computer reads 4 bytes of ``A`` and 4 bytes of
-# ``B``, and writes 4 bytes of the result. That makes 12 bytes for one addition. Any
-# processor can add numbers much faster than its memory delivers them. How many bytes a
-# memory delivers in a second is its :term:`bandwidth`, and makers print it on the
-# :term:`data sheet` of a card. So if the vectors are too large for its caches, nothing
-# can add them in less than
+# ``B``, and writes 4 bytes of the result. That makes 12 bytes for one addition.
+#
+# Any processor can add numbers much faster than its memory delivers them. How many
+# bytes a memory delivers in a second is its :term:`bandwidth`, and makers print it on
+# the :term:`data sheet` of a card. So if the vectors are too large for a card's caches,
+# it can't add them in less than
 #
 # .. math::
 #
 #     t_\text{floor} = \frac{12\ \text{bytes} \times n}{\text{bandwidth}}.
 #
-# We call this time the :term:`floor`. Here it is for three cards. The first two are
-# those that MPoL's tutorial names. **Before you read on, compare them with its 3.1
+# We call this time the :term:`floor`. Here it is for three cards, the first two of
+# which MPoL's tutorial names. **Before you read on, compare them with its 3.1
 # milliseconds.**
 
 from firstlight.timing.specs import spec
@@ -226,16 +229,15 @@ for card, bandwidth in bandwidths.items():
 
 # %%
 # But 3.1 milliseconds is *less* than either of the tutorial's cards needs. On these two
-# it's impossible, for any program. The tutorial's code does wait for the GPU, so
-# perhaps the time came from a faster card: it names the two where it tells how to
-# install PyTorch, and not beside the time. We can't know.
+# it's impossible, for any program. The tutorial's code does wait for the GPU. But it
+# names the two cards where it tells how to install PyTorch, not beside the time. So
+# perhaps the time came from a faster card. We can't know.
 #
-# Could a better program halve the H100's time? Its :timing:`vector-add median "GPU,
-# same result"
-# @nvidia-h100-80gb-hbm3` are above its floor, but not by much. It moved
-# :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3`, of the
-# :spec:`H100 SXM bandwidth` on its data sheet. So no program can make this addition
-# much faster on that card.
+# Could a better program halve the H100's time? It took :timing:`vector-add median "GPU,
+# same result" @nvidia-h100-80gb-hbm3`, which is above its floor, but not by much. It
+# moved :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3`, and its
+# data sheet promises :spec:`H100 SXM bandwidth`. So no program can make this addition
+# much faster there.
 #
 # .. holds::
 #
@@ -249,9 +251,9 @@ for card, bandwidth in bandwidths.items():
 # When the GPU loses
 # ------------------
 #
-# So far the vectors were on the GPU already. Yours may come from a file, so that they
-# lie in the CPU's memory, and you want the sum there, too. **Does the GPU still win?
-# Guess before you read on.**
+# So far the vectors were on the GPU already. Yours may come from a file, so they lie in
+# the CPU's memory, and you want the sum there, too. **Does the GPU still win? Guess
+# before you read on.**
 #
 # It doesn't. Two vectors have to cross the link between CPU and GPU, and then one has
 # to come back. This is called the *transfer*. There and back, with the addition, took
@@ -272,19 +274,18 @@ for card, bandwidth in bandwidths.items():
 #    near(8 * 99e6 / each_way, 1.5 * cores, 0.05)
 #    4 * 99e6 * 2 / spec("NVLink-C2C", "bandwidth") < cores / 5
 #
-# All of that is because of the slot. GPUs that sit beside the processor have none, such
-# as Apple's, those inside of Intel's and AMD's processors, AMD's MI300A, and NVIDIA's
-# GH200, GB200, GB300 and GB10. :doc:`There </cards>`, a GPU can read the vectors where
-# they are, although PyTorch's ``.to`` still copies them. With a slot, do more with the
-# data while they are there. If your program adds, multiplies and transforms the same
-# vectors a hundred times, you pay for the transfer once.
+# It's better to do more with the data while they are there. If your program adds,
+# multiplies and transforms the same vectors a hundred times, you pay for the transfer
+# once. And some GPUs share the CPU's memory, Apple's for example. :doc:`There
+# </cards>`, a GPU can read the vectors where they are, although PyTorch's ``.to`` still
+# copies them.
 #
 # *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
-# for anything takes some microseconds. Adding 10 thousand numbers again and again,
-# PyTorch began a new addition every :timing:`wins-add median "GPU/cuda:0/n=10000"
-# @nvidia-h100-80gb-hbm3` on the H100, and was done with each in :timing:`wins-add
-# median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3` on its CPU. Where does it break even?
-# :doc:`Find out for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
+# for anything takes some microseconds. We let PyTorch add 10 thousand numbers again and
+# again. On the H100, it began a new addition every :timing:`wins-add median
+# "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`. On its CPU, each was done in
+# :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`. Where does it
+# break even? :doc:`Find out for your own </tutorials/2_devices/11_when_the_gpu_wins>`.
 #
 # All of it in one figure
 # -----------------------
@@ -333,8 +334,8 @@ plt.show()
 
 # %%
 # Our times on a CPU are blue, and those on a GPU orange, like the floors. The
-# tutorial's GPU lies left of both floors, where neither card can be. And the way there
-# and back lies far to the right, on either side of the tutorial's CPU.
+# tutorial's GPU lies left of both floors, where neither card can be. The way there and
+# back lies far to the right.
 
 # folded: The transfer has a floor, too
 # An H100's link has a rate, too. Even at its full rate, with one vector after the other

@@ -6,14 +6,14 @@ You have an analysis in NumPy that takes an hour, and a login for a computer wit
 GPU. "Just replace ``np`` by ``torch``", they say. You do, you mend a few errors, and
 it runs. Are you done?
 
-Not yet. The lines that raise an error are the harmless ones. A few others run, and mean
+Not yet. The lines that raise an error are the harmless ones. Others run, and mean
 something else. And the whole may gain far less than you hoped. **Guess: if 95 % of your
 program's time shrank to nothing, how much faster would the whole be?** By the end
-you'll know whether to move to CuPy or to PyTorch, and what you'll gain, and you'll move
-a program step by step, so that each step is still right.
+you'll know whether to move to CuPy or to PyTorch, and what you'll gain. And you'll have
+moved a program, and checked each step.
 
 **Needs:** any computer, and some NumPy. Without a GPU, you move to PyTorch on the CPU,
-and we tell what an H100 did.
+and see what an H100 did.
 """
 
 # %%
@@ -66,16 +66,16 @@ print("the same as NumPy")
 #    there = cp.asarray(shots)  # to the GPU
 #    back = cp.asnumpy(spread(there))  # not a letter of spread is changed
 #
-# If you give a function of NumPy's an array of CuPy's, NumPy hands it over, and
-# ``cp.median`` runs on the GPU, with NumPy's meaning. PyTorch doesn't do that. Take it
-# if you need gradients, or if your GPU is from another maker:
+# If you call ``np.median`` on an array of CuPy's, NumPy passes it on, and ``cp.median``
+# runs on the GPU, with NumPy's meaning. PyTorch doesn't do that. Take PyTorch if you
+# need gradients, or if your GPU is from another maker:
 #
 # .. table:: The same work in NumPy, CuPy and PyTorch
 #
 #    =====================================  ========================  =================
 #    NumPy                                  CuPy                      PyTorch
 #    =====================================  ========================  =================
-#    ``np.median(x, axis=0)``               the same                  two lower medians
+#    ``np.median(x, axis=0)``               the same                  ``median_torch``
 #    ``np.std(x, axis=0)``                  the same                  ``correction=0``
 #    ``np.nanstd``, ``np.nanmean``          the same                  a mask
 #    ``x[::-1]``                            the same                  ``x.flip(0)``
@@ -84,49 +84,22 @@ print("the same as NumPy")
 #    gradients (it has none)                none                      ``backward``
 #    =====================================  ========================  =================
 #
-# But look at what other people measured with CuPy, each beside NumPy or SciPy on their
-# own computer:
+# How much does CuPy gain? Others measured it beside NumPy or SciPy on their own
+# computers:
 #
 # .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small cupyx-erosion
 #
 # On the RTX 4090, the same two operations gained a factor of sixty on a cube of 256³
-# numbers, and nothing on one of 64³, because each operation has to be launched. You can
-# :doc:`work out beforehand </tutorials/2_devices/11_when_the_gpu_wins>` on which side
-# your arrays are. And four things differ from NumPy without an error:
+# numbers, and nothing on one of 64³, because starting an operation on a GPU takes time,
+# however small it is. You can :doc:`work out beforehand
+# </tutorials/2_devices/11_when_the_gpu_wins>` on which side your arrays are. The end of
+# this page lists what is slow in CuPy, and what differs.
 #
-# - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
-#   type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow home,
-#   let ``CUPY_CACHE_DIR`` name another folder.
-# - *A sum is an array.* ``x.sum()`` stays on the GPU until you say ``float(x.sum())``,
-#   and that waits.
-# - *An index beyond the end* raises an error in NumPy. `CuPy`__ counts on from the
-#   beginning.
-# - *An index that comes twice* in an assignment: NumPy keeps the last value, and with
-#   CuPy nobody knows which one wins.
+# All other times on this page are PyTorch's. If you have CuPy, the last cell moves our
+# analysis with it, and times that. `JAX`__ keeps NumPy's meanings too, and adds
+# gradients and a compiler. But its arrays can't be changed, and it computes in
+# ``float32`` unless you ask for more.
 #
-# CuPy is slower than NumPy: which lines, and what to do
-# ------------------------------------------------------
-#
-# - *Small arrays, many calls:* each operation is a launch, which costs Python's time
-#   whatever the size, in CuPy often more than in PyTorch. Stack the small arrays, or
-#   let ``@cupy.fuse()`` or ``cupy.ElementwiseKernel`` make one launch of several.
-# - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
-#   ``repeat`` with counts on the GPU. They wait for the GPU in the middle of your
-#   program, as ``if x.max() > 1`` does. ``cp.where(mask, x, 0)`` keeps the shape.
-# - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
-#   :doc:`what was launched before </tutorials/2_devices/06_queues>`.
-# - *float64:* NumPy's and CuPy's default, and GPUs for games and Jetsons are hardly
-#   faster at it than a CPU (:doc:`/cards`). Try ``x.astype("f4")``.
-# - *np in place of cp:* ``np.sin(x)`` of CuPy's array is right, but NumPy asks around
-#   first. Write ``cp.sin(x)`` in a loop.
-#
-# We have timed PyTorch only, so all other numbers on this page are PyTorch's. If you
-# have CuPy, the last cell moves a whole analysis with it, and times that. `JAX`__ keeps
-# NumPy's meanings and adds gradients and a compiler, but has arrays that can't be
-# changed, and computes in ``float32`` unless you ask for more.
-#
-# __ https://docs.cupy.dev/en/stable/user_guide/performance.html
-# __ https://docs.cupy.dev/en/stable/user_guide/difference.html
 # __ https://docs.jax.dev/en/latest/101/arrays.html
 #
 # Lines that run, and lie
@@ -147,26 +120,30 @@ except ValueError as problem:
     print("back   ValueError:", problem)
 
 # %%
-# Only the mean. The last line stops and tells you. But the three in the middle run:
+# Only the mean. The last line stops with an error. But the three in the middle run:
 #
 # - *The median of an even number of values.* NumPy takes the mean of the two in the
 #   middle, and PyTorch takes the lower one.
 # - *The standard deviation.* NumPy divides by :math:`n`, PyTorch by :math:`n - 1`.
-# - *The type.* Since NumPy 2, a ``float64`` number of NumPy, a stored mean for example,
-#   makes your whole array ``float64``. PyTorch :doc:`keeps float32
+# - *The type.* Since NumPy 2, one ``float64`` number of NumPy's, for example a mean
+#   that you've kept, makes your whole array ``float64``. PyTorch :doc:`keeps float32
 #   </tutorials/2_devices/13_precision>`, as NumPy 1 did.
 #
-# A fourth is waiting further down, and you can :doc:`look up all of them
-# </numpy_to_pytorch>`, and the lines that only need another word.
+# A fourth is waiting further down. :doc:`One table </numpy_to_pytorch>` has all of
+# them, and the lines that only need another word.
 #
 # A night at the telescope
 # ------------------------
 #
-# A telescope has taken sixteen pictures of the same stars in one night, which we
-# simulate, so that we know the truth. We *read* the files, *calibrate* away the marks
-# of the camera, *level* out the moonlight, *clean* away the hits of cosmic rays, and
-# *stack* the sixteen into one. At the end, *photometry* adds up the light of each star.
-# The picture at the top shows a corner of the sky on its way.
+# A telescope has taken sixteen pictures of the same stars in one night. We simulate
+# them, so we know the truth. The analysis:
+#
+# - *Read* the files.
+# - *Calibrate* away the marks of the camera.
+# - *Level* out the moonlight.
+# - *Clean* away the hits of cosmic rays.
+# - *Stack* the sixteen pictures into one.
+# - *Photometry:* add up the light of each star.
 
 # folded: The simulated night, and how its files are read
 import matplotlib.pyplot as plt
@@ -275,10 +252,10 @@ assert pull(*exact) < 1.5
 # What can you gain?
 # ------------------
 #
-# We timed each of the six steps in NumPy, on one core, and beside the H100 with a
-# larger night. Four of them work on whole pictures, so they can move. *Read* waits for
-# files, and *photometry* walks through a list. **How much can you gain at most, if the
-# four take no time at all?**
+# Four of the steps work on whole pictures, so they can move. The other two stay: *read*
+# waits for files, and *photometry* walks through a list of stars. We timed all six in
+# NumPy on one core, and beside the H100 with a larger night. **How much can you gain at
+# most, if the four take no time at all?**
 
 # folded code: Time each step in NumPy
 sky, biases, flats = read(night)
@@ -310,13 +287,15 @@ show_table("The profile", ("step", "time", "share"), rows)
 print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 
 # %%
-# On the H100's computer, the two steps that stay have a twentieth of the time. So if
+# On the H100's computer, the two steps that stay took a twentieth of the time. So if
 # the others took none at all, the gain would be a little over twenty. However fast the
-# plane, you spend the morning at the airport. And your data have to travel. There and
-# back, they took :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3` on the
-# H100, which limits the gain to about 18. In general, a share :math:`p` of the time can
-# move and gets :math:`s` times as fast, the rest stays as it is, and the journey comes
-# on top:
+# plane, you spend the morning at the airport.
+#
+# And your data have to travel. There and back, they took :timing:`port-numpy median
+# transfers @nvidia-h100-80gb-hbm3` on the H100, which limits the gain to about 18.
+#
+# In general, a share :math:`p` of the time gets :math:`s` times as fast, the rest stays
+# as it is, and the journey comes on top:
 #
 # .. math::
 #
@@ -324,8 +303,9 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 #         + t_\text{journey}.
 #
 # However large :math:`s` is, the gain is never more than :math:`1/(1-p)`. This is
-# called :term:`Amdahl's law`. You needn't know :math:`s` well: the whole gains 10 with
-# :math:`s = 20`, 15 with :math:`s = 90`, and 18 if the four steps take no time at all.
+# called :term:`Amdahl's law`. You needn't know :math:`s` well: here the whole gains 10
+# with :math:`s = 20`, 15 with :math:`s = 90`, and 18 if the four steps take no time at
+# all.
 #
 # Move the steps, and check each
 # ------------------------------
@@ -358,8 +338,9 @@ rows = [
 show_table("One line, two libraries", ("", "NumPy", "PyTorch"), rows)
 
 # %%
-# There's a quicker way to NumPy's median than to sort. PyTorch's own gives the lower of
-# the two middle values, and the upper one is minus the lower one of :math:`-x`:
+# There's a quicker way to NumPy's median than to sort, as we did above. PyTorch's
+# median gives the lower of the two middle values. The upper one is minus the lower one
+# of :math:`-x`:
 
 
 def lower(x, dim):
@@ -377,10 +358,10 @@ for n in (15, 16):
     print(f"{n} values: torch.median is low by {(right - low).mean():.2f} sigma")
 
 # %%
-# With sixteen pictures, PyTorch's own median is too low in each pixel, by almost a
-# tenth of the noise. Ours is right, and on the H100 it was :timing:`port-numpy speedup
-# "median of frames, torch"/"median of frames, NumPy" @nvidia-h100-80gb-hbm3` as fast as
-# NumPy's on one core of the CPU.
+# With sixteen pictures, PyTorch's median is too low in each pixel, by almost a tenth of
+# the noise. Ours is right, and on the H100 it was :timing:`port-numpy speedup "median
+# of frames, torch"/"median of frames, NumPy" @nvidia-h100-80gb-hbm3` as fast as NumPy's
+# on one core of the CPU.
 
 # folded: Time this median, and the transfers to a GPU
 
@@ -404,8 +385,8 @@ print(f"one median is {gain:.2f} times as fast; predicted for the whole:")
 print(f"{quantity(old, 's')} / {quantity(new, 's')} = {old / new:.2f} times as fast")
 
 # %%
-# ``keepdims`` becomes ``[:, None, None]``, ``axis=(1, 2)`` becomes ``flatten``, and the
-# :term:`NaN` functions become a mask:
+# In the steps, ``keepdims`` becomes ``[:, None, None]``, ``axis=(1, 2)`` becomes
+# ``flatten``, and the :term:`NaN` functions become a mask:
 
 
 def t_calibrate(sky, biases, flats):
@@ -441,22 +422,23 @@ on_device -= on_device.mean()
 print(f"after work in place on {device}, the array is {counts}")
 
 # %%
-# On a GPU, the work is done on a copy, and the array still holds 1, 2, 3. On the CPU,
-# ``from_numpy`` shares the memory of the array, and ``.to`` has nothing to move. So the
+# On a GPU, the work was done on a copy, and the array still holds 1, 2, 3. On the CPU,
+# ``from_numpy`` shares the array's memory, and ``.to`` has nothing to move. So the
 # tensor *is* the array, and your raw data are gone. Change things in place only if your
 # own function has made them.
 #
-# And now the most important part. Give each step *the same input* as NumPy's:
+# And now the most important part. Give each step *the same input* as NumPy's, and
+# compare:
 
 again = t_level(*to_device(calibrated))
 off = np.abs(again.cpu().numpy() - levelled).max()
 print(f"level: off by {off:.1g} counts at most, of {np.abs(levelled).max():.0f}")
 
 # %%
-# This step agrees to the last bit, because a median only picks numbers, and one
-# subtraction rounds in the same way everywhere. Don't ask that of every step: PyTorch
-# adds up many numbers in another order. Near enough is what is far below the error of
-# the picture. We allow a fiftieth of it.
+# This step agrees to the last bit: a median only picks numbers, and one subtraction
+# rounds in the same way everywhere. The others won't, because PyTorch adds up many
+# numbers in another order. That does no harm if the difference is far below the
+# picture's own error, of which we allow a fiftieth.
 
 # folded: Each step against NumPy's, with the same input
 t_steps = {
@@ -563,10 +545,9 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #    read, NumPy; photometry, NumPy; transfers | whole, ported
 #
 # On the H100, the four steps, blue in the figure, take less than a sixtieth of what
-# they took in NumPy. The whole gains :timing:`port-numpy speedup "whole,
-# ported"/"whole, NumPy" @nvidia-h100-80gb-hbm3`, at the upper end of what we expected.
-# NumPy's run, a single one, took a little longer than its parts. That's the hatched
-# rest.
+# they took in NumPy. The whole is :timing:`port-numpy speedup "whole, ported"/"whole,
+# NumPy" @nvidia-h100-80gb-hbm3` as fast, at the upper end of what we expected. NumPy's
+# only run took a little longer than its parts, which is the hatched rest.
 #
 # .. holds::
 #
@@ -585,16 +566,18 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #    near(median("port-numpy/whole, torch on all cores") / ported, 4, 0.05)
 #
 # But look at what is left. More than three quarters of the run are now reading,
-# photometry and transfers. And was it the GPU? NumPy had one core, and beside the H100
-# there are sixteen. Against the same functions there, the H100 was only
-# :timing:`port-numpy speedup "whole, ported"/"whole, torch on all cores"
-# @nvidia-h100-80gb-hbm3` as fast. So you could tell your colleagues of a gain of sixty,
-# of fifteen or of four, and all three are true. The last one is what the GPU brought.
+# photometry and transfers.
 #
-# A better algorithm helps as well, with NumPy on one core. It compares whole pictures,
-# and swaps pixels until they're in order. With that the whole was :timing:`port-numpy
-# speedup "whole, by swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast. So ask for a
-# better way *before* you move.
+# And was it the GPU? NumPy had one core, and beside the H100 there are sixteen. Against
+# the same PyTorch functions there, the H100 was only :timing:`port-numpy speedup
+# "whole, ported"/"whole, torch on all cores" @nvidia-h100-80gb-hbm3` as fast. So you
+# could tell your colleagues of a gain of sixty, of fifteen or of four, and all three
+# are true. The last one is what the GPU brought.
+#
+# A better median helps as well, with NumPy on one core. It compares whole pictures, and
+# swaps pixels until they're in order. With it, the whole was :timing:`port-numpy
+# speedup "whole, by swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast. So look for
+# a better way *before* you move.
 
 # folded: Each step and the whole, timed
 for step, (_, function, *inputs) in t_steps.items():
@@ -622,7 +605,6 @@ head = "step", "predicted", "measured"
 show_table("The move, predicted and measured", head, rows)
 
 # %%
-# Without a GPU, on two cores of an AMD EPYC, PyTorch's median is slower than NumPy's.
 
 
 # folded: A better median, in NumPy
@@ -711,9 +693,9 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 # :timing:`port-numpy median "photometry, torch" @nvidia-h100-80gb-hbm3`, which is
 # :timing:`port-numpy speedup "photometry, NumPy"/"photometry, torch"
 # @nvidia-h100-80gb-hbm3` as long. The loop does about thirty small operations for each
-# star, and a GPU needs some time to start each of them, its :term:`launch`, however
-# little there is to do. To move such a loop, turn it inside out: do each operation
-# once, for all stars.
+# star. A GPU needs some time to start each of them, its :term:`launch`, however little
+# there is to do. To move such a loop, turn it inside out: do each operation once, for
+# all stars. Here is a corner of the sky on its way:
 
 # figure
 # sphinx_gallery_thumbnail_number = 2
@@ -743,9 +725,9 @@ plt.show()
 # Your turn
 # ---------
 #
-# Move this function to PyTorch. It turns pictures upside down, subtracts in each pixel
-# the median of all, sets to zero what is far off, and returns the brightest that is
-# left:
+# Move this function to PyTorch. It turns pictures upside down, and subtracts the median
+# of all from each. It sets to zero what is far off, and returns the brightest value
+# that is left in each pixel:
 
 
 def brightest(pictures):
@@ -756,9 +738,9 @@ def brightest(pictures):
 
 
 # %%
-# Yours is given a tensor, on any device, of an even or an odd number of pictures, and
-# returns a tensor there, of the same type. It leaves the pictures as they are. Put it
-# where the dots are, and run ``firstlight try 12_port_your_numpy.py``.
+# Yours is given a tensor of an even or an odd number of pictures, on any device. It
+# returns a tensor of the same type on the same device, and leaves the pictures as they
+# are. Put it where the dots are, and run ``firstlight try 12_port_your_numpy.py``.
 
 
 def brightest_torch(pictures): ...
@@ -889,11 +871,42 @@ def brightest_solution(pictures):
 print(f"Our solution: {check(brightest_solution)}")
 
 # %%
+# CuPy is slower than NumPy: which lines, and what to do
+# ------------------------------------------------------
+#
+# - *Small arrays, many calls:* each operation costs Python's time whatever the size, in
+#   CuPy often more than in PyTorch. Stack the small arrays, or let ``@cupy.fuse()`` or
+#   ``cupy.ElementwiseKernel`` make one launch of several.
+# - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
+#   ``repeat`` with counts on the GPU. Your program waits for the GPU there, as it does
+#   at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.
+# - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
+#   :doc:`what was launched before </tutorials/2_devices/06_queues>`.
+# - *float64* is NumPy's and CuPy's default, and :doc:`GPUs for games and Jetsons
+#   </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
+# - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to pass
+#   it on first. Write ``cp.sin(x)`` in a loop.
+#
+# Four things differ from NumPy without an error:
+#
+# - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
+#   type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow home,
+#   let ``CUPY_CACHE_DIR`` name another folder.
+# - *A sum is an array.* ``x.sum()`` stays on the GPU until you say ``float(x.sum())``,
+#   and that waits.
+# - *An index beyond the end* raises an error in NumPy. `CuPy`__ starts again from the
+#   beginning.
+# - *An index that comes twice* in an assignment: NumPy keeps the last value. With CuPy,
+#   nobody knows which one wins.
+#
+# __ https://docs.cupy.dev/en/stable/user_guide/performance.html
+# __ https://docs.cupy.dev/en/stable/user_guide/difference.html
+#
 # From CuPy to PyTorch and back, without a copy
 # ---------------------------------------------
 #
-# Don't go through NumPy, which would copy everything to the CPU and back. All these
-# libraries can hand over the memory itself, by a standard called DLPack:
+# NumPy would copy everything to the CPU and back. But these libraries can hand over the
+# memory itself, by a standard called DLPack:
 #
 # .. code-block:: python
 #
@@ -904,6 +917,6 @@ print(f"Our solution: {check(brightest_solution)}")
 #    d = numba.cuda.as_cuda_array(t.detach())  # for a kernel of Numba's
 #
 # Nothing moves. Both names mean the same bytes on the same GPU, so if you change one,
-# the other changes as well. Where the types differ, for example ``float64`` from CuPy
-# and a model in ``float32``, write ``.float()``, and that *is* a copy. And if you use
+# the other changes as well. If the types differ, for example ``float64`` from CuPy and
+# a model in ``float32``, write ``.float()``, and that *is* a copy. And if you use
 # streams of your own, let one wait for the other.

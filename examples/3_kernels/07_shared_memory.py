@@ -4,13 +4,13 @@ Shared memory: how do you stop asking for the same number?
 
 You want the product of two matrices on a GPU, so you write a :term:`kernel`: one thread
 for each element of the result, with a loop over a row of :math:`A` and a column of
-:math:`B`. It's right. Then you call the library, as PyTorch does, and it's many times
-as fast on the same card.
+:math:`B`. It's right. Then you let PyTorch do it, on the same card, and PyTorch is many
+times as fast.
 
 **Write down two guesses: how many times as fast, and what does your kernel spend its
-time on?** Then climb with us from that kernel towards the library, one step at a time.
-At the third, a whole block of threads shares what one of them has fetched, and that's
-the step that you'll need for kernels of your own.
+time on?** Then we climb from your kernel towards PyTorch's, step by step. At the third,
+a whole block of threads shares what each of them has fetched. That's the one you'll
+need for kernels of your own.
 
 **Needs:** any computer, and :doc:`coalescing </tutorials/3_kernels/05_coalescing>`.
 With a CUDA GPU, you time each step on it.
@@ -20,8 +20,8 @@ With a CUDA GPU, you time each step on it.
 # The ladder
 # ----------
 #
-# Here is the product of two matrices of 4,096 × 4,096 numbers in ``float32``. Numba
-# compiled our kernels, and the library is cuBLAS, called by PyTorch:
+# Here is the product of two matrices of 4,096 × 4,096 numbers in ``float32``. Our
+# kernels are written in Numba. The library is cuBLAS, which PyTorch calls.
 #
 # .. list-table:: One product, seven times, on an H100
 #    :header-rows: 1
@@ -29,7 +29,7 @@ With a CUDA GPU, you time each step on it.
 #
 #    * - kernel
 #      - time
-#      - of the library
+#      - of the library's rate
 #    * - 0: a warp reads 32 rows
 #      - :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
@@ -60,18 +60,29 @@ With a CUDA GPU, you time each step on it.
 # Step 0: what you'd write first
 # ------------------------------
 #
-# You'd write ``i, j = cuda.grid(2)``, and add up ``A[i, k] * B[k, j]``. We launch it
-# with 32 threads along the first axis, so the 32 threads of a :term:`warp` have 32
-# different ``i``. What does it wait for? Let's compare its time with three *limits*.
-# Each says how long the product would take if only one thing counted:
+# You'd write this loop:
 #
-# - *Slots.* A multiprocessor can start four instructions in a clock cycle, each for a
-#   whole warp. If all of them multiply and add, which is 64 operations for a warp,
-#   that's the :spec:`H100 SXM fp32` on the data sheet.
-# - *Loads.* A multiprocessor's cache hands out 128 bytes in a cycle, so a load takes at
-#   least one.
-# - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. Here we count as if there
-#   were no caches.
+# .. code-block:: python
+#
+#    i, j = cuda.grid(2)
+#    for k in range(a.shape[1]):
+#        total += a[i, k] * b[k, j]
+#
+# We launch it with 32 threads along the first axis, so the 32 threads of a :term:`warp`
+# have 32 different ``i``.
+#
+# What does it wait for? There are three candidates. Each sets a *limit*: how long the
+# product would take if nothing else took any time.
+#
+# - *Slots.* A :term:`multiprocessor` can start four instructions in a clock cycle, each
+#   for a whole warp. If all of them multiply and add, the card does the :spec:`H100 SXM
+#   fp32` of its data sheet.
+# - *Loads.* Its cache hands out 128 bytes in a cycle, a number for each thread of a
+#   warp. So a load takes at least one cycle.
+# - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. We count as if there were
+#   no caches.
+
+# folded code: How the three limits are calculated
 
 import numpy as np
 from numba import cuda
@@ -95,23 +106,25 @@ def limits(step, slots, cycles, moved):
 best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 
 # %%
-# At best, a product waits for its arithmetic, and the library comes near that. In step
-# 0, the 32 numbers of :math:`A` that a warp loads lie in 32 rows, so one load takes 32
-# cycles. With one more for :math:`B`, that's 33. It has 36 instructions for each
-# multiply-add, and step 2 shows how we count them:
+# At best, a product waits for its arithmetic, and the library comes near that.
+#
+# Now step 0. The 32 numbers of :math:`A` that a warp loads lie in 32 rows, so that one
+# load takes 32 cycles. Another cycle is for the number of :math:`B`, which makes 33.
+# For each multiply-add, the loop has 36 instructions, as we'll see in step 2:
 
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
 # %%
 # On the H100 it took :timing:`shared-memory median "row along x"
-# @nvidia-h100-80gb-hbm3`. That's less than memory would need without caches, so they
-# have helped. The loads explain it all.
+# @nvidia-h100-80gb-hbm3`. The loads explain all of it. The limit of memory is longer
+# than that, so the caches must have helped.
 #
 # Step 1: neighbours read neighbours
 # ----------------------------------
 #
-# Write ``j, i = cuda.grid(2)``, and give the grid the columns first. Then the threads
-# of a warp read the same number of :math:`A`, and neighbouring numbers of :math:`B`:
+# Swap the two: write ``j, i = cuda.grid(2)``, and give the grid the columns first. Now
+# the threads of a warp read the same number of :math:`A`, and neighbouring numbers of
+# :math:`B`:
 #
 
 
@@ -127,8 +140,9 @@ def first_try(a, b, c):
 
 # %%
 # On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`.
-# **What does it wait for now?** In a product of 32 × 8 times 8 × 32, ``trace`` plays
-# the kernel and notes each access to memory, in *sectors* of 32 bytes:
+# **What does it wait for now?** We let ``trace`` play the kernel for a small product,
+# 32 × 8 times 8 × 32. It notes each access to memory, which comes in *sectors* of 32
+# bytes:
 
 a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
 plain = trace(first_try, (1, 4), (32, 8), a, b, c)
@@ -139,8 +153,10 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
-# product, it's 4,096 times. For each multiply-add, a warp moves 1 + 4 sectors, or 160
-# bytes, which would take memory just as long as we measured. Case closed?
+# product, it's 4,096 times.
+#
+# For each multiply-add, a warp moves one sector of :math:`A` and four of :math:`B`,
+# which makes 160 bytes. Memory alone would need as long as we measured. Case closed?
 #
 # Step 2: count the instructions
 # ------------------------------
@@ -162,8 +178,8 @@ def column_along_x(a, b, c):
 # %%
 # On the H100 it took :timing:`shared-memory median "column along x"
 # @nvidia-h100-80gb-hbm3`, so it's :timing:`shared-memory speedup "column along
-# x"/"first try" @nvidia-h100-80gb-hbm3` as fast with the same loads. It wasn't memory,
-# then. The caches had brought most of the numbers, and the match was chance.
+# x"/"first try" @nvidia-h100-80gb-hbm3` as fast with the same loads. So it wasn't
+# memory. The caches had brought most of the numbers, and the match was chance.
 #
 # .. holds::
 #
@@ -175,8 +191,8 @@ def column_along_x(a, b, c):
 #    counted, profile, waits = code("counted", "profile", "waits")
 #    88 < profile["l1_hit_rate"]["2"] < 90 and 74 <= profile["l2_hit_rate"]["2"] < 76
 #
-# What was it? Let's ask NVIDIA's compiler how many instructions the loop has for each
-# multiply-add. That needs no GPU:
+# What was it? Let's ask NVIDIA's compiler, which needs no GPU, how many instructions
+# each loop has for a multiply-add:
 
 # folded code: How to count the instructions of a loop
 
@@ -199,9 +215,11 @@ except (ptx.NoCompilerError, TypeError):  # or no machine code without nvdisasm
     print("without NVIDIA's compiler, believe us: 36 and 7.5")
 
 # %%
-# With ``for``, nearly all of them work out where ``a[row, k]`` lies, because a negative
-# ``k`` would count from the end, and the compiler doesn't see that there is none. With
-# ``while`` it does. With two loads of a cycle each, the limits are:
+# With ``for``, nearly all of them work out where ``a[row, k]`` lies: a negative ``k``
+# would count from the end, and the compiler doesn't see that there's none. With
+# ``while``, it does.
+#
+# Both loops load two numbers, in a cycle each. So the limits are:
 
 step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
 step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
@@ -215,10 +233,10 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 #    of_peak = lambda step: ms_per_slot / took(step)
 #    0.65 < 36 * of_peak("first try") < 0.75
 #
-# **What does step 2 wait for now?** It uses a third of its slots, and a third of its
-# time for loads. Neither is full, so it waits. We call that *latency*: some numbers
-# come from further away than the nearest cache, and until they're there, a warp can't
-# go on. We want fewer of them, and from nearby.
+# **What does step 2 wait for now?** It uses a third of its slots, and its loads take a
+# third of the time. Nothing is full, so it must wait: some numbers come from further
+# away than the nearest cache, and a warp can't go on until they arrive. That wait is
+# called *latency*. We want to fetch fewer numbers, and from nearby.
 #
 # .. holds::
 #
@@ -231,19 +249,20 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 # Step 3: one page on the blackboard
 # ----------------------------------
 #
-# Imagine a class of 64 students, who all have to copy pages of two books in the
-# archive. Instead of walking there for each page, each fetches *one* page of each book,
-# and pins it to the blackboard. When all pages are up, everybody copies from there.
-# Then they take them down, and fetch the next ones.
+# Imagine a class of 64 students, who all have to copy the same pages of two books in
+# the archive. Instead of walking there for every page, each fetches *one* page of each
+# book, and pins it to the blackboard. When all pages are up, everybody copies from
+# there. Then they take them down, and fetch the next ones.
 #
-# In a GPU, the class is a block of threads, and the blackboard is its *shared memory*,
-# which is small, fast, and inside the multiprocessor. No other block sees it.
+# On a GPU, the class is a block of threads, and the blackboard is its *shared memory*.
+# It's small and fast, it's inside the multiprocessor, and no other block sees it.
 #
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
 #
-# The part of a matrix that hangs there is called a *tile*. Here a block of 8 × 8
-# threads computes a tile of :math:`C`, in rounds along :math:`A` and down :math:`B`:
+# The part of a matrix that hangs there is called a *tile*. Below, a block of 8 × 8
+# threads computes a tile of :math:`C`. In each round it fetches the next tile along
+# :math:`A`, and the next one down :math:`B`:
 
 # figure
 
@@ -284,8 +303,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# ``tiled(T)`` makes the kernel for tiles of side ``T``, because the shape of a shared
-# array has to be known when a kernel is compiled:
+# Here is the kernel. ``tiled(T)`` makes it for tiles of side ``T``, because a shared
+# array's shape has to be known when a kernel is compiled:
 
 
 def tiled(T):
@@ -320,7 +339,7 @@ def tiled(T):
 # %%
 # Read a round as if you were one of the threads:
 #
-# - *I wait twice.* ``syncthreads`` is a :term:`barrier`: nobody goes on before all
+# - *I wait twice.* ``syncthreads`` is a :term:`barrier`: nobody passes it before all
 #   threads of the block are there. Without the first wait, I'd read what nobody has
 #   pinned up yet. Without the second, I might take down a page that somebody still
 #   reads.
@@ -328,32 +347,33 @@ def tiled(T):
 #   my own place in :math:`C` is out there, I don't leave, because the others need what
 #   I pin up.
 #
-# In a round, a thread fetches two numbers, and uses ``2 * T``. With tiles of 8 × 8:
+# In each round, a thread fetches two numbers, and uses ``2 * T``. Let's count with
+# tiles of 8 × 8:
 
 shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 
 # %%
-# That's an eighth. With tiles of side :math:`T` it's one in :math:`T`, and 32 × 32 is
-# the largest, because blocks have at most 1,024 threads.
+# That's an eighth of what step 1 loaded. With tiles of side :math:`T` it's one in
+# :math:`T`. The largest is 32 × 32, because a block has at most 1,024 threads.
 #
-# On the H100 that took :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`,
-# :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3` as fast
-# as step 2. But it asks memory for only a 32nd of the numbers!
+# With that one, the H100 took :timing:`shared-memory median "tile"
+# @nvidia-h100-80gb-hbm3`, so it's :timing:`shared-memory speedup "tile"/"column along
+# x" @nvidia-h100-80gb-hbm3` as fast as step 2. But it fetches only a 32nd of the
+# numbers!
 #
-# **What does it wait for now?** For each multiply-add, a warp reads 32 numbers of
-# ``b_tile``. That's 128 bytes, which shared memory hands out in a cycle, as the cache
-# does. Of ``a_tile``, all threads want the same number, and the compiler fetches four
-# of these with one load of `two cycles`__, so each costs half a cycle. And the loop has
-# 129 instructions for 32 multiply-adds:
+# **What does it wait for now?** Look at what it reads from the blackboard. For each
+# multiply-add, a warp wants 32 neighbouring numbers of ``b_tile``, and shared memory
+# hands them out in a cycle. Of ``a_tile``, all threads want the same number. The
+# compiler fetches four of these with one load of `two cycles`__, so each costs half a
+# cycle. And there are 129 instructions for 32 multiply-adds:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
 step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
 # %%
-# Now the blackboard is in the way: reading from it takes seven tenths of the time. The
-# rest is mostly waiting, at the barriers and for a full queue.
+# Now the blackboard is in the way: reading from it takes seven tenths of the time.
 #
 # .. holds::
 #
@@ -363,20 +383,20 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # Step 4: 4 × 4 elements each
 # ---------------------------
 #
-# Once more we fetch a number and use it many times. If a thread computes 4 × 4
-# elements, it takes 8 numbers from the tiles for 16 multiply-adds, and keeps them in
-# its *registers*, which are even nearer.
+# So do it again: fetch a number, and use it many times. If a thread computes 4 × 4
+# elements, it takes 8 numbers from the tiles for 16 multiply-adds. It keeps them in its
+# *registers*, which are even nearer.
 #
 # Which 4 × 4? **One element in each of 16 tiles**, in red, so that neighbouring threads
-# still read neighbouring numbers. For each ``k``, a thread takes the four blue numbers
-# and the four green ones:
+# still read neighbouring numbers. For each ``k``, that thread takes the four blue
+# numbers and the four green ones:
 #
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
 #
 # Here is the kernel for ``R`` × ``R`` elements. ``fetch`` brings one number into one of
-# the ``R`` tiles, and ``multiply`` keeps ``R`` numbers of B and multiplies each of A by
-# all of them. All else is as in step 3.
+# the ``R`` tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each number of
+# A by all of them. The rest is as in step 3.
 
 
 @cuda.jit(device=True)
@@ -497,13 +517,14 @@ print(f"all {len(ladder)} are right")
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and is :timing:`shared-memory speedup "4 x 4 each"/"tile"
 # @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** The loop has
-# two instructions for each multiply-add. And for 64 multiply-adds, a warp loads 16
-# numbers of B, a cycle each, and 16 of A, four at once in two cycles. That's 24 cycles:
+# two instructions for each multiply-add. In 64 of them, a warp loads 16 numbers of B,
+# which takes 16 cycles. It also loads 16 of A, four at once in two cycles, which takes
+# 8:
 
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
 # %%
-# Now the slots are its longest limit, and half of the instructions multiply and add.
+# Now the slots are the longest limit, and half of the instructions multiply and add.
 #
 # .. holds::
 #
@@ -513,37 +534,36 @@ step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 # Step 5: 8 × 8 elements each, and fewer registers
 # ------------------------------------------------
 #
-# With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds,
-# half as many for each. All we change is ``R``. The loop then loads numbers of A one by
-# one, and has 1,761 instructions for 1,024 multiply-adds:
+# With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds. We
+# only change ``R``. The loop now has 1,761 instructions for 1,024 multiply-adds, and
+# loads the numbers of A one by one:
 
 step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)
 
 # %%
 # **So will it be faster?** On the H100 it took :timing:`shared-memory median "8 x 8
-# each" @nvidia-h100-80gb-hbm3`, a little *longer* than step 4. And nothing is busy:
-# little more than half of the slots, and a third of the time for loads.
+# each" @nvidia-h100-80gb-hbm3`, a little *longer* than step 4. And nothing is busy: it
+# uses little more than half of the slots, and its loads take a third of the time.
 #
 # .. holds::
 #
 #    took("8 x 8 each") < 1.05 * took("4 x 4 each")
 #
-# Look at its registers. The compiler gave each thread 146, so a block of 256 threads
-# has more than half of a multiprocessor's 65,536, and there's room for *one* block.
-# That's eight warps, two for each of the four slots. When both wait for a number, the
-# slot stays empty. How many warps there are is called *occupancy*. With 128 registers a
-# thread, two blocks would fit, and you may ask for that:
+# Look at its registers. The compiler gave each thread 146, and a block has 256 threads.
+# That's more than half of the 65,536 registers of a multiprocessor, so there's room for
+# *one* block. It has eight warps, two for each of the four slots. When both wait for a
+# number, the slot stays empty. How many warps there are is called *occupancy*. With 128
+# registers a thread, two blocks would fit, and you may ask for that:
 #
 # .. code-block:: python
 #
 #    @cuda.jit(max_registers=128)
 #
-# Then it took :timing:`shared-memory median "8 x 8 each, 128 registers"
+# With that it took :timing:`shared-memory median "8 x 8 each, 128 registers"
 # @nvidia-h100-80gb-hbm3`, :timing:`shared-memory share "8 x 8 each, 128
-# registers"/"torch" @nvidia-h100-80gb-hbm3` of the library's rate. Numbers that don't
-# fit into registers are *spilled*, which means stored in memory for a while. Here
-# that's only two of a thousand instructions. If you ask for much fewer registers, it's
-# many.
+# registers"/"torch" @nvidia-h100-80gb-hbm3` of the library's rate. Numbers that find no
+# register are *spilled*, which means stored in memory for a while. Here, only two of a
+# thousand instructions do that.
 #
 # .. holds::
 #
@@ -554,8 +574,8 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # Ask the profiler
 # ----------------
 #
-# All this was counted. **Were we right?** NVIDIA's profiler, Nsight Compute, measures
-# how busy slots, loads and memory are:
+# We've only counted so far. **Were we right?** Let NVIDIA's profiler, Nsight Compute,
+# measure it:
 #
 # .. code-block:: bash
 #
@@ -563,9 +583,8 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #        -k regex:first_try python yours.py
 #
 # In its report, slots are *One or More Eligible*, loads *L1/TEX Cache Throughput*, and
-# memory *DRAM Throughput*. If it says ``ERR_NVGPUCTRPERM``, ask whoever runs the
-# machine for a permission. Before each arrow is our limit, as a part of the time that
-# the step took, and after it what the profiler measured on the H100:
+# memory *DRAM Throughput*. Here is what it measured on the H100. Before each arrow is
+# our limit, as a part of the time that the step took:
 
 # folded: What Nsight Compute measured of each step
 # (benchmarks/profile_products.py has the command)
@@ -631,9 +650,9 @@ show_table(
 )
 
 # %%
-# Slots are as we counted. Loads were busier, in step 4 by over a quarter, because we
-# had left out the stores. Memory was idle for nine tenths of step 1, so now that case
-# *is* closed.
+# The slots are as we counted. The loads were busier, in step 4 by over a quarter,
+# because we'd left out the stores. And memory was idle for nine tenths of step 1, so
+# now that case *is* closed.
 #
 # .. holds::
 #
@@ -649,8 +668,8 @@ show_table(
 #    lasted = profile["time_duration"].values()
 #    all(near(ms, took(row), 0.06) for row, ms in zip(rows, lasted, strict=True))
 #
-# In the last column is what a warp waits for longest between two of its instructions,
-# which Nsight Compute calls a *stall*. Here is how to read it for a kernel of your own:
+# The last column says what a warp waits for longest between two of its instructions.
+# Nsight Compute calls that a *stall*. Here is what helped against each:
 #
 # .. list-table:: What it says, and what helped
 #    :header-rows: 1
@@ -669,9 +688,8 @@ show_table(
 #    * - nothing is busy, and no stall is long
 #      - 5: more warps
 #
-# *Not selected* is no reason to wait: the warp could go on, and another one got the
-# slot. So look at the stall behind it. In step 1 that's *math pipe throttle*, just as
-# long: the units for arithmetic are busy, with addresses.
+# *Not selected* means that the warp could go on, but another one got the slot. Look at
+# the next longest stall. In step 1, the units for arithmetic are busy, with addresses.
 #
 # .. holds::
 #
@@ -681,10 +699,9 @@ show_table(
 #    near(waits["stalled_math_pipe_throttle"]["1"], ready, 0.02)
 #    longest("5, 146 registers") == "stalled_wait"
 #
-# Why is the library faster still? Like step 5 at first, it has only two warps for each
-# slot, with 254 registers a thread. But its warps start an instruction every 2.2
-# cycles, where ours took 3.4. And it needs 1.13 instructions for a multiply-add, where
-# step 5 needs 1.72. That's nearly all of the difference:
+# Why is the library faster still? It needs 1.13 instructions for a multiply-add, where
+# step 5 needs 1.72. And though it has only two warps for each slot, as step 5 had at
+# first, each of them starts an instruction every 2.2 cycles, where ours took 3.4.
 #
 # .. holds::
 #
@@ -735,15 +752,15 @@ show_table(
 #    best = min(took(f"T = {T}, R = {R}") for T, R in five)
 #    took("8 x 8 each, 128 registers") < 0.9 * best
 #
-# Beyond are the *tensor cores*, which multiply small matrices in one instruction. With
-# them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
-# @nvidia-h100-80gb-hbm3` as fast, give or take an eighth, for :doc:`a few digits
-# </tutorials/2_devices/13_precision>`. Numba reaches them through `nvmath.device`__.
+# Beyond these are the *tensor cores*, which multiply small matrices in one instruction.
+# With them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
+# @nvidia-h100-80gb-hbm3` as fast, give or take an eighth, if you can spare :doc:`a few
+# digits </tutorials/2_devices/13_precision>`. Numba reaches them through
+# `nvmath.device`__.
 #
-# So for a plain product, call the library. Write a tile for sums that no library has,
-# such as the absolute differences between all pairs of spectra. There you change the
-# line that multiplies and adds. If you look for a minimum, pin up infinity beyond the
-# edge, and not zero.
+# So for a plain product, call the library. Write tiles for sums that no library has,
+# such as the absolute differences between all pairs of spectra. You only change the
+# line that multiplies and adds.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 # __ https://github.com/siboehm/SGEMM_CUDA
@@ -762,21 +779,23 @@ show_table(
 #
 # Because of *banks*. Number ``w`` of shared memory lies in bank ``w % 32``, and each
 # bank gives one number at a time. Our kernels read along rows, and a row of a tile lies
-# in 32 banks, so it comes at once. But a transpose reads a column, and in a tile that
-# is 32 wide, a column lies in *one* bank. Its numbers come one by one, which is called
-# a :term:`bank conflict`. ``cuda.shared.array((32, 33), np.float32)`` has one more
-# column, which nobody uses, and now a column lies in 32 banks, too.
+# in 32 banks, so it comes at once.
 #
-# For a transpose of 64 × 64 numbers, Nsight Compute counted 3,968 passes more on an
-# H200 with tiles 32 wide, and none with tiles 33 wide. ``trace(...).bank_conflicts``
+# But a transpose reads columns. In a tile that is 32 wide, a column lies in *one* bank,
+# so its numbers come one by one. That's called a :term:`bank conflict`.
+# ``cuda.shared.array((32, 33), np.float32)`` has one more column, which nobody uses.
+# Now a column lies in 32 banks, too.
+#
+# For a transpose of 64 × 64 numbers on an H200, Nsight Compute counted 3,968 extra
+# passes with tiles 32 wide, and none with tiles 33 wide. ``trace(...).bank_conflicts``
 # finds them without a GPU.
 
 # %%
 # Break it: three mistakes
 # ------------------------
 #
-# A wrong tile often gives the right answer. You might forget the second wait, or take
-# ``a.shape[1] // T`` rounds, rounded down. Or you take ``cuda.gridDim.x`` rounds, the
+# A wrong tile often gives the right answer. You might forget the second wait, or round
+# down and take ``a.shape[1] // T`` rounds. Or you take ``cuda.gridDim.x`` rounds, the
 # number of blocks along a row of :math:`C`. `Numba's manual`__ does that, and is right
 # only because its launch has as many blocks as the longest side needs. **Which product
 # of m × k by k × n numbers finds all three?**
@@ -810,15 +829,15 @@ show_table(
 #      - wrong
 #      - right
 #
-# Only the third finds them all. **Test a tile with an odd k that's much longer than
-# n.** And run it in ``trace``, which says who met whom without the second wait:
+# Only the third finds them all. So **test a tile with an odd k that's much longer than
+# n.** And run it in ``trace``. For the missing wait, it says who met whom:
 #
 # .. code-block:: none
 #
 #    a_tile[0, 0]: store by thread 0 …, and load by thread 1 …
 #
 # Thread 0 took down a page that thread 1 still wanted to copy. That's a :term:`race`.
-# On a GPU you might be lucky, and find out on another card.
+# On your GPU you might be lucky, and only find out on another card.
 
 # folded: The two wrong numbers of rounds
 
@@ -925,18 +944,20 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 # ---------
 #
 # You fit a model to your data by least squares, and for that you need :math:`A^T B`.
-# Make ``at_b(a, b, c)`` write ``a.T @ b`` to ``c``, for blocks of 8 × 8 threads. As it
-# stands, it's a copy of ``product``, and gives :math:`AB`. But now the sum runs down
-# the rows of both matrices, so the tiles of :math:`A` go down the matrix, as those of
-# :math:`B` do.
+# Make ``at_b(a, b, c)`` write ``a.T @ b`` to ``c``, with blocks of 8 × 8 threads. As it
+# stands, it's a copy of ``product``, and gives :math:`AB`.
+#
+# Now the sum runs down the rows of both matrices, so the tiles of :math:`A` go down the
+# matrix, as those of :math:`B` do.
 #
 # Here is the catch. If each thread fetches a number for its own row of :math:`C`,
 # neighbours read a whole row of :math:`A` apart. So let threads with neighbouring
 # ``tx`` fetch neighbouring numbers of a row. Then each thread needs a number that
-# another one has fetched: where in the tile is it? Change the four marked lines, add
-# one if you like, and run ``firstlight try 07_shared_memory.py``. The check counts your
-# loads. If it shows the same two numbers after a change, look at the line that reads
-# ``a_tile``.
+# another one has fetched. Where in the tile is it?
+#
+# Change the four marked lines, add one if you like, and run ``firstlight try
+# 07_shared_memory.py``. The check counts your loads. If it shows the same two numbers
+# after a change, look at the line that reads ``a_tile``.
 
 
 @cuda.jit
@@ -1035,8 +1056,6 @@ print(f"""\
 # %%
 # How each step was timed
 # -----------------------
-#
-# Open these to time the steps on a GPU of your own, or to see wide loads.
 
 # folded: Wide loads in Numba: let the numbers of a thread touch
 

@@ -2,35 +2,35 @@
 Can PyTorch train through a kernel of yours?
 ============================================
 
-You fit a model in PyTorch, and some of your data are bad: a cosmic ray on a detector,
-a radar in a radio telescope. So you've written a loss that doesn't let one bad number
-pull the whole fit, as a :term:`kernel` in Numba. Then you call ``loss.backward()``,
-and PyTorch says that there is no gradient.
+You fit a model in PyTorch, and some of your data are bad: a cosmic ray hit the
+detector, or a radar the radio telescope. So you've written a loss that doesn't let one
+bad number pull the whole fit. It's a :term:`kernel` in Numba. Then you call
+``loss.backward()``, and PyTorch says that there is no gradient.
 
-PyTorch's own version of that loss takes five operations, and yours takes one. **Write
-down a guess: how many times as fast will yours be?** By the end your kernel has a
-gradient, a test has found a mistake in it that a fit would have hidden, and you know
-when all this is worth the trouble.
+Written in PyTorch, that loss takes five operations, and yours takes one. **Write down a
+guess: how many times as fast will yours be?** By the end your kernel will have a
+gradient. A test will have found a mistake in it that a fit would have hidden, and
+you'll know when all this is worth the trouble.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and to have
-called ``backward`` before. With an NVIDIA GPU your kernels run there. Without one,
-loops on the CPU take their place.
+called ``backward`` before. Without an NVIDIA GPU, loops on the CPU take the place of
+your kernels.
 """
 
 # %%
 # A kernel on PyTorch's memory
 # ----------------------------
 #
-# The loss compares a model :math:`m` with data :math:`d` of weights :math:`w`, number
-# by number. It grows like a square at first, but however wrong a number is, it never
-# counts more than 1, as Geman and McClure proposed:
+# The loss compares a model :math:`m` with data :math:`d`, number by number. Each number
+# has a weight :math:`w`. The loss grows like a square at first. But however wrong a
+# number is, it never counts more than 1, as Geman and McClure proposed:
 #
 # .. math::
 #
 #     \rho = \frac{z}{1 + z}, \qquad z = w\,(m - d)^2.
 #
-# In PyTorch that's a chain of five operations. Below it is the same as a kernel, in
-# which a thread goes on to further elements until all are done.
+# Here it is in PyTorch, as a chain of five operations, and then as a kernel. Each
+# thread of the kernel goes on to further elements until all are done.
 
 import numpy as np
 import torch
@@ -79,12 +79,13 @@ def launch_on_gpu(kernel, *tensors):
 
 
 # %%
-# ``contiguous`` copies a tensor if its numbers don't lie one after the other, as those
-# of ``image.T``, because our kernel counts on that. And ``stream`` is the queue that
-# PyTorch puts its own work into. Without it, Numba uses its own. If PyTorch works in
-# another one, your kernel may read a tensor before PyTorch has written it. `A test of
-# PyTorch's own`__ launched a kernel into the wrong queue, and failed about 3% of the
-# time, says its author. The other 97% looked fine.
+# Our kernel counts on numbers that lie one after the other. Those of ``image.T`` don't,
+# so ``contiguous`` makes a copy of such a tensor.
+#
+# ``stream`` is the queue that PyTorch puts its own work into. Without it, Numba uses a
+# queue of its own, and your kernel may read a tensor before PyTorch has written it. `A
+# test of PyTorch's own`__ launched a kernel into the wrong queue, and failed about 3%
+# of the time, says its author. The other 97% looked fine.
 #
 # __ https://github.com/pytorch/pytorch/pull/182770
 
@@ -129,15 +130,15 @@ except RuntimeError as error:
 
 # %%
 # The values are right. But PyTorch only knows the gradients of its own operations, and
-# it hasn't seen any.
+# our kernel isn't one.
 #
 # Make it an operation
 # --------------------
 #
-# So let's make the kernel an operation of PyTorch's. It has a name, and type hints say
-# what goes in and what comes out. ``mutates_args=()`` promises that it changes none of
-# its inputs. If yours changes one, write ``mutates_args={"out"}`` with its name, or
-# PyTorch may compute with wrong values, without a word.
+# So let's make it one. It gets a name, and type hints say what goes in and what comes
+# out. With ``mutates_args=()`` we promise that it changes none of its inputs. If yours
+# changes one, write ``mutates_args={"out"}`` with its name. Otherwise PyTorch may
+# silently compute with wrong values.
 
 from torch import Tensor
 from torch.library import custom_op
@@ -156,7 +157,7 @@ def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 #
 #     \frac{\partial\rho}{\partial m} = \frac{2\,w\,(m - d)}{(1 + z)^2}.
 #
-# That's a second kernel, and a second operation, which are made like the first.
+# We make a second kernel and a second operation for it, like the first.
 
 # folded: The slope, as a kernel, a loop and an operation
 
@@ -207,8 +208,9 @@ def backward(ctx, grad):
 misfit.register_autograd(backward, setup_context=keep)
 
 # %%
-# ``None`` stands for *no gradient*, because we only fit the model. The chain's
-# gradient, which PyTorch works out by itself, is the judge:
+# The two ``None`` mean *no gradient* for data and weights, because we only fit the
+# model. Now we compare with the gradient of the chain, which PyTorch works out by
+# itself:
 
 
 def gradient(way, loss):
@@ -226,17 +228,17 @@ print(f"our gradient / PyTorch's: {ratio.mean():.3f}")
 # Would you notice?
 # -----------------
 #
-# What was wrong becomes visible with another loss, the mean instead of the sum:
+# Take another loss, the mean instead of the sum:
 
 ratio = gradient(misfit, torch.mean) / gradient(chain, torch.mean)
 print(f"with a mean: {ratio.mean():.3f}")
 
 # %%
 # It's 7 times too large. The argument ``grad`` says how much the loss changes with each
-# of our outputs: 1 for a sum, and 1/7 for a mean of seven numbers. Ours takes ones, so
-# it's right for a sum, by accident. A fit with it would still go downhill, only with
-# steps that are 7 times too long. With Adam you wouldn't even see that, because it
-# divides by the size of the gradients.
+# of our outputs: 1 for a sum, and 1/7 for a mean of seven numbers. Our ``backward``
+# ignores it and takes ones, so it's right for a sum, by accident. A fit with it would
+# still go downhill, only with steps that are 7 times too long. With Adam you wouldn't
+# even see that, because Adam divides by the size of the gradients.
 #
 # There's a test for this. ``gradcheck`` moves each input a little, watches each output,
 # and compares the change with what ``backward`` says. The changes are tiny, so it wants
@@ -260,10 +262,12 @@ print("mended:", gradcheck(misfit, seven))
 
 # %%
 # So run ``gradcheck`` on every backward that you write. It only tests inputs that ask
-# for a gradient, so if you ever fit the weights, write their gradient first: PyTorch
-# takes ``None`` without a word. One thing is left to do. ``torch.compile`` plans a
-# program without running it, so it has to know which shape comes out. A *fake* says it,
-# and ``opcheck`` tests all that we have promised:
+# for a gradient. If you ever fit the weights, write their gradient first, because
+# PyTorch takes ``None`` without a word.
+#
+# One thing is left to do. ``torch.compile`` plans a program without running it, so it
+# has to know which shape comes out. We tell it by a *fake*, and ``opcheck`` tests all
+# that we have promised:
 
 
 def same_shape(first, *_):
@@ -279,13 +283,13 @@ print(torch.library.opcheck(misfit, seven))
 # -------------
 #
 # Each operation of the chain reads its inputs from memory and writes a new tensor
-# there. ``model - data`` reads two tensors and writes one, so it moves 12 bytes for
-# each element, with 4 bytes a number. **How many bytes do all five move, and how many
-# does the kernel?**
+# there. ``model - data`` reads two numbers of 4 bytes for each element and writes one,
+# so it moves 12 bytes. **How many bytes do all five move, and how many does the
+# kernel?**
 #
 # The chain moves 12 + 12 + 12 + 8 + 12 = 56 bytes. The kernel reads three numbers and
-# writes one, 16 bytes. There's next to no arithmetic, so the kernel should take 16/56
-# of the time, less than a third.
+# writes one, which makes 16. There's next to no arithmetic, so it should take 16/56 of
+# the time, less than a third.
 
 # folded: The kernels, traced: their bytes, and their values on odd sizes
 
@@ -393,16 +397,18 @@ bench.show()
 #        gradient/cuda:0/n=134217729" @nvidia-h100-80gb-hbm3`
 #
 # With 33 million numbers, ours took about half of the chain's time. We had promised
-# less than a third. The bytes aren't to blame: the kernel alone, on arrays that were
-# made beforehand, took less than a third. And by the GPU's own clock, our operation
-# took no longer than its kernel.
+# less than a third. The kernel keeps the promise: alone, on arrays that were made
+# beforehand, it took less than a third. And by the GPU's own clock, our operation took
+# no longer than its kernel.
 #
 # But before the kernel can begin, Python has to make four arrays of tensors, ask for
-# the stream, and let Numba launch it. The column of 1,001 numbers shows how long that
-# takes, because there the GPU has nothing to do: longer than the kernel for 33 million.
-# That was with PyTorch 2.11. Where Python is faster than the kernel, it prepares the
-# next launch meanwhile, and you get all that we promised. If you always use the same
-# tensors, make their arrays once.
+# the stream, and let Numba launch the kernel. How long does that take? Look at the
+# column of 1,001 numbers, where the GPU has next to nothing to do: with PyTorch 2.11,
+# longer than the kernel for 33 million.
+#
+# If you always use the same tensors, make their arrays once. And if Python is faster
+# than the kernel, it prepares the next launch meanwhile, and you get all that we
+# promised.
 #
 # .. holds::
 #
@@ -417,11 +423,10 @@ bench.show()
 #    near(median(ours) / prepare, 0.5, 0.05)
 #
 # If the paperwork takes longer than the delivery, a faster van doesn't help. On an H200
-# we gained nothing at all, because its faster memory shortens the chain, and not the
-# paperwork. There the chain took :timing:`misfit-in-pytorch median
-# "chain/cuda:0/n=33554433" @nvidia-h200` for the 33 million, and our operation some
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433" @nvidia-h200`, as
-# in the figure.
+# we gained nothing at all: its faster memory shortens the chain, but not the paperwork.
+# There the chain took :timing:`misfit-in-pytorch median "chain/cuda:0/n=33554433"
+# @nvidia-h200` for the 33 million, and our operation :timing:`misfit-in-pytorch median
+# "our operation/cuda:0/n=33554433" @nvidia-h200`:
 
 # figure
 import matplotlib.pyplot as plt
@@ -451,9 +456,11 @@ plt.show()
 # %%
 # So the kernel pays in full as soon as its work takes longer than the paperwork. With
 # 134 million numbers it took about a third of the chain's time on both cards, with the
-# gradient, too. But all along there was a simpler way. ``torch.compile(chain)`` fuses
-# the five operations by itself, and gives you the gradient for nothing. Look at its
-# row: it was faster than ours at every size.
+# gradient, too.
+#
+# But all along there was a simpler way. ``torch.compile(chain)`` joins the five
+# operations by itself, and gives you the gradient for nothing. Look at its row: it was
+# faster than ours at every size.
 #
 # .. holds::
 #
@@ -469,12 +476,12 @@ plt.show()
 # So try ``torch.compile`` first. A kernel of your own is worth the trouble if it does
 # what no chain of operations can, such as a loop that stops early.
 #
-# Others have measured what fusing brings for softmax, 8 passes through memory in five
-# steps, and 2 in one:
+# Others have measured what such joining, or *fusing*, brings for softmax. In five steps
+# it passes through memory 8 times, and fused only twice:
 #
 # .. measured-by-others:: fused-gain-a100 softmax-steps-a100
 #
-# PyTorch can't see what your kernel writes into memory that they share, so let it write
+# PyTorch can't see what your kernel writes into memory that they share. So let it write
 # into a *new* tensor, as ``launch`` does. Some calls share memory, and others copy it:
 
 # folded code: Which calls share memory between PyTorch, NumPy, Numba and CuPy?
@@ -507,10 +514,9 @@ for call, (first, second) in pairs.items():
 # Your turn
 # ---------
 #
-# An amplifier saturates: ``x / (1 + x.abs())``. Its forward is given, and it has kept
-# ``x``. Write the backward, with PyTorch's operations, as a function of the saved ``x``
-# and of ``grad``. You'll need the slope, for negative numbers, too. ``check`` asks
-# ``gradcheck``.
+# An amplifier saturates: ``x / (1 + x.abs())``. Its forward is given, and has kept
+# ``x``. Write the backward as a function of that ``x`` and of ``grad``, with PyTorch's
+# operations. You'll need the slope, for negative numbers, too.
 #
 # Put your answer where the dots are, and run ``firstlight try
 # 12_kernels_in_pytorch.py``.

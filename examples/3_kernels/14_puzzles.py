@@ -2,33 +2,32 @@
 Can you write the kernel yourself?
 ==================================
 
-You know what a block is, and why neighbouring threads should read neighbouring numbers.
-But could you write a :term:`kernel` into an empty function?
+You've read some kernels, and could follow every line. But could you write a
+:term:`kernel` into an empty function?
 
-Here are sixteen of them, in a row that you can do in an evening. The first squares
-some numbers. The last does what the computer of a radio telescope does. A judge
-watches every access to memory, so a lucky result doesn't pass. It tells you what is
-wrong, and gives you a hint. **Write down a guess: how many will you solve?**
+Here are sixteen empty ones, enough for an evening. The first squares some numbers. The
+last does what the computer of a radio telescope does. A judge watches every access to
+memory, so a lucky result doesn't pass. It tells you what is wrong, and gives you a
+hint. **Write down a guess: how many will you solve?**
 
-**Needs:** :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. You don't need a GPU, because the judge plays
-your kernels thread by thread.
+**Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. You don't need
+a GPU: the judge plays your kernels thread by thread.
 """
 
 # %%
 # Write the first two now
 # -----------------------
 #
-# There's a file that has nothing but the sixteen gaps. Open it in one of two ways:
+# One file has nothing but the sixteen gaps. Open it in one of two ways:
 #
-# - *On your computer.* Download what the foot of this page offers, open a terminal in
-#   its folder, and type ``uv run 3_kernels/sixteen_kernels.py``. Once all is
-#   installed, it answers in a second or two.
+# - *On your computer.* Download what the foot of this page offers, and type in its
+#   folder ``uv run 3_kernels/sixteen_kernels.py``. Once everything is installed, it
+#   answers in a second or two.
 # - *In Google Colab.* Choose *File*, *Upload notebook*, and take
 #   ``sixteen_kernels.ipynb`` from there.
 #
-# The first puzzle is called ``map``. Square every element, ``out[:] = x**2``. There are
-# as many threads as elements. It counts only if a thread reads memory once. **Put your
+# The first puzzle is called ``map``. Square every element, ``out[:] = x**2``.
+# *Threads:* one for each element. *It counts if* a thread reads memory once. **Put your
 # code where the dots are. What do you need twice, and where can you keep it?**
 
 import math
@@ -47,8 +46,8 @@ def square(x, out): ...
 
 
 # %%
-# The line ``@attempt("map")`` calls the judge. Here's somebody who wrote the obvious
-# line, and the ``{}`` keeps that out of your score:
+# The line ``@attempt("map")`` calls the judge. Let's see what it says of the obvious
+# line. The ``{}`` keeps this attempt out of your score:
 
 
 @attempt("map", {})
@@ -59,16 +58,16 @@ def square_at_once(x, out):
 
 
 # %%
-# The squares are right, but a thread went to memory twice for the same number. So put
-# ``x[i]`` into a variable first. A compiler might find this out, but the judge reads
-# what you wrote.
+# The squares are right, but each thread went to memory twice for the same number. Put
+# ``x[i]`` into a variable first, and it counts. A compiler might do that for you, but
+# the judge reads what you wrote.
 #
 # 2. ``guard``
 # ~~~~~~~~~~~~
 #
-# Multiply the first ``n`` elements by a gain, ``out[:n] = gain * x[:n]``. What follows
-# them belongs to somebody else, and there may be more threads than elements. *It counts
-# if* a thread that has no element touches no memory, not even to read.
+# Multiply the first ``n`` elements by a gain, ``out[:n] = gain * x[:n]``. The elements
+# after them belong to somebody else. *Threads:* at least ``n``, perhaps more. *It
+# counts if* a thread that has no element touches no memory, not even to read.
 
 
 @attempt("guard")
@@ -77,20 +76,21 @@ def calibrate(x, gain, n, out): ...
 
 
 # %%
-# If you know `GPU-Puzzles`__ by Sasha Rush, the first few will go quickly. Here a
-# kernel also has to be cheap, it's tried at awkward sizes, and a race is found even if
-# the result is right.
+# Do you know `GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly. But
+# here a kernel also has to be cheap and right at awkward sizes, and a race is found
+# even if the result is right.
 #
 # __ https://github.com/srush/GPU-Puzzles
 #
 # One puzzle together
 # -------------------
 #
-# The fifth puzzle, ``stride``, asks for ``out[:] = 1 - tau / 2``, but there are fewer
-# threads than elements. Its smallest case has 21 elements, and 2 blocks of 4 threads.
-# We'll solve it in three attempts. First we write what we always write, with
-# ``float32(1)`` in place of ``1``, because a plain number would make Numba
-# :doc:`calculate in float64 </tutorials/3_kernels/10_what_the_compiler_did>`.
+# The fifth puzzle, ``stride``, asks for ``out[:] = 1 - tau / 2``. *Threads:* as a rule,
+# fewer than elements. The smallest case has 21 elements, and 2 blocks of 4 threads.
+#
+# We'll need three attempts. First we write what we always write. It has ``float32(1)``
+# in place of ``1``, because a plain number would make Numba :doc:`calculate in float64
+# </tutorials/3_kernels/10_what_the_compiler_did>`.
 
 
 @attempt("stride")
@@ -102,18 +102,18 @@ def one_each(tau, out):
 
 
 # %%
-# The judge names the case, the element, and what it holds. Each output starts at −77. A
-# picture shows it for all elements at once. Each cell is an element, row by row, with
-# the number of the thread that wrote it.
+# The judge names the case, the element, and what it holds, which is −77 before the
+# kernel begins. A picture shows all elements at once. Each cell is an element, row by
+# row, with the number of the thread that wrote it.
 
 PUZZLES["stride"].plot(one_each, "out")
 plt.show()
 
 # %%
-# Eight threads took one element each, and then nobody went on. So a thread needs a
+# Eight threads took one element each, and nobody took the rest. So each thread needs a
 # loop. You can give it *neighbouring* elements, such as 0, 1 and 2, or every eighth
 # one, such as 0, 8 and 16. **The result will be the same. Which would you choose?** On
-# a CPU, everybody cuts an array into pieces, one for each core:
+# a CPU, you'd cut the array into pieces, one for each core:
 
 
 @attempt("stride")
@@ -129,11 +129,12 @@ PUZZLES["stride"].plot(pieces, "tau")
 plt.show()
 
 # %%
-# Now every element is right, and it still doesn't count. In the first step of the loop,
-# threads 0 to 3 read elements 0, 3, 6 and 9. The 32 threads of a :term:`warp` read
-# together, and memory comes in :term:`sectors <sector>` of eight numbers. If the
-# threads stand far from each other, each of them fetches a sector of its own. So let
-# them stand side by side, and jump together:
+# Now every element is right, and it still doesn't count. Look at the first step of the
+# loop: threads 0 to 3 read elements 0, 3, 6 and 9.
+#
+# The 32 threads of a :term:`warp` read together, and memory comes in :term:`sectors
+# <sector>` of eight numbers. If the threads stand far apart, each of them fetches a
+# sector of its own. So let them stand side by side, and jump together:
 
 
 @attempt("stride")
@@ -148,7 +149,7 @@ plt.show()
 
 # %%
 # ``pieces`` touches up to 32 sectors where 4 would do, so it may move 8 times the
-# bytes. **How many times as long will it take on a real GPU?**
+# bytes. **How many times as long will it take on a GPU?**
 
 # folded: The timing: NumPy, and both kernels on a GPU
 
@@ -173,9 +174,9 @@ bench.show()
 # %%
 # On an H100, ``pieces`` took :timing:`puzzles-stride median pieces
 # @nvidia-h100-80gb-hbm3` and ``side_by_side`` took :timing:`puzzles-stride median "side
-# by side" @nvidia-h100-80gb-hbm3`. So the wrong order took :timing:`puzzles-stride
-# speedup "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, and not only the eight
-# times that the count says. So sectors aren't the whole story here.
+# by side" @nvidia-h100-80gb-hbm3`. The wrong order took :timing:`puzzles-stride speedup
+# "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, and not just eight times. So
+# sectors aren't the whole story here.
 #
 # .. holds::
 #
@@ -186,15 +187,16 @@ bench.show()
 # Alone
 # -----
 #
-# In the next four, a thread finds its element and fetches no more than it needs.
+# In the next four, each thread works on an element of its own. *Threads:* one for each
+# element, perhaps more.
 #
 # 3. ``zip``
 # ~~~~~~~~~~
 #
-# Turn the phase of complex numbers by an angle with the cosine ``c`` and the sine
-# ``s``. Their real and imaginary parts lie in two arrays, and the result goes into the
-# same arrays: ``re[:], im[:] = c * re - s * im, s * re + c * im``. *It counts if* a
-# thread reads twice and writes twice.
+# Turn complex numbers by an angle with the cosine ``c`` and the sine ``s``. Their real
+# and imaginary parts lie in two arrays, and the result goes into the same arrays:
+# ``re[:], im[:] = c * re - s * im, s * re + c * im``. *It counts if* a thread reads
+# twice and writes twice.
 
 
 @attempt("zip")
@@ -206,9 +208,9 @@ def rotate(re, im, c, s): ...
 # 4. ``neighbours``
 # ~~~~~~~~~~~~~~~~~
 #
-# Replace each element by the mean of itself and its two neighbours. At the ends, the
-# element stands in for the neighbour that is missing. Beware: index −1 is the last one.
-# *It counts if* a thread reads at most 3 elements.
+# Replace each element by the mean of itself and its two neighbours. At the ends, use
+# the element itself for the neighbour that is missing. Beware: index −1 is the last
+# element. *It counts if* a thread reads at most 3 elements.
 
 
 @attempt("neighbours")
@@ -220,10 +222,9 @@ def smooth(x, out): ...
 # 6. ``image``
 # ~~~~~~~~~~~~
 #
-# Now the threads have two axes, as on the page about :doc:`grids
-# </tutorials/3_kernels/03_grids>`. Replace the negative pixels of an image by zero,
-# ``out[:] = np.maximum(image, 0)``. The image needn't be square, and there are more
-# threads than pixels. *It counts if* the threads of a warp lie along a row.
+# Now the threads have two :doc:`axes </tutorials/3_kernels/03_grids>`. Replace the
+# negative pixels of an image by zero, ``out[:] = np.maximum(image, 0)``. The image
+# needn't be square. *It counts if* the threads of a warp lie along a row.
 
 
 @attempt("image")
@@ -235,7 +236,7 @@ def positive(image, out): ...
 # 7. ``broadcast``
 # ~~~~~~~~~~~~~~~~
 #
-# ``u`` holds the coordinates of the columns, and ``v`` those of the rows. Calculate the
+# ``u`` has a coordinate for each column, and ``v`` one for each row. Calculate the
 # squared distance from the centre, ``out[:] = u[None, :] ** 2 + v[:, None] ** 2``.
 # NumPy would broadcast. You index. *It counts if* a thread reads twice, and the threads
 # of a warp lie along a row.
@@ -252,7 +253,8 @@ def distance(u, v, out): ...
 #
 # From here on, threads exchange numbers. If you get stuck, read about :doc:`reductions
 # </tutorials/3_kernels/08_reductions>`, and about :doc:`races and barriers
-# </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
+# </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`. *Threads:* one for each element,
+# perhaps more.
 #
 # 8. ``warp sum``
 # ~~~~~~~~~~~~~~~
@@ -275,7 +277,7 @@ def warp_sum(x, out): ...
 # Let each block of 64 threads write the sum of its 64 elements into its own element of
 # ``out``, through :term:`shared memory`. Elements after the end count as zero. *It
 # counts if* it adds in a tree: a thread reads memory once, and shared memory at most 13
-# times, twice in each of six rounds and once at the end.
+# times, two in each of six rounds and one at the end.
 
 
 @attempt("block sum")
@@ -287,9 +289,9 @@ def block_sum(x, out): ...
 # 10. ``dot``
 # ~~~~~~~~~~~
 #
-# Add the dot product of ``x`` and ``y`` to ``out[0]``, where a value may already be:
-# ``out[0] += x @ y``. Blocks run in any order, perhaps at the same time. *It counts if*
-# a block makes only one atomic operation, and adds in a tree, as in ``block sum``.
+# Add the dot product of ``x`` and ``y`` to what is in ``out[0]``: ``out[0] += x @ y``.
+# Blocks of 64 threads run in any order, perhaps at the same time. *It counts if* a
+# block makes only one atomic operation, and adds in a tree, as in ``block sum``.
 
 
 @attempt("dot")
@@ -315,8 +317,8 @@ def histogram(x, counts): ...
 # 12. ``scan``
 # ~~~~~~~~~~~~
 #
-# Write the running sum: each element becomes the sum of itself and of all before it in
-# its block of 64, as ``np.cumsum`` does it. That looks like 63 steps, one after the
+# Write the running sum, as ``np.cumsum`` does: each element becomes the sum of itself
+# and of all before it in its block of 64. That looks like 63 steps, one after the
 # other. *It counts if* there are six.
 
 
@@ -329,15 +331,15 @@ def scan(x, out): ...
 # Through a tile
 # --------------
 #
-# A block fetches a piece of the data into shared memory first, and then works on it, as
-# on the page about :doc:`shared memory </tutorials/3_kernels/07_shared_memory>`.
+# A block fetches a piece of the data into :doc:`shared memory
+# </tutorials/3_kernels/07_shared_memory>` first, and then works on it.
 #
 # 13. ``tile``
 # ~~~~~~~~~~~~
 #
-# Smooth as in ``neighbours``, but let a block of 32 threads fetch its elements first,
-# with one more at either end. *It counts if* a block fetches 34 numbers, and each of
-# them once.
+# Smooth as in ``neighbours``, but let a block fetch its elements first, with one more
+# at either end. *Threads:* one for each element, perhaps more, in blocks of 32. *It
+# counts if* a block fetches 34 numbers, and each of them once.
 
 
 @attempt("tile")
@@ -349,8 +351,8 @@ def smooth_tile(x, out): ...
 # 14. ``transpose``
 # ~~~~~~~~~~~~~~~~~
 #
-# Transpose an image, ``out[:] = x.T``. A block of 32 × 8 threads moves a tile of 32 ×
-# 32 pixels. *It counts if* it reads rows and writes rows, and has no :term:`bank
+# Transpose an image, ``out[:] = x.T``. *Threads:* a block of 32 × 8 for each tile of 32
+# × 32 pixels. *It counts if* it reads rows and writes rows, and has no :term:`bank
 # conflicts <bank conflict>`.
 
 
@@ -363,9 +365,9 @@ def transpose(x, out): ...
 # 15. ``matmul``
 # ~~~~~~~~~~~~~~
 #
-# Multiply two matrices, ``out[:] = a @ b``, with one thread of a block of 8 × 8 for
-# each element of the result. Let the block fetch tiles of both. *It counts if* each
-# number that was fetched is used 8 times.
+# Multiply two matrices, ``out[:] = a @ b``. Let a block fetch tiles of both. *Threads:*
+# one for each element of the result, perhaps more, in blocks of 8 × 8. *It counts if*
+# each number that was fetched is used 8 times.
 
 
 @attempt("matmul")
@@ -377,7 +379,7 @@ def matmul(a, b, out): ...
 # For a radio telescope
 # ---------------------
 #
-# This is how the data of an interferometer become :doc:`an image
+# This is how the data of a radio interferometer become :doc:`an image
 # </tutorials/4_imaging/05_dirty_image>`.
 #
 # 16. ``gridding``
@@ -385,9 +387,11 @@ def matmul(a, b, out): ...
 #
 # Add weighted :term:`visibilities <visibility>` to the nearest cells of three grids.
 # ``u`` and ``v`` are in cells, and zero is at row and column ``size // 2``. The sky is
-# real, so each of them counts again at ``(-u, -v)``, with the opposite imaginary part.
-# Leave out what falls outside. No coordinate is halfway between two cells. *It counts
-# if* a thread reads 5 numbers and makes at most 6 atomic operations.
+# real, so each visibility counts again at ``(-u, -v)``, with the opposite imaginary
+# part. Leave out what falls outside. No coordinate is halfway between two cells.
+#
+# *Threads:* one for each visibility, perhaps more. *It counts if* a thread reads 5
+# numbers and makes at most 6 atomic operations.
 
 
 @attempt("gridding")
@@ -402,13 +406,13 @@ def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight): ...
 print(tally())
 
 # %%
-# We've solved ``stride`` together. If you want to know what an answer costs,
+# We've solved ``stride`` together. To see what an answer costs,
 # ``print(PUZZLES["dot"].score(dot))`` compares it with what would do, and
 # ``PUZZLES["dot"].plot(dot)`` draws it.
 #
-# And how far can you trust the judge? It tries each kernel at three to five sizes, odd
-# ones among them. A few sizes are evidence, and not a proof. And the judge doesn't see
-# what the compiler makes of your kernel.
+# How far can you trust the judge? It tries each kernel at three to five sizes, odd ones
+# among them. That's evidence, and not a proof. And it doesn't see what the compiler
+# makes of your kernel.
 #
 # Three lines to remember
 # -----------------------
@@ -428,7 +432,7 @@ print("3. Try sizes that nobody would choose: 1, 37, 203.")
 # Solutions
 # ---------
 #
-# Yours may look different and be right. First, where they are kept:
+# Yours may look different and be right.
 
 # folded: Where our solutions are kept
 
@@ -686,8 +690,8 @@ print(f"Our solutions: {tally(ours)}")
 # --------------------------
 #
 # In each panel, a row is a thread and a column an element. Where a kernel has shared
-# memory, you see only that, for one block. A diagonal means that each thread works
-# alone. **Can you tell the sum in halves from the scan?**
+# memory, you see only that, for one block. Where each thread works alone, you see a
+# diagonal. **Can you tell the sum in halves from the scan?**
 
 # folded: How a panel is drawn
 

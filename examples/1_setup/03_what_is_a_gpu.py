@@ -40,8 +40,8 @@ say which work belongs there and which doesn't.
 # For 4,096 cups, the H100 needed no longer than for one: :timing:`count-your-cpu median
 # "GPU, kernel/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. And the CPU? A single core took
 # :timing:`count-your-cpu median "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3`
-# for 256 cups, several at a time. If sixteen cores shared the 4,096 cups without any
-# loss, they'd need just as long, so the GPU's time is less than a third of theirs.
+# for 256 cups, several at a time. Sixteen cores get 256 cups each, so without any loss
+# they'd need just as long for all 4,096. The GPU took less than a third of that.
 #
 # In fact, with all sixteen cores of that computer, the GPU was :timing:`count-your-cpu
 # speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096"
@@ -176,11 +176,11 @@ plt.show()
 # Below, one SM is enlarged. What NVIDIA calls a **CUDA core** is one of its 128 small
 # squares: a unit that does *one* simple operation at a time, for example multiplies two
 # numbers and adds a third. It runs no program of its own. The card has 132 × 128 =
-# 16,896 of them, and your program won't get faster by that number.
+# 16,896 of them, and your program won't get faster by that factor.
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
 # matrices at once. It does nothing else, but it does that very fast, mostly with
-# numbers of 16 bits or fewer, on some cards with ``float64``, too.
+# numbers of 16 bits or fewer, and on some cards with ``float64``.
 #
 # Our H100 multiplied two matrices of 4,096 × 4,096. In ``float32``, on its CUDA cores,
 # that took :timing:`precision median "GPU, matmul, float32/cuda:0/n=4096"
@@ -208,8 +208,8 @@ plt.show()
 #    most = "L4", "RTX 4090", "RTX 5090", "B300"
 #    all(near(slower(card), 64, 0.07) for card in most)
 #
-# **One minute:** how many SMs has *your* GPU, and how many threads can all of them hold
-# together? If you have no GPU here, take the numbers from the picture.
+# **One minute:** how many SMs does *your* GPU have, and how many threads can they all
+# hold together? If you have no GPU here, take the numbers from the picture.
 
 import torch
 
@@ -224,7 +224,7 @@ else:
 # %%
 # For an H100 it is 132 × 2,048 = 270,336 threads. That's sixteen threads for every CUDA
 # core! So a thread does *not* own a core. Why would anybody want so many more threads
-# than units? Keep that question for a moment.
+# than units?
 #
 # Threads go in groups of 32, each of which is called a **warp**. The threads of a warp
 # usually execute the same instruction together, each on a number of its own. Several
@@ -275,7 +275,7 @@ show_table("Where a number can be, on an H100", head, rows)
 # __ https://arxiv.org/abs/2503.20481
 #
 # In practice the last row is the one that hurts. From an ordinary NumPy array it's
-# slower still, because the CPU copies the numbers once more first. To our
+# slower still, because the CPU has to copy the numbers once before they travel. To our
 # H100, 64 MiB took :timing:`pinned-memory median "to the GPU,
 # pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` in this way, and
 # :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
@@ -296,8 +296,8 @@ show_table("Where a number can be, on an H100", head, rows)
 # that compute, and while one warp waits, it lets *another* warp work.
 #
 # Here's a warp in round numbers. It asks for its number and waits 720 cycles. Then it
-# works for 40 cycles, which we chose, and asks for the next number. So one round takes
-# 760 cycles. In an SM, a *scheduler* decides in every cycle which warp goes on, and it
+# works for 40 cycles, a number that we chose, and asks again. So one round takes 760
+# cycles. In an SM, a *scheduler* decides in every cycle which warp goes on, and it
 # takes one that is ready. **How many such warps does one scheduler need, so that it has
 # something to do in every cycle?** Guess, then let's play it.
 
@@ -364,8 +364,8 @@ plt.show()
 # for 64. With 16 warps each, its schedulers would be busy 84% of the time. So *that* is
 # why it holds so many threads, and even they aren't quite enough. Fast programs
 # therefore let each thread ask for a second number before the first has arrived. And
-# the more you compute with a number, the fewer warps you need: with 100 cycles of work
-# instead of 40, 9 for each scheduler.
+# the more you compute with a number, the fewer warps you need. With 100 cycles of work
+# instead of 40, nine are enough for each scheduler.
 #
 # Does a real GPU behave like that? We let our H100 copy a long vector. With 1/16 of its
 # threads it moved :timing:`bytes-in-flight rate "1 load, 6% full"
@@ -397,18 +397,18 @@ plt.show()
 #
 #    AMD calls an SM a *compute unit* and a warp a *wavefront*, which has 32 or 64
 #    threads. Apple calls an SM a *core*, so never compare the "cores" of two makers. In
-#    Apple's chips, CPU and GPU share one memory, so there is no PCIe between them. So
-#    do AMD's MI300A and NVIDIA's GB10, and on a GH200 a faster link takes the place of
-#    PCIe (:doc:`/cards`). The ideas of this page hold for all of them, and the numbers
-#    are NVIDIA's. Apple's GPUs have no ``float64`` at all. NVIDIA describes its own in
-#    the `CUDA programming guide`__.
+#    Apple's chips, CPU and GPU share one memory, so there is no PCIe between them. The
+#    same is true of AMD's MI300A and NVIDIA's GB10, and on a GH200 :doc:`a faster link
+#    </cards>` takes the place of PCIe. The ideas of this page hold for all of them, and
+#    the numbers are NVIDIA's. Apple's GPUs have no ``float64`` at all. NVIDIA describes
+#    its own in the `CUDA programming guide`__.
 #
 #    __ https://docs.nvidia.com/cuda/cuda-programming-guide/
 #
 # Your turn
 # ---------
 #
-# How many warps does *your* work need? Write the function that tells. A warp waits for
+# How many warps does *your* work need? Write a function that says so. A warp waits for
 # ``wait`` cycles and then works for ``work`` cycles, again and again. Return the
 # smallest number of warps that keeps every one of the SM's ``schedulers`` busy in every
 # cycle. Each warp belongs to one scheduler, and there are no half warps.

@@ -57,13 +57,14 @@ both sides. Without one, the GPU's side is a model.
 #        back/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`
 #
 # The computer was rented, and its cores are :term:`virtual CPUs <virtual CPU>`,
-# probably two to each real core. A better CPU would win more often. Each time is that
-# of a call in a series: the GPU began the next small addition after that time, and a
-# single sum would have been there later.
+# probably two to each real core. A better CPU would win more often. Each call was timed
+# in a long series: in the first row, the GPU began a new addition after that time, and
+# a single sum would have been there later.
 #
 # The first job is over before the GPU has properly started. The second one is what
-# people mean when they praise GPUs. In the third, the same additions on the same card,
-# the CPU wins. And yet the fourth one sends its data as well, and still gains. Why?
+# people mean when they praise GPUs. The third has the same additions on the same card,
+# and there the CPU wins. And yet the fourth one sends its data as well, and still
+# gains. Why?
 #
 # Three things take time
 # ----------------------
@@ -77,9 +78,10 @@ both sides. Without one, the GPU's side is a model.
 # With a GPU it's the same:
 #
 # - *Explaining.* Each call of PyTorch has to start something on the GPU. We call it a
-#   :term:`launch`. The rule takes :spec:`PyTorch operation seconds` for it, as the
-#   authors of Torch-FL measured on an A100 with next to nothing to do, and once, when
-#   you want to see the result, :spec:`wait for a GPU seconds` for the wait.
+#   :term:`launch`. Our rule takes :spec:`PyTorch operation seconds` for each, as the
+#   authors of Torch-FL measured on an A100 with next to nothing to do. Once, when you
+#   want to see the result, you also wait. For that, the rule takes :spec:`wait for a
+#   GPU seconds`.
 # - *Carrying.* The bytes go through the link between CPU and GPU, there and back. On a
 #   recent computer that is :term:`PCIe` 5, with :spec:`PCIe 5 x16 bandwidth` at best.
 #   But from ordinary memory the CPU has to copy them first. We take :spec:`pageable
@@ -89,8 +91,8 @@ both sides. Without one, the GPU's side is a model.
 #   own memory, and to do the arithmetic. It does both at the same time, so the longer
 #   of the two counts.
 #
-# The CPU has only the last one. 100 million additions need 12 bytes each, which have to
-# be sent, and then to be read and written. **Which of the three will take longest?**
+# The CPU has only the last one. 100 million additions need 12 bytes each. These have to
+# be sent, and then read and written. **Which of the three will take longest?**
 
 # folded: The rule in code
 from math import ceil, inf
@@ -161,7 +163,7 @@ print("work  ", quantity(work, "s"))
 # back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3`. That the rule comes so close to it
 # is partly luck.
 #
-# The CPU has the same bytes in a memory of its own. Beside our H100, it moved
+# The CPU has the same bytes in a memory of its own. Beside our H100, that memory moved
 # :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3`, more than the
 # link, so the CPU is done before the bytes have even arrived. A few chips need no
 # street, because :doc:`CPU and GPU share one memory </cards>`. For those, take the
@@ -304,7 +306,7 @@ Calculator(
 # 4. *Launches*: the calls of PyTorch in a step.
 # 5. *Uses*: how many steps use the data before they are replaced.
 #
-# The calculator counts ``float64`` without tensor cores, with which an H100 or an A100
+# The calculator counts ``float64`` without tensor cores. With them, an H100 or an A100
 # takes half as long for a product of matrices. It believes the :term:`data sheets <data
 # sheet>`, and nobody reaches all of what they promise. So if its answer is
 #
@@ -566,9 +568,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each point is a job at one size. Left of the dashed line, a call takes the CPU less
-# time than the rule's launch, so the GPU can't win. The H100's computer launched a
-# small addition a little faster, so those lie just above it. The circles are the
+# Each point is a job at one size. On the dashed line, a call takes the GPU as long as
+# the rule's launch, so by the rule no point lies above it. The H100's computer launched
+# small additions a little faster, so these lie just above. The circles are the
 # additions. The hollow ones lag far behind the filled ones, because a larger vector
 # also takes longer to send.
 #
@@ -709,8 +711,9 @@ print("  their work would take    ", quantity(work, "s"))
 # :timing:`wins-network median "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`. With 4,096
 # units, the CPU took about :timing:`wins-network median "CPU/cpu/n=4096"
 # @nvidia-h100-80gb-hbm3`, and the GPU about :timing:`wins-network median
-# "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, give or take a third. It had a hundred
-# thousand times as many operations to do, and the step took only half as long again.
+# "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, give or take a third. The GPU had a
+# hundred thousand times as many operations to do, and its step took only half as long
+# again.
 #
 # .. holds::
 #
@@ -752,11 +755,11 @@ print("  their work would take    ", quantity(work, "s"))
 #
 # Stay on the CPU with the small image. A step has many calls and little work in each,
 # so on the GPU the fit is launch-bound. With eight times as many pixels, a step takes
-# the two cores much longer, and the GPUs hardly, so they win by three. But the same
-# step with :doc:`fewer launches </tutorials/4_imaging/08_faster>` took the H100 only
-# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`, and the two cores
-# :timing:`faster-step median "CPU, package" @cpu-amd-epyc`. So mend the program first,
-# and then ask again.
+# the two cores much longer, and the GPUs hardly any longer, so they win by a factor of
+# three. But the same step with :doc:`fewer launches </tutorials/4_imaging/08_faster>`
+# took the H100 only :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`,
+# and the two cores :timing:`faster-step median "CPU, package" @cpu-amd-epyc`. So mend
+# the program first, and then ask again.
 #
 # .. holds::
 #

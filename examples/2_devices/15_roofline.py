@@ -50,7 +50,7 @@ print(f"multiplying: {1e6 * multiplying:4.1f} µs at least")
 # written once. Let's count a whole program, the microscope of :doc:`the page before
 # </tutorials/2_devices/14_profile>`. Each frame is faded out towards its edges
 # (*taper*) and transformed (:term:`FFT`). We take the *power* of the result, and
-# *match* it with 512 textures, which is our product.
+# *match* it with 512 textures, which is the product above.
 
 # folded: The imports, and the program
 from math import log2
@@ -116,8 +116,9 @@ show_table("One frame", head, rows)
 # %%
 # None of them. The column *operations a byte* is called the :term:`arithmetic
 # intensity`. For each byte that it gets, *match* does half an operation, while an H100
-# could do twenty. So it waits. What a machine needs to keep its arithmetic busy is its
-# rate of arithmetic divided by its bandwidth, called the :term:`ridge`:
+# could do twenty. So it waits. How many operations a byte would keep a machine's
+# arithmetic busy? Divide its rate of arithmetic by its bandwidth. This is called the
+# :term:`ridge`:
 
 # folded code: The ridges of some cards
 from firstlight.timing.specs import spec_of
@@ -137,8 +138,8 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 
 # %%
 # The last column is for :term:`tensor cores <tensor core>`, which only do
-# :doc:`products of matrices </tutorials/2_devices/13_precision>`. And what have the
-# usual steps to offer, in ``float32``?
+# :doc:`products of matrices </tutorials/2_devices/13_precision>`. And how many do the
+# usual steps have, in ``float32``?
 #
 # .. list-table:: Operations a byte
 #    :header-rows: 1
@@ -156,15 +157,15 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 #    * - a product of :math:`N \times N` matrices
 #      - :math:`N / 6`
 #
-# So only the last one can wait for the arithmetic, on an H100 if :math:`N` is larger
-# than 120: there, :math:`N / 6` is the ridge.
+# So only the last one can wait for the arithmetic. On an H100 it does if :math:`N` is
+# larger than 120, because then :math:`N / 6` is above the ridge.
 #
 # Draw the roof
 # -------------
 #
-# A data sheet promises. So let's measure both rates. How fast is the memory? Read, copy
-# and add arrays, as large as the matrix and as a frame, and take the best. How fast is
-# the arithmetic? Multiply two large square matrices.
+# A data sheet only promises, so let's measure both rates. How fast is the memory? Read,
+# copy and add arrays of the size of the matrix and of a frame, and take the best rate.
+# How fast is the arithmetic? Multiply two large square matrices.
 
 # folded: The data
 rng = np.random.default_rng(seed=1)
@@ -193,8 +194,8 @@ print(f"memory, for a frame:    {quantity(frame_rate, 'B/s')}")
 print(f"float32 arithmetic:     {quantity(roof.flop_rate, 'FLOP/s')}")
 
 # %%
-# The H100 reaches nine tenths of the bandwidth on its sheet, and nearly eight of the
-# arithmetic.
+# The H100 reaches nine tenths of the bandwidth on its sheet, and nearly eight tenths of
+# the arithmetic.
 #
 # .. holds::
 #
@@ -375,9 +376,9 @@ plt.show()
 # On the H100, *match* took :timing:`roofline median match @nvidia-h100-80gb-hbm3`, and
 # reached more than nine tenths of its roof. With the conversion in it, it took
 # :timing:`roofline median "match, converting" @nvidia-h100-80gb-hbm3`, because the CPU
-# had to convert the matrix and copy it. Without it, the step is :timing:`roofline
-# speedup match/"match, converting" @nvidia-h100-80gb-hbm3` as fast, and no better card
-# would have helped.
+# had to convert the matrix and copy it. Without the conversion, the step is
+# :timing:`roofline speedup match/"match, converting" @nvidia-h100-80gb-hbm3` as fast,
+# and no better card would have helped.
 #
 # .. holds::
 #
@@ -409,7 +410,7 @@ plt.show()
 #    min(busy) > 2 * 12 * 2**18 / memory
 #
 # Others measured the roofs of their cards, and a transform below them. A small card
-# under load doesn't hold the clock of its sheet:
+# under load can't keep the clock of its data sheet:
 #
 # .. measured-by-others:: product-a100-rate read-rtx4090 product-l4
 #    fft-titanv

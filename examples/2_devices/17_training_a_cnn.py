@@ -118,7 +118,7 @@ change first.
 # - **computing** is the ride. It grows with the pictures and with the network, and it's
 #   the only part that a GPU makes faster.
 #
-# The small network is nearly all queue. With 256 pictures, for the large one, the CPU
+# The small network is nearly all queue. And the large one? With 256 pictures, the CPU
 # took :timing:`training-a-cnn median "large, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`,
 # while the H100 took :timing:`training-a-cnn median "large, GPU/cuda:0/n=256"
 # @nvidia-h100-80gb-hbm3`, only a quarter more than for eight. With 1,024 it took
@@ -430,8 +430,8 @@ plt.show()
 # %%
 # You should find a bit more than two and a half. The real H100 took
 # :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
-# a step. Add the loading, and it comes out a little below two, because it also has to
-# launch. The formula in the figure's title counts that.
+# a step. Add the loading, and the gain is a little below two, because the H100 also has
+# to launch. The formula in the figure's title counts that.
 #
 # .. holds::
 #
@@ -445,7 +445,7 @@ plt.show()
 # list:
 #
 # - *Loading takes as long as computing, or longer.* Whatever you buy, the time of your
-#   loop doesn't even fall to a half. Change the loading first.
+#   loop won't even halve. Change the loading first.
 # - *A batch computes in a few milliseconds.* Don't expect much. Even the large network
 #   took :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
 #   on the H100 for a single picture, and most of that is the queue.
@@ -462,8 +462,8 @@ plt.show()
 #    The small network with a single picture computes next to nothing. So time such a
 #    step on your CPU, divide by its 35 operations, and you have roughly the time of one
 #    launch, with its share of the Python around it. Then multiply by the number of
-#    operations of yours, which a :doc:`profile </tutorials/2_devices/14_profile>`
-#    counts, and add the result to :math:`t_\text{load}` below the line.
+#    operations of your network, which a :doc:`profile
+#    </tutorials/2_devices/14_profile>` counts, and add that to the denominator.
 #
 #    The guess isn't a limit, and it can be off by a third.
 #
@@ -474,8 +474,8 @@ plt.show()
 #
 # .. dropdown:: Can a data sheet tell?
 #
-#    Are a larger network's operations, divided by the card's rate, the time of its
-#    step? Don't rely on it:
+#    Can you divide a larger network's operations by the card's rate, and get the time
+#    of its step? Don't rely on it:
 #
 #    .. measured-by-others:: resnet-rtx4090 resnet-v100 vgg-v100
 #
@@ -523,7 +523,7 @@ plt.show()
 # But with fewer pictures, the H100 still waits for launches. At 256 pictures the last
 # two tricks made the step slower: with both together it was :timing:`training-a-cnn
 # speedup "large, both/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`
-# as fast, and ``autocast`` alone :timing:`training-a-cnn speedup "large,
+# as fast, and with ``autocast`` alone :timing:`training-a-cnn speedup "large,
 # autocast/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. ``autocast``
 # has launches of its own, because it converts the weights at each step. It also costs
 # digits. ``channels_last`` stores the colours of a pixel side by side, as the tensor
@@ -636,8 +636,8 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # learns in steps. The ± is how far a share of 360 digits can be off by chance. In the
 # last row we trained with 256 for as many *steps* as with 64. The score is back, but it
 # took longer. So compare the time *to the same score*. A larger batch wants a larger
-# learning rate, too: for Adam, larger by `the square root`__ of the factor. We left it
-# alone.
+# learning rate, too: for Adam, larger by `the square root`__ of the factor. We left the
+# rate alone.
 #
 # .. holds::
 #

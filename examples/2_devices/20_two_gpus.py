@@ -3,15 +3,15 @@ Why are two GPUs slower than one?
 =================================
 
 You've wrapped your network in ``DataParallel``, or started it with ``torchrun`` on two
-GPUs. Both are busy, ``nvidia-smi`` says. And an epoch takes *longer* than with one of
-them.
+GPUs. Both are busy, says ``nvidia-smi``. And yet an epoch takes *longer* than with one
+of them.
 
 **Write down a guess: if each GPU gets half of the batch, how long will its step
 take?** Then copy a script for several GPUs, see what slows it down, and say
 beforehand whether a second GPU will help your network.
 
 **Needs:** any computer, and :doc:`a training loop
-</tutorials/2_devices/02_training_loop>`. You don't need two GPUs. We haven't got two
+</tutorials/2_devices/02_training_loop>`. You don't need two GPUs. We don't have two
 either, so what others measured has their name on it.
 """
 
@@ -45,8 +45,9 @@ either, so what others measured has their name on it.
 #    * - **a slow link**
 #      - ``nvidia-smi topo -m`` says ``SYS`` or ``PHB``, and not ``NV``; or the backend
 #        is ``gloo``
-#      - ``nccl``; fewer exchanges, by ``model.no_sync()`` for all but each fourth
-#        batch, with the optimizer's step only after that one, or the copies drift apart
+#      - ``nccl``; or exchange in every fourth batch only: run the others under
+#        ``model.no_sync()``, and the optimizer after the fourth, or the copies drift
+#        apart
 #    * - **waiting for the slowest**
 #      - two kinds of card, or an ``.item()`` in each step
 #      - equal cards, equal work, and a look at the loss once an epoch
@@ -56,25 +57,25 @@ either, so what others measured has their name on it.
 # It hangs, or the first GPU holds more memory
 # --------------------------------------------
 #
-# A GPU at 100 % and the others at 0, and after some minutes *Watchdog caught
-# collective operation timeout*: one process waits for an exchange that the others never
-# make. Often it has a batch more, so it's at the end of an epoch. Then
-# ``DistributedSampler`` gives all the same number, and ``with model.join():`` lets them
-# differ. Or only process 0 goes into an ``if``, such as a validation, and calls the
-# *wrapped* model in it: call ``model.module``. Or one has died: read *its* log.
+# One GPU is at 100 % and the others at 0, and after some minutes you read *Watchdog
+# caught collective operation timeout*. Then one process waits for an exchange that the
+# others never make. Often it has one batch more than the others, and hangs at the end
+# of an epoch. ``DistributedSampler`` gives all of them the same number, and ``with
+# model.join():`` lets them differ. Or only process 0 validates, and calls the *wrapped*
+# model for that. Let it call ``model.module``. Or one process has died. Read *its* log.
 # ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` names the exchange.
 #
 # If ``nvidia-smi`` lists *every* process on the first GPU, each with a few hundred MiB,
 # all of them touched it. Call ``torch.cuda.set_device`` before anything else, and load
-# weights with ``map_location="cpu"``. ``DataParallel`` gathers all outputs on the
-# first, which can't be helped.
+# weights with ``map_location="cpu"``. ``DataParallel`` gathers all outputs on the first
+# GPU, and you can't change that.
 #
 # Copy this: DistributedDataParallel
 # ----------------------------------
 #
-# PyTorch's ``DistributedDataParallel``, or *DDP*, with one process for each GPU. Save
-# it as ``train.py``, and start it with ``torchrun --standalone --nproc-per-node 2
-# train.py``:
+# This is PyTorch's ``DistributedDataParallel``, or *DDP*, with one process for each
+# GPU. Save it as ``train.py``, and start it with ``torchrun --standalone
+# --nproc-per-node 2 train.py``:
 #
 # .. code-block:: python
 #
@@ -136,9 +137,11 @@ assert torch.allclose(mean, whole, rtol=1e-12)
 # %%
 # It is. So two GPUs with 64 pictures each make the same step as one with 128, and you
 # choose the learning rate for 128. In a network with ``BatchNorm`` each process takes
-# the means of its own pictures: ``nn.SyncBatchNorm.convert_sync_batchnorm(model)``
-# takes those of all. But does each process really get other pictures? Here are ten for
-# two processes, with and without a sampler:
+# the means of its own pictures. With ``nn.SyncBatchNorm.convert_sync_batchnorm(model)``
+# it takes those of all.
+#
+# But does each process really get other pictures? Here are ten for two processes, with
+# and without a sampler:
 
 pictures = range(10)
 with_sampler = [
@@ -152,8 +155,8 @@ assert sorted(with_sampler[0] + with_sampler[1]) == list(pictures)
 
 # %%
 # Without the sampler, both do all the work, with an exchange on top, so an epoch takes
-# longer than on one GPU. For an odd number the sampler gives one picture to both, so
-# that nobody has to wait.
+# longer than on one GPU. If their number is odd, the sampler gives one picture to both,
+# so that nobody has to wait.
 #
 # What does half a batch save?
 # ----------------------------
@@ -218,11 +221,12 @@ for name, weights in WEIGHTS.items():
 # Your turn
 # ---------
 #
-# The last batch of an epoch needn't be equally small for everybody. Then the mean of
-# the means is wrong. Write ``combine``: it gets a list with a gradient of each process,
-# each the gradient of a *mean* over its pictures, and a list of how many pictures each
-# had, perhaps none. Return the gradient of the mean over all pictures. Put your answer
-# where the dots are, and run ``firstlight try 20_two_gpus.py``.
+# The last batch of an epoch may have another size in each process. Then the mean of the
+# means is wrong. Write ``combine``: it gets a list of gradients, one from each process,
+# each of which is the gradient of a *mean* over its pictures. And it gets a list of how
+# many pictures each process had, perhaps none. Return the gradient of the mean over all
+# pictures. Put your answer where the dots are, and run ``firstlight try
+# 20_two_gpus.py``.
 
 
 def combine(gradients, counts): ...

@@ -25,7 +25,7 @@ Without a GPU from NVIDIA, you'll read what others' cards said.
 #
 #    firstlight today
 #
-# It asks NVIDIA's own ``nvidia-smi``, and says what that does to our floors. If
+# It asks NVIDIA's own ``nvidia-smi``, and says what the answers mean for our floors. If
 # ``firstlight`` isn't installed there, save what ``nvidia-smi`` says, take the file
 # home, and type ``firstlight today card.txt``:
 #
@@ -47,8 +47,8 @@ Without a GPU from NVIDIA, you'll read what others' cards said.
 # ------
 #
 # Here's what two cards said, as their owners posted it when they asked for help: a
-# `V100`__, and a `GTX 1080 Ti`__. **Both were slower than on paper. Which kind of floor
-# is higher on each: that of the memory, or that of the arithmetic?**
+# `V100`__, and a `GTX 1080 Ti`__. **Both were slower than on paper. Which floor is
+# higher than on paper: that of the memory, or that of the arithmetic?**
 #
 # __ https://github.com/NVIDIA/nvidia-docker/issues/1076
 # __ https://github.com/anderskm/gputil/issues/38
@@ -65,7 +65,7 @@ for seen in read(posted):
 
 # %%
 # The V100's memory ran as fast as it can. But it leaves the factory with a clock of
-# 1,290 MHz for programs, and its sheet counts with 1,530: whatever waits for
+# 1,290 MHz for programs, and its sheet counts with 1,530. So whatever waits for
 # *arithmetic* took nearly a fifth longer. The GTX 1080 Ti was slower at both. The rates
 # on its sheet are those at 1,582 MHz, so that is the clock on paper.
 #
@@ -80,10 +80,10 @@ for seen in read(posted):
 #     t_\text{memory} = \frac{\text{bytes}}{\text{rate on paper}} \cdot
 #         \frac{1}{\text{your part}}
 #
-# The parts are those that you have of the card's cores and of its memory, if you share
-# the card. Otherwise they are 1. If the memory's own clock is lower, that belongs into
-# the second. A launch and a transfer know nothing of the card's clock. They need the
-# CPU and the slot.
+# *Your part* is the part of the card's cores, or of its memory, that is yours. It's 1
+# if you don't share the card. If the memory's own clock is lower, the second formula
+# gets a factor for that, too. A launch and a transfer don't depend on the card's clock,
+# but on the CPU and the slot.
 #
 # How long does a card stay fast?
 # -------------------------------
@@ -130,11 +130,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# It was milliseconds. Before a twentieth of a second was over, each product took an
-# eighth longer at first, then a seventh to a fifth. In ``bfloat16``, which ran last, it
-# took a twentieth longer, and sooner. Most likely that was the *power*. A card may only
-# draw so much, and if products need more, it lowers its clock until they don't. That
-# run didn't ask ``nvidia-smi``, so we can't be sure.
+# It was milliseconds. Within a twentieth of a second, each product began to take an
+# eighth longer, and then a seventh to a fifth. In ``bfloat16``, which ran last, it was
+# only a twentieth, but it began sooner. Most likely that was the *power*. A card may
+# only draw so much, and if products need more, it lowers its clock until they don't.
+# That run didn't ask ``nvidia-smi``, so we can't be sure.
 #
 # .. holds::
 #
@@ -220,8 +220,8 @@ else:
 # `counted in eighths`__. The first one is only a label. ``nvidia-smi mig -lgip`` lists
 # the multiprocessors under ``SM``: ``3g.40gb`` has 42 of an A100's 108, but 60 of the
 # 132 of an H100 with HBM3. Below is an A100 in two slices, which we made up. **A
-# 1g.10gb of it has 14. How much longer do its floors get?** Say it before you look at
-# the table.
+# 1g.10gb of it has 14 multiprocessors. How much higher do its floors get?** Say it
+# before you look at the table.
 #
 # __ https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 
@@ -272,10 +272,10 @@ large = h100._replace(slice="3g.40gb", own=60)
 # %%
 # ``bandwidth`` and ``rate`` are bytes and operations a second, for the whole card at
 # the clock on ``paper``, in MHz. If a card has no slices, ``slice`` is empty. You have
-# ``own`` of its ``whole`` multiprocessors. If a clock isn't told, it's ``"[N/A]"``, and
-# then the floor is that of the ``highest`` clock, because a floor must be true in any
-# case. Put your function where the dots are, and run
-# ``firstlight try 21_your_card_today.py``.
+# ``own`` of its ``whole`` multiprocessors. A clock that ``nvidia-smi`` doesn't tell is
+# ``"[N/A]"``. Then take the ``highest`` clock, because a floor must be true in any
+# case. Put your function where the dots are, and run ``firstlight try
+# 21_your_card_today.py``.
 
 
 def least(moved, operations, card): ...

@@ -23,8 +23,8 @@ timed; without one, they run in a :term:`simulator`, which has no times.
 # A grid of threads can have two axes, x and y, like an image. ``cuda.grid(2)`` tells a
 # thread its place along both of them. The mean is computed by a *device function*,
 # which kernels can call. Our images have a frame, one pixel wide, so that the pixels at
-# the border have neighbours, too. In ``framed`` the nine pixels around ``[row,
-# column]`` begin at ``framed[row, column]``.
+# the border have neighbours, too. So the nine pixels around ``[row, column]`` of the
+# image begin at ``framed[row, column]``.
 
 import numpy as np
 from numba import cuda
@@ -349,11 +349,11 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # it's also faster, with fewer threads to start. We gave each thread four pixels. But
 # the H100 took :timing:`grids median "kernel, 4 a thread" @nvidia-h100-80gb-hbm3`, and
 # with a pixel for each thread :timing:`grids median "kernel, 32 × 8"
-# @nvidia-h100-80gb-hbm3`. To start a thread costs a GPU next to nothing, and the loop
-# isn't free. For a ``range`` whose step is known only when the kernel runs, :doc:`the
-# compiler </tutorials/3_kernels/10_what_the_compiler_did>` first works out the number
-# of rounds, with a *division* of integers. It also needs half as many registers again,
-# so fewer threads find room.
+# @nvidia-h100-80gb-hbm3`. Starting a thread costs a GPU next to nothing, but the loop
+# isn't free. The step of its ``range`` is known only when the kernel runs. So
+# :doc:`each thread first works out </tutorials/3_kernels/10_what_the_compiler_did>` the
+# number of rounds, with a *division* of integers. The loop also needs half as many
+# registers again, so fewer threads find room.
 #
 # .. holds::
 #

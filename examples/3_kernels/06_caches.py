@@ -7,8 +7,8 @@ count what it asks of memory, and you're shocked. For 32 numbers, each load touc
 :term:`sectors <sector>` where four would do. So your kernel should run at an eighth of
 the speed that it could have.
 
-**Write down a guess: what speed does it have left, on an H100?** By the end you'll be
-able to tell which of your mistakes a cache forgives, and which ones it can't.
+**Write down a guess: how much of that speed does it reach on an H100?** By the end
+you'll be able to tell which of your mistakes a cache forgives, and which ones it can't.
 
 **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`.
@@ -51,7 +51,7 @@ for stored, layout in {"rows": "C", "columns": "F"}.items():
 # each load touches only what it needs, the H100 took :timing:`what-the-compiler-did
 # median "single_sum, columns" @nvidia-h100-80gb-hbm3`. By rows it took
 # :timing:`what-the-compiler-did median "single_sum, rows" @nvidia-h100-80gb-hbm3`. So
-# it has about two fifths of its speed left, and not an eighth.
+# it still reaches about two fifths of the speed, and not an eighth.
 #
 # .. holds::
 #
@@ -69,7 +69,7 @@ for stored, (_, fetched) in counts.items():
     print(f"stored by {stored}: {fetched} sectors fetched by the whole block")
 
 # %%
-# It's the same number. The bytes that we thought were wasted were only early.
+# It's the same number for both. The bytes that we thought were wasted only came early.
 #
 # A desk, a shelf, a basement
 # ---------------------------
@@ -181,8 +181,8 @@ plt.show()
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. The arrays of 8 and 16 MiB are
 # missing, because our timer still refused rates well above the memory's peak.
 #
-# RRZE's squares are twice as high: our threads ask for only four bytes at a time, so
-# too little is :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`.
+# RRZE's rates are twice as high, because our threads ask for only four bytes at a time.
+# So too little is :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`.
 #
 # .. holds::
 #
@@ -202,9 +202,9 @@ plt.show()
 # Which mistakes are forgiven?
 # ----------------------------
 #
-# A cache can only save what somebody wants *again*, and *soon*. In each of these, many
-# numbers that a thread gets lie in sectors of their own. **Which ones will a cache
-# forgive? Write yes or no beside each, before you read on:**
+# A cache can only save what somebody wants *again*, and *soon*. In each of the
+# following, many numbers that a thread gets lie in sectors of their own. **Which ones
+# will a cache forgive? Write yes or no beside each, before you read on:**
 #
 # - a table with six numbers in each row, and each thread adds up the six of its row;
 # - numbers from random places in an array of many gigabytes;

@@ -93,10 +93,10 @@ print(trace(atomic_each, 8, 128, thousand, total).races or "no race", total)
 # %%
 # Now no number is lost, and a thousand ones make a thousand. On an H100, for eight
 # million random numbers between 0 and 1, this kernel took :timing:`reductions median
-# "atomic, each" @nvidia-h100-80gb-hbm3`. Another one will add a thousand numbers while
-# this one adds one. And of 134 million numbers, it found a quarter of the sum! No
-# addition was lost, there was no race, and yet three quarters were missing. We'll come
-# back to them. Let's see to the time first.
+# "atomic, each" @nvidia-h100-80gb-hbm3`. We'll write one that adds a thousand numbers
+# while this one adds one. And for 134 million numbers, it found only a quarter of the
+# sum! No addition was lost, there was no race, and yet three quarters were missing.
+# We'll come back to them. Let's see to the time first.
 #
 # Count as in an election
 # -----------------------
@@ -263,9 +263,9 @@ print(f"at least {1e6 * least:.0f} µs")
 # ``cuda.reduce``, with its 64 blocks, took :timing:`cuda-reduce median "cuda.reduce"
 # @nvidia-h100-80gb-hbm3` for the same numbers.
 #
-# Others measured the fourth row on an A100, and on a GTX 1650 an atomic addition for
-# *every* number, to the same address. The models are the A100's bandwidth, and one
-# addition in each clock cycle:
+# Others measured the fourth row on an A100. On a GTX 1650, somebody measured an atomic
+# addition for *every* number, to the same address. The models beside them are the
+# A100's bandwidth, and one addition in each clock cycle:
 #
 # .. measured-by-others:: two-stages-a100 atomics-gtx1650
 
@@ -407,8 +407,8 @@ of_numba.show()
 # Where did the numbers go?
 # -------------------------
 #
-# You don't need a GPU to find the three quarters of a sum. Let's add 33,554,432 ones,
-# one after the other, in ``float32``. **What do you expect?**
+# You don't need a GPU to find the three quarters that were missing. Let's add
+# 33,554,432 ones, one after the other, in ``float32``. **What do you expect?**
 
 print(f"{one_by_one(ones):,.0f}")
 
@@ -509,11 +509,11 @@ plt.show()
 #    Each addition is off by :doc:`a fifth of an eps
 #    </tutorials/2_devices/13_precision>` on average. Independent errors add in
 #    quadrature, and :math:`k` random numbers around zero have a sum of size
-#    :math:`\sqrt k`. One by one, relative to the result the errors make :math:`\sqrt{1
-#    + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`. In each of the
-#    :math:`\log_2 n` rounds of a tree, the squares of what is rounded add up to
-#    :math:`n`, which makes :math:`\sqrt{\log_2 n}`. Two stages with :math:`P` threads
-#    do both: :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel
+#    :math:`\sqrt k`. If you add one by one, the errors make, relative to the result,
+#    :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`. In
+#    each of the :math:`\log_2 n` rounds of a tree, the squares of what is rounded add
+#    up to :math:`n`, which makes :math:`\sqrt{\log_2 n}`. Two stages with :math:`P`
+#    threads do both: :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel
 #    (:term:`cancellation`), what is left keeps their error, so add in ``float64``.
 #
 # Is the sum the same each time?
@@ -535,8 +535,9 @@ for attempt in (1, 2, 3):
 # :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit
 # for bit. The kernel in which each block makes one atomic addition is a little faster,
 # with :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`, but it gave
-# several different sums, a few :term:`ulps <ulp>` apart, units in the last place. If
-# your test compares bits, or you want to repeat a result next year, it matters.
+# several different sums. They were a few :term:`ulps <ulp>` apart, which are units in
+# the last place. If your test compares bits, or you want to repeat a result next year,
+# it matters.
 #
 # In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for :doc:`a fixed order
 # </tutorials/2_devices/19_same_seed>`. Integer sums and maxima are never rounded, so
@@ -649,9 +650,9 @@ print(f"Our solution: {check(any_tree_solution)}")
 #
 # A histogram, particles on a mesh, visibilities on a grid: each thread adds to an
 # address that depends on its data. What counts is how many threads want *one address at
-# the same time*. With 512³ cells and particles anywhere, that's hardly ever two, so
-# write ``cuda.atomic.add(grid, cell, value)``, and you're done. Only if many meet in a
-# few cells do they queue, as at the beginning of this page. Then, in this order:
+# the same time*. With 512³ cells and particles anywhere, it's hardly ever two. So write
+# ``cuda.atomic.add(grid, cell, value)``. Only if many meet in a few cells do they
+# queue, as at the beginning of this page. Then, in this order:
 #
 # - *Sort by cell*, once or now and then. Neighbours in a warp then add up among
 #   themselves, and one of them adds for all. It also makes the access less scattered.
@@ -660,6 +661,7 @@ print(f"Our solution: {check(any_tree_solution)}")
 # - *Turn it round.* A thread for each cell collects what belongs there, and needs no
 #   atomic at all.
 #
-# In PyTorch, ``grid.index_add_(0, cell, value)`` and ``torch.bincount`` do it, in CuPy
-# ``cupyx.scatter_add``. Atomic additions in ``float64`` exist since cards of 2016, and
-# cost twice the bytes. And the order, and so the last bits, are different every time.
+# In PyTorch, ``grid.index_add_(0, cell, value)`` and ``torch.bincount`` do it, and in
+# CuPy ``cupyx.scatter_add`` does. Cards since 2016 have atomic additions in
+# ``float64``, which move twice the bytes. And the order, and so the last bits, are
+# different every time.

@@ -3,9 +3,9 @@ What if you wrote for a block, not for a thread?
 ================================================
 
 You open the code of a model that you want to use, and find ``@triton.jit`` above a
-function. It's a :term:`kernel`, but you look in vain for the index of a thread.
-Instead there are lines like ``tl.sum(row)``, as if somebody had written NumPy. This
-is :term:`Triton`, the language for kernels in which ``torch.compile`` writes its own.
+function. It's a :term:`kernel`, but you look in vain for the index of a thread. Instead
+there are lines like ``tl.sum(row)``, as if somebody had written NumPy. This is
+:term:`Triton`, a language for kernels. ``torch.compile`` writes its own kernels in it.
 
 A *softmax* takes five operations of PyTorch, and one Triton kernel does the same.
 **Write down a guess: how many times faster is the one kernel, on a GPU?** By the end
@@ -13,8 +13,8 @@ you'll have written such a kernel that also works on a slice of an array, where 
 wrong in silence.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
-PyTorch. Triton comes with PyTorch on Linux. On NVIDIA's GPUs, it promises to run from
-the A100 and RTX 30 on, so not on a T4. Without a GPU, it can play the kernels in NumPy.
+PyTorch. Triton comes with PyTorch on Linux. It supports NVIDIA's GPUs from the A100 and
+RTX 30 on, so not a T4. Without a GPU, it can play the kernels in NumPy.
 """
 
 # %%
@@ -199,7 +199,8 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
 # The number of the program is the number of the row, and ``BLOCK`` is the next power of
 # two that holds it. ``other`` says what stands in the places that the mask leaves out.
 # **Why is it minus infinity? Would 0 do?** With minus infinity, such a place is never
-# the largest, and its exponential is 0, so it adds nothing to the sum. A 0 would.
+# the largest, and its exponential is 0, so it adds nothing to the sum. A 0 could be the
+# largest, and it would add something.
 #
 # Joining steps in one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes
 # through memory, so we predict a quarter of the time.
@@ -257,8 +258,8 @@ plt.show()
 # .. measured-by-others:: fused-gain-a100 softmax-a100
 #
 # But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``,
-# *one* operation that somebody has fused for you already. Your kernel can't move fewer
-# bytes. So write kernels for what PyTorch has no single operation for.
+# *one* operation that somebody has fused for you already. It moves as few bytes as your
+# kernel. So write kernels for what PyTorch has no single operation for.
 #
 # On the H100, ``torch.softmax`` took :timing:`triton-rows median
 # "torch.softmax/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the same rows, practically
@@ -337,9 +338,9 @@ print(apart(try_strides, softmax_strided, run_softmax))
 # gone.
 #
 # Two warnings. The *result* is still written row by row, so make it with
-# ``x.new_empty(x.shape)``, because what ``torch.empty_like`` makes of a transposed
-# matrix is transposed, too. And if ``row * down`` can go beyond two billion, it
-# overflows in silence. Then write ``row.to(tl.int64) * down``.
+# ``x.new_empty(x.shape)``, because ``torch.empty_like`` of a transposed matrix is
+# transposed, too. And if ``row * down`` can go beyond two billion, it overflows in
+# silence. Then write ``row.to(tl.int64) * down``.
 #
 # How many threads for a row?
 # ---------------------------
@@ -347,9 +348,9 @@ print(apart(try_strides, softmax_strided, run_softmax))
 # Triton takes four groups of 32 threads, four :term:`warps <warp>`, for each program,
 # unless you choose another number with ``num_warps`` at the launch. **Would you give a
 # row of 16,384 numbers more warps than a row of 256?** With four warps, each thread has
-# 2 of 256 numbers, or 128 of 16,384, which fill half of its :term:`registers
-# <register>`. We'll compare four warps for every width with a rule of thumb: one warp
-# for each 512 numbers, but no fewer than 1 and no more than 16.
+# 2 numbers of a row of 256. Of a row of 16,384 it has 128, which fill half of its
+# :term:`registers <register>`. We'll compare four warps for every width with a rule of
+# thumb: one warp for each 512 numbers, but no fewer than 1 and no more than 16.
 
 # folded: The timing, for rows of four widths
 
@@ -455,22 +456,22 @@ plt.show()
 #    tmp11 = (tmp6 / tmp10)
 #    tl.store(in_out_ptr0 + (r0_1 + 781*x0), tmp11, r0_mask & xmask)
 #
-# One load, one store, masks, and 781 is the stride of a row. On the H100, where PyTorch
-# was 2.11, it took :timing:`triton-rows median "torch.compile/cuda:0/n=1024"
-# @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours :timing:`triton-rows median
-# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. At none of the four widths did the two
-# differ by more than 2 %.
+# There is one load, one store, and masks, and 781 is the stride of a row. On the H100,
+# where PyTorch was 2.11, it took :timing:`triton-rows median
+# "torch.compile/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the rows of 1,024, and ours
+# :timing:`triton-rows median "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. At none of
+# the four widths did the two differ by more than 2 %.
 #
 # .. holds::
 #
 #    compiled = {n: took("torch.compile", n) for n in (256, 1024, 4096, 16384)}
 #    all(near(compiled[n], took("Triton", n), 0.02) for n in compiled)
 #
-# So when should you write Triton yourself? If ``torch.compile`` doesn't find the
-# fusion, and you've counted that there is something to win. It's good at chains of
-# operations with a sum at the end. It can't know a better way to *do* the thing, for
-# example a loop that stops early. If each thread needs indices of its own, or takes a
-# branch of its own, stay with threads.
+# So when should you write Triton yourself? Do it if ``torch.compile`` doesn't find the
+# fusion, and you've counted that there is something to win. ``torch.compile`` is good
+# at chains of operations with a sum at the end. It can't know a better way to *do* the
+# thing, for example a loop that stops early. If each thread needs indices of its own,
+# or takes a branch of its own, stay with threads.
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #
@@ -552,7 +553,7 @@ plt.show()
 #
 # The backward uses PyTorch's own operations. If you give it a kernel of yours, make
 # that a ``triton_op``, too. Without a GPU, ``gradcheck`` tests the backward and not the
-# kernel, so run it on one as well, with ``device="cuda"``.
+# kernel. So run it on a GPU as well, with ``device="cuda"``.
 #
 # Which way should you take?
 # --------------------------
@@ -578,7 +579,7 @@ plt.show()
 # CuPy's RawKernel: arguments, dtypes, and why it gives zeros
 # -----------------------------------------------------------
 #
-# The way with the fewest lines, if you have some CUDA C++, is CuPy's:
+# If you have some CUDA C++, CuPy's way takes the fewest lines:
 #
 # .. code-block:: python
 #
@@ -595,18 +596,19 @@ plt.show()
 # **Nobody checks or converts a type**, so a wrong one gives zeros or nonsense, and no
 # error:
 #
-# - an array's dtype must be the pointer's: ``float32`` for ``float *``, ``float64``,
-#   CuPy's default, for ``double *``, ``int64`` for ``long long *``. ``complex64`` is
-#   ``complex<float>``, with ``#include <cupy/complex.cuh>``. Else ``x.astype("f4")``
-# - a Python number goes as 64 bits: ``float`` as ``double``, ``int`` as ``long long``.
-#   For a ``float`` or an ``int`` in C, pass ``cp.float32(a)``, ``cp.int32(n)``.
-#   ``cupyx.jit.rawkernel`` wants the same
-# - a slice passes its first element, and the kernel knows no strides:
-#   ``cp.ascontiguousarray(x[::2])``
+# - An array's dtype must be the pointer's: ``float32`` for ``float *``, ``int64`` for
+#   ``long long *``, and for ``double *`` CuPy's default, ``float64``. ``complex64`` is
+#   ``complex<float>``, with ``#include <cupy/complex.cuh>``. If the dtype is another
+#   one, convert it first, as with ``x.astype("f4")``.
+# - A Python number arrives with 64 bits: a ``float`` as ``double``, an ``int`` as
+#   ``long long``. For a ``float`` or an ``int`` in C, pass ``cp.float32(a)`` or
+#   ``cp.int32(n)``. ``cupyx.jit.rawkernel`` wants the same.
+# - A slice passes only the address of its first element, and the kernel knows no
+#   strides. So pass ``cp.ascontiguousarray(x[::2])``.
 #
-# Want the types done for you? ``cp.ElementwiseKernel`` does that, for one element at a
-# time. Tensors of PyTorch go into CuPy and back without a copy, with ``cp.from_dlpack``
-# and ``torch.from_dlpack``.
+# If you don't want to think of types, take ``cp.ElementwiseKernel``, which works on one
+# element at a time. Tensors of PyTorch go into CuPy and back without a copy, with
+# ``cp.from_dlpack`` and ``torch.from_dlpack``.
 
 # %%
 # Your turn

@@ -5,10 +5,10 @@ Must you write the sum, the sort and the scan yourself?
 You need the running sum of ten million numbers on a GPU, or you want them sorted. You
 know how to write a :term:`kernel`. But somebody must have written this before!
 
-Somebody has, and it isn't easy to beat. **Write down a guess: your scan reads each
-number once and writes it once at best. How many bytes does it move in fact?** By the
-end you'll know which line to call in PyTorch, CuPy or CUDA's own library, and what it
-does that your kernel can't.
+Somebody has, and it isn't easy to beat. **Write down a guess: at best, a running sum
+reads each number once and writes one. How many bytes will yours move?** By the end
+you'll know which line to call in PyTorch, CuPy or CUDA's own library, and what it does
+that your kernel can't.
 
 **Needs:** any computer, and :doc:`reductions </tutorials/3_kernels/08_reductions>`.
 """
@@ -17,7 +17,7 @@ does that your kernel can't.
 # Copy this
 # ---------
 #
-# In PyTorch it's a line each, on every device.
+# In PyTorch each is one line, on every device.
 
 import numpy as np
 import torch
@@ -93,31 +93,32 @@ assert not any(launch.problems for launch in launches)
 print("the same as NumPy:", np.array_equal(out, np.cumsum(x)))
 
 # %%
-# Three launches, and it's right up to 64 × 64 numbers. ``trace`` knows how many bytes
+# With three launches it's right, up to 64 × 64 numbers. ``trace`` counts the bytes that
 # come from the memory and go there, for each number:
 
 moved = sum(launch.traffic.dram_bytes for launch in launches) / x.size
 print(f"{moved:.1f} bytes for each number, of 8 at least")
 
 # %%
-# Twice as many as a scan needs. It's easy to see why. The blocks write their sums, and
-# then everything is read again and written again. A scan does hardly anything but move
-# bytes, so twice the bytes are twice the time, unless the :term:`L2` still has them.
+# That's twice as many as a scan needs, and it's easy to see why. The blocks write their
+# sums, and then everything is read again and written again. A scan does hardly anything
+# but move bytes, so twice the bytes are twice the time, unless the :term:`L2` still has
+# them.
 #
 # What the libraries do
 # ---------------------
 #
-# They do it in *one* pass. A block that has its total writes it down, together with a
-# flag. Then it looks back: it adds up the totals of the blocks before it, until it
-# comes to one that already knows its whole sum. `Merrill and Garland`__ called it
+# They make a scan in *one* pass. A block that has its total writes it down, together
+# with a flag. Then it looks back: it adds up the totals of the blocks before it, until
+# it comes to one that already knows its whole sum. `Merrill and Garland`__ called it
 # *decoupled look-back*. It moves little more than the 8 bytes. To write it you have to
 # know in which order blocks start, and which writes another block can see, for each
 # generation of cards.
 #
 # __ https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back
 #
-# NVIDIA's collection of them is called CUB, a part of *CCCL*. PyTorch and CuPy call it
-# for you. From Python you can call it yourself, as ``cuda.compute``:
+# NVIDIA's collection of such kernels is called CUB, a part of *CCCL*. PyTorch and CuPy
+# call it for you. From Python you can call it yourself, as ``cuda.compute``:
 #
 # .. table:: The same three in four libraries
 #
@@ -160,7 +161,7 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 # ``make_reduce_into`` and the like.
 #
 # CuPy takes an operator of yours, too, in a line of CUDA C++, but only to make one
-# number of an array:
+# number out of an array:
 #
 # .. code-block:: python
 #

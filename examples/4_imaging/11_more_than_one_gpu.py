@@ -10,8 +10,8 @@ So now you'll have it in a quarter of a night, won't you?
 if your cube has only eight small channels? By the end you can start such a job in two
 ways, stop it in the middle and finish it with fewer GPUs, and say beforehand how many
 of them you can use. You need no GPU for it: two :term:`processes <process>` on two CPU
-cores do the same. We measured one H100 and two CPU cores, and count the rest, or name
-who measured it.
+cores do the same. We measured on one H100 and on two CPU cores. The rest is counted, or
+we name who measured it.
 
 **Needs:** any computer with two cores.
 """
@@ -31,10 +31,10 @@ who measured it.
 #    done
 #    for pid in $pids; do wait $pid || echo "process $pid has failed"; done
 #
-# If one of them dies, three finish. Often that's all you need. But somebody has to
-# divide the work, and to collect four files at the end. For that there's ``torchrun``,
-# which comes with PyTorch. It tells each process its number, its *rank*, and how many
-# there are:
+# If one of them dies, the other three finish. Often that's all you need. But somebody
+# has to divide the work, and to collect four files at the end. For that there's
+# ``torchrun``, which comes with PyTorch. It tells each process its number, its *rank*,
+# and how many there are:
 #
 # .. code-block:: bash
 #
@@ -168,8 +168,8 @@ for name, rate_of_link in links.items():
 # At 512 × 512 pixels an H100 makes a *whole step* of our fit in :timing:`faster-step
 # median "GPU, package" @nvidia-h100-80gb-hbm3`. On four of them you'd have a quarter of
 # the work each, a few microseconds for the bytes, and at least two messages. You gain a
-# factor of two or so, at best. With four channels you gain four, for nothing. So this
-# package doesn't cut images.
+# factor of two or so, at best. With four channels you gain a factor of four, for
+# nothing. So this package doesn't cut images.
 #
 # Pull the plug
 # -------------
@@ -214,7 +214,8 @@ if live:
         assert difference < 1e-12
 
 # %%
-# At the start, before any step, not a digit is different. Now pull the plug:
+# At the start, before any step, one process and two agree to every digit. Now pull the
+# plug:
 
 if live:
     Path(scratch.name, "two.4.pt").unlink()  # the part that begins with channel 4
@@ -285,7 +286,7 @@ bench.show()
 #    many.verdict == "noisy" and max(many.values) < 1.34 * many.median
 #    near(many.median, median("more-than-one-gpu/GPU, channels: 1"), 0.1)
 #
-# The GPU spends the time on being asked, not on computing. ``fit`` asks less often, and
+# The time goes into asking the GPU, not into computing. ``fit`` asks less often, and
 # fills a GPU with :doc:`fewer channels </tutorials/4_imaging/09_many_channels>`. If you
 # divide 64 such channels among four GPUs, each of them takes just as long as one GPU
 # would have taken for all. Fill one GPU first.
@@ -349,8 +350,8 @@ plt.show()
 #
 # .. dropdown:: On a cluster, with SLURM
 #
-#    Two computers with four GPUs each. Each runs one ``torchrun``, which starts four
-#    processes, and all of them meet at the first computer.
+#    Say you have two computers with four GPUs each. Each runs one ``torchrun``, which
+#    starts four processes, and all of them meet at the first computer.
 #
 #    .. code-block:: bash
 #
@@ -386,8 +387,8 @@ plt.show()
 # and so on, as long as there are channels. ``finished`` is the set of those that have a
 # checkpoint. Every process calls ``mine`` with its own ``rank``, and it returns the
 # list of parts that this process has to fit. Together they must take every missing part
-# once, and no process may have two more than another. Put your answer where the dots
-# are, and run ``firstlight try 11_more_than_one_gpu.py``.
+# once, and no process may have two parts more than another. Put your answer where the
+# dots are, and run ``firstlight try 11_more_than_one_gpu.py``.
 
 
 def mine(rank, size, channels, together, finished): ...

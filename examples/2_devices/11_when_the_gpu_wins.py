@@ -5,7 +5,7 @@ Will a GPU win at your problem?
 Your analysis has been running since last night, and in the next room stands a computer
 with a GPU. One colleague is sure that the job will be done there before your coffee is
 cold. Another's program became *slower* there. Both may be right. By the end you'll be
-able to predict it from five numbers that you can count on a sheet of paper.
+able to predict it from five numbers that you can work out on a sheet of paper.
 
 **Needs:** any computer, and scikit-learn for its flowers. With a GPU, the page measures
 both sides. Without one, the GPU's side is a model.
@@ -170,7 +170,7 @@ print("work  ", quantity(work, "s"))
 # column *stay* below.
 #
 # And the fourth job? There, each number that you send is used in 4,096 multiplications.
-# That's worth the walk. So ask *how often will each byte be used that I send?* If a job
+# That's worth the walk. So ask *how often will each byte that I send be used?* If a job
 # makes :math:`L` launches of :math:`c` each, and uses its data :math:`k` times before
 # they are replaced, then the GPU wins if
 #
@@ -178,8 +178,8 @@ print("work  ", quantity(work, "s"))
 #
 #     t_\text{CPU} > L c + \frac{t_\text{transfer} + t_\text{wait}}{k} + t_\text{work}.
 #
-# The work takes as long as the bytes need from the memory, or the operations from the
-# arithmetic, whichever is longer.
+# The work takes as long as the memory needs for the bytes, or the arithmetic for the
+# operations, whichever is longer.
 
 # %%
 

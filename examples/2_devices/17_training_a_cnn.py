@@ -446,11 +446,12 @@ plt.show()
 #
 # - *Loading takes as long as computing, or longer.* Whatever you buy, the time of your
 #   loop won't even halve. Change the loading first.
-# - *A batch computes in a few milliseconds.* Don't expect much. Even the large network
-#   took :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
-#   on the H100 for a single picture, and most of that is the queue.
-# - *A batch computes far longer than that, and far longer than it loads.* You're in the
-#   last row of the first table. Rent one.
+# - *Your CPU computes a batch in a few milliseconds.* Don't expect much. Even the large
+#   network took :timing:`training-a-cnn median "large, GPU/cuda:0/n=1"
+#   @nvidia-h100-80gb-hbm3` on the H100 for a single picture, and most of that is the
+#   queue.
+# - *It computes far longer than that, and far longer than it loads.* You're in the last
+#   row of the first table. Rent one.
 #
 # .. holds::
 #

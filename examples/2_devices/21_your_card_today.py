@@ -217,9 +217,9 @@ else:
 # Clusters cut large cards into slices, so that more people get one. On an A100 or H100
 # it's called *MIG*, and ``nvidia-smi -L`` names your slice. In ``3g.40gb``, the second
 # number is your memory in GB, and with it comes the same part of the *bandwidth*,
-# `counted in eighths`__. The first one is only a label. ``nvidia-smi mig -lgip`` lists
-# the multiprocessors under ``SM``: ``3g.40gb`` has 42 of an A100's 108, but 60 of the
-# 132 of an H100 with HBM3. Below is an A100 in two slices, which we made up. **A
+# `counted in eighths`__. The first number is only a label. ``nvidia-smi mig -lgip``
+# lists the multiprocessors under ``SM``: ``3g.40gb`` has 42 of an A100's 108, but 60 of
+# the 132 of an H100 with HBM3. Below is an A100 in two slices, which we made up. **A
 # 1g.10gb of it has 14 multiprocessors. How much higher do its floors get?** Say it
 # before you look at the table.
 #
@@ -245,8 +245,8 @@ seen.table().show()
 # costs `neither memory nor bandwidth`__. In GDDR, they lie among your data: on a K40,
 # they took a sixteenth of it.
 #
-# One line of the table never changes. Outside the tensor cores, ``float64`` has half of
-# the ``float32`` rate on some cards, on others a 32nd, a 60th or a 64th
+# One ratio never changes. Outside the tensor cores, ``float64`` has half of the
+# ``float32`` rate on some cards, on others a 32nd, a 60th or a 64th
 # (:doc:`/tutorials/2_devices/13_precision`). Our floors come from :doc:`these sheets
 # </cards>`, and you can :doc:`measure your GPU in your browser </your_gpu>`.
 #

@@ -2,10 +2,10 @@
 Can PyTorch train through a kernel of yours?
 ============================================
 
-You fit a model in PyTorch, and some of your data are bad: a cosmic ray hit the
-detector, or a radar the radio telescope. So you've written a loss that doesn't let one
-bad number pull the whole fit. It's a :term:`kernel` in Numba. Then you call
-``loss.backward()``, and PyTorch says that there is no gradient.
+You fit a model in PyTorch, and some of your data are bad, for example because a cosmic
+ray hit the detector. So you've written a loss that doesn't let one bad number pull the
+whole fit. It's a :term:`kernel` in Numba. Then you call ``loss.backward()``, and
+PyTorch says that there is no gradient.
 
 Written in PyTorch, that loss takes five operations, and yours takes one. **Write down a
 guess: how many times as fast will yours be?** By the end your kernel will have a

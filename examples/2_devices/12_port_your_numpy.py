@@ -95,9 +95,9 @@ print("the same as NumPy")
 # </tutorials/2_devices/11_when_the_gpu_wins>` on which side your arrays are. The end of
 # this page lists what is slow in CuPy, and what differs.
 #
-# All other times on this page are PyTorch's. If you have CuPy, the last cell moves our
-# analysis with it, and times that. `JAX`__ keeps NumPy's meanings too, and adds
-# gradients and a compiler. But its arrays can't be changed, and it computes in
+# All other times on this page are NumPy's and PyTorch's. If you have CuPy, the last
+# cell moves our analysis with it, and times that. `JAX`__ keeps NumPy's meanings too,
+# and adds gradients and a compiler. But its arrays can't be changed, and it computes in
 # ``float32`` unless you ask for more.
 #
 # __ https://docs.jax.dev/en/latest/101/arrays.html
@@ -303,9 +303,8 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 #         + t_\text{journey}.
 #
 # However large :math:`s` is, the gain is never more than :math:`1/(1-p)`. This is
-# called :term:`Amdahl's law`. You needn't know :math:`s` well: here the whole gains 10
-# with :math:`s = 20`, 15 with :math:`s = 90`, and 18 if the four steps take no time at
-# all.
+# called :term:`Amdahl's law`. You needn't know :math:`s` well: here the gain is 10 with
+# :math:`s = 20`, 15 with :math:`s = 90`, and 18 if the four steps take no time at all.
 #
 # Move the steps, and check each
 # ------------------------------

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from astropy.io import fits
 
 from firstlight_imaging import Beam, GridCoords, Visibilities, convolve, image, read_visibilities, write_image
@@ -404,15 +406,65 @@ def test_an_image_is_made_though_nobody_listens(arrays, tmp_path):
     assert (tmp_path / "my.image.fits").exists()
 
 
-@pytest.mark.parametrize("said", ["", "Unable to allocate 8.00 GiB"])
-def test_a_lack_of_memory_is_one_line(npz, tmp_path, capsys, monkeypatch, said):
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(""),
+        MemoryError("Unable to allocate 8.00 GiB"),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: 8 bytes"
+        ),
+        RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:83] data. DefaultCPUAllocator: not enough memory: 8 bytes. Buy RAM!"
+        ),
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 8.00 GiB."),
+    ],
+)
+def test_a_lack_of_memory_is_one_line(npz, tmp_path, capsys, monkeypatch, error):
     def full(*_, **__):
-        raise MemoryError(said)
+        raise error
 
     monkeypatch.setattr("firstlight_imaging.automatic.image", full)
     assert main([str(npz), "--out", str(tmp_path / "out")]) == 1
-    assert (said or "memory") in capsys.readouterr().err.splitlines()[-1]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert (str(error).rpartition("Allocator: ")[2] or "memory") in line
+    assert "enforce" not in line
     assert not (tmp_path / "out").exists()
+
+
+def test_an_error_of_ours_is_not_taken_for_a_lack_of_memory(npz, tmp_path, monkeypatch):
+    monkeypatch.setattr("firstlight_imaging.automatic.image", lambda *_, **__: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(RuntimeError, match="size"):
+        main([str(npz), "--out", str(tmp_path / "out")])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["--help"], ["my.npz", "--field", "2"]])
+def test_a_full_output_is_one_line(arrays, tmp_path, words):
+    np.savez(tmp_path / "my.npz", **arrays)
+    code = "import sys; from firstlight_imaging.cli import main; sys.exit(main(sys.argv[1:]))"
+    with Path("/dev/full").open("w") as full:
+        buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+        command = [sys.executable, "-c", code, *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=buffered)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
+def test_an_interrupt_while_options_are_read_is_one_line(npz, capsys, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("astropy.units.Quantity", interrupted)
+    assert main([str(npz), "--field", "4"]) == 130
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_two_antennas_are_not_told_to_take_smaller_pixels(tmp_path, capsys):
+    seen = with_noise(observe([Point(0.5)], uv_track(alma_antennas()[:2], n_times=40)), 0.01, seed=0)
+    names = {"uu": seen.uu, "vv": seen.vv, "data": seen.data, "weight": seen.weight, "frequencies": seen.frequency}
+    np.savez(tmp_path / "two.npz", **names, antennas=seen.antennas, time=seen.time)
+    assert main([str(tmp_path / "two.npz"), "--out", str(tmp_path)]) == 1
+    assert "two antennas" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_missing_file_is_named(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import re
 import signal
@@ -76,32 +77,37 @@ def main(argv: Sequence[str] | None = None, prog: str = "firstlight-imaging") ->
     for i in range(len(words) - 1, 0, -1):  # argparse takes -1e9 and -5,3 for options
         if re.match(r"-[\d.]", words[i]) and words[i - 1].startswith("--"):
             words[i - 1 : i + 1] = [f"{words[i - 1]}={words[i]}"]
-    arguments = parser.parse_args(words)
-    if not (arguments.data or arguments.again):
-        parser.error("name the data, or a report (--again)")
-    options = {key: value for key, value in vars(arguments).items() if value != parser.get_default(key)}
-    for key in _WHERE & options.keys():
-        del options[key]
     try:
-        if arguments.again:
-            if options:
-                raise ValueError(f"--again has its options from the report: leave out --{', --'.join(options)}")
-            arguments.data, options = products.read_run(arguments.again, arguments.data)
-            if unknown := options.keys() - vars(arguments).keys():
-                raise ValueError(f"{arguments.again} has options that this version does not know: {', '.join(unknown)}")
-            vars(arguments).update(options, mask=Path(options["mask"]) if "mask" in options else None)
-        status = image(arguments, options)
-        sys.stdout.flush()
+        try:
+            arguments = parser.parse_args(words)
+            if not (arguments.data or arguments.again):
+                parser.error("name the data, or a report (--again)")
+            options = {key: value for key, value in vars(arguments).items() if value != parser.get_default(key)}
+            for key in _WHERE & options.keys():
+                del options[key]
+            if arguments.again:
+                if options:
+                    raise ValueError(f"--again has its options from the report: leave out --{', --'.join(options)}")
+                arguments.data, options = products.read_run(arguments.again, arguments.data)
+                if unknown := options.keys() - vars(arguments).keys():
+                    raise ValueError(f"{arguments.again} has options of another version: {', '.join(unknown)}")
+                vars(arguments).update(options, mask=Path(options["mask"]) if "mask" in options else None)
+            return image(arguments, options)
+        finally:
+            sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has enough of it
         _close_output()
-        return 1
-    except (ImportError, MemoryError, OSError, ValueError) as mistake:
-        print(f"{prog}: {str(mistake) or 'no memory is left'}", file=sys.stderr)
-        return 1
+    except (ImportError, MemoryError, OSError, RuntimeError, ValueError) as mistake:
+        said = (str(mistake) or "no memory is left").rpartition("Allocator: ")[2]  # as PyTorch says it
+        if isinstance(mistake, RuntimeError) and not re.search("(allocate|enough|out of) memory", said):
+            raise
+        print(f"{prog}: {said}", file=sys.stderr)
+        if getattr(mistake, "errno", None) == errno.ENOSPC:  # Python would try to write it once more
+            _close_output()
     except KeyboardInterrupt:
         print(f"{prog}: interrupted; nothing half-written is left behind", file=sys.stderr)
         return 130
-    return status
+    return 1
 
 
 def image(arguments: argparse.Namespace, options: dict[str, Any]) -> int:

@@ -138,7 +138,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"frequencies": [230e12, 231e12]}, "frequencies"),
     ({"antennas": np.full((9, 2), -5)}, "antennas"),
     ({"start": [1.0, 2.0]}, "start must be 1 number"),
+    ({"start": 1e30}, "start must be in seconds"),
+    ({"time": np.full(9, -1e30)}, "time must be in seconds"),
     ({"phase_centre": [1.0, 2.0, 3.0]}, "phase_centre must be 2 numbers"),
+    ({"phase_centre": [1e300, -24.0]}, "must be in degrees"),
 ]
 
 

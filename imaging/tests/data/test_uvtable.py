@@ -76,6 +76,12 @@ def test_editors_of_windows_may_have_written_it(tmp_path, encoding):
     assert read_uvtable(path).data[0] == pytest.approx(OF_CASA.conj())
 
 
+def test_fortran_writes_exponents_with_a_d(tmp_path):
+    path = table(tmp_path / "a.txt", "HD 1D5, u [lambda]")
+    path.write_text(path.read_text("utf-8").replace("e+", "D+").replace("e-0", "d-"), encoding="utf-8")
+    assert read_uvtable(path).data[0] == pytest.approx(OF_CASA.conj())
+
+
 def test_a_spreadsheet_writes_its_head_without_a_mark(tmp_path):
     path = table(tmp_path / "a.txt", "v,u,Re,Im,weight", COLUMNS[:, [1, 0, 2, 3, 4]])
     path.write_text(path.read_text("utf-8").removeprefix("# "), encoding="utf-8")
@@ -105,7 +111,9 @@ def test_npz_files_of_frank_have_its_names_and_casas_sign(tmp_path):
         ("# only a head\n", "five numbers"),
         ("1e5 2e5 1 0\n", "five numbers"),
         ("1e5 2e5 1 0 1\n1e5 2e5 1 0\n", "five numbers"),
-        ("1e5 2e5 one 0 1\n", "one"),
+        ("# u v\n\n1e5 2e5 1 0 1\n1e5 2e5 one 0 1\n", "line 4 .*one"),
+        ("1e5 2e5 1 0 1\n1e5 2e5 1 0 1 7\n", "line 2 "),
+        ("1e5 2e5 1-105 0 1\n", "line 1 .*1-105"),
         ("1e5 2e5 nan 0 1\n", "NaN"),
         ("1e5 2e5 1 0 -1\n", "negative"),
         ("# u[m]\n100 200 1 0 1\n", "frequencies"),

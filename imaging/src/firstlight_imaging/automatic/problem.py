@@ -133,7 +133,12 @@ class FieldProblem(ImagingProblem):
         self.sidelobe = -float(psf.min())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
-            self.beam = fit_beam(psf, coords.cell_size)
+            try:
+                self.beam = fit_beam(psf, coords.cell_size)
+            except ValueError:
+                if np.unique(vis.antennas).size != 2:
+                    raise
+                raise ValueError("two antennas see a fringe, and no image: join data of other baselines") from None
         self.seen, self.unit = vis, float(weight.sum()) ** -0.5 / self.beam.area
         data /= self.unit
         weight *= self.unit**2

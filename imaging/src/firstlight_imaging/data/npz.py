@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from firstlight_imaging._types import Real
 from firstlight_imaging.data.visibilities import (
+    MAX_START,
     Visibilities,
     check_is_file,
     check_nothing_counts_twice,
@@ -163,6 +164,8 @@ def _metadata(arrays: _Arrays) -> dict[str, Any]:
             raise ValueError(f"{key} must be {size} number{'s'[: size - 1]}; got {arrays[key].size}")
         if key == "antennas" and not ((arrays[key] >= 0) & (arrays[key] < _MOST_ANTENNAS)).all():
             raise ValueError(f"antennas must be numbers from 0; got {arrays[key].min():g} to {arrays[key].max():g}")
+        if key in ("start", "time") and (latest := float(np.abs(arrays[key]).max(initial=0))) >= MAX_START:
+            raise ValueError(f"{key} must be in seconds, of an MJD or from one, such as 5.2e9; got {latest:g}")
         found[key] = arrays[key].astype(_METADATA[key]).reshape(-1 if size else arrays[key].shape)
     if "start" in found:
         found["start"] = float(found["start"][0])

@@ -6,6 +6,7 @@ import bz2
 import codecs
 import gzip
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ _UNITS: dict[str, Unit] = {
     "m": "metres",
 }
 _MOST_PACKED = 2**31  # bytes of text: 1e7 visibilities have half of that
+_MARKS = ("#", "%", "//")  # of lines of the head
 _COLUMNS = ("u", "v", "re", "im", "weight")  # of a table whose head names none
 _NAMES = {
     "u": r"uu?",
@@ -71,20 +73,20 @@ def read_uvtable(path: str | Path, *, unit: Unit | None = None, conjugate: bool 
     path = Path(path)
     check_is_file(path)
     with readable(path):
-        text = _text(path)
+        text = re.sub(r"[Dd](?<=[\d.].)(?=[+-]?\d)", "e", _text(path))  # Fortran writes 1.5D+05
         lines = [line.strip() for line in text.splitlines()]
         if _columns(lines[0]) if lines else {}:  # of a spreadsheet
             lines[0] = f"# {lines[0]}"
-        head = [line.lstrip("#%/ ") for line in lines if line.startswith(("#", "%", "//"))]
-        rows = [line.replace(",", " ").split() for line in lines if line and not line.startswith(("#", "%", "//"))]
-        if not rows or {len(row) for row in rows} != {5}:
-            raise ValueError("each line of its table must hold five numbers: u, v, Re, Im and weight")
+        head = [line.lstrip("#%/ ") for line in lines if line.startswith(_MARKS)]
+        rows = [line.replace(",", " ").split() for line in lines if line and not line.startswith(_MARKS)]
+        if not rows:
+            raise ValueError("it has no line of five numbers: u, v, Re, Im and weight")
         if not text.endswith(("\n", "\r")):  # 2.5e-0 may have been 2.5e-05
             raise ValueError("its last line has no end, as where a copy stopped: add a line break if it is complete")
         columns = next(filter(None, map(_columns, head)), dict.fromkeys(_COLUMNS, ""))
         if (other := _OTHER_UNIT.search(" ".join(head))) and not any(columns.values()):
             raise ValueError(f"its head speaks of {other[0]}, but not behind a column: write Re [{other[0]}]")
-        held = dict(zip(columns, np.array(rows, float).T, strict=True))
+        held = dict(zip(columns, _table(rows, lines).T, strict=True))
         arrays, units = _arrays(held, columns), [columns["u"], columns["v"]]
         if wavelength := re.search(r"wavelength *\[m\] *= *([\d.eE+-]+)", " ".join(head)):
             arrays["frequencies"] = np.array([LIGHT_SPEED / float(wavelength[1])])
@@ -111,6 +113,23 @@ def _text(path: Path) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         return raw.decode("latin-1")  # a name in the head: numbers are the same
+
+
+def _table(rows: list[list[str]], lines: list[str]) -> Real:
+    """Return the numbers of rows, or raise an error that names the first line that has other words."""
+    with suppress(ValueError):
+        if (table := np.array(rows, float)).shape[1] == 5:
+            return table
+    told = ((number, line) for number, line in enumerate(lines, 1) if line and not line.startswith(_MARKS))
+    number, line = next((number, line) for number, line in told if not _is_row(line))
+    raise ValueError(f"line {number} must hold five numbers: u, v, Re, Im and weight; got {line}")
+
+
+def _is_row(line: str) -> bool:
+    """Return whether a line holds five numbers."""
+    with suppress(ValueError):
+        return len([*map(float, line.replace(",", " ").split())]) == 5
+    return False
 
 
 def _columns(line: str) -> dict[str, str]:

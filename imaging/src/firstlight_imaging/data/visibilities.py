@@ -19,10 +19,11 @@ from firstlight_imaging.units import ARCSEC
 _CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
 _PER_CHANNEL = ("frequency", "window")
 _PER_ROW = ("antennas", "time", "execution")
+_MAX_RA = 720  # degrees: within a turn of what is usual
 SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
 _DOPPLER = 3e-4  # of a frequency: twice what the Earth's motion changes, and more
 _LONGEST_ERROR = 300  # characters of another library's error
-_MJD_ZERO, _MAX_START = np.datetime64("1858-11-17T00:00:00"), 1e5 * 86400  # the year 2132, in seconds
+_MJD_ZERO, MAX_START = np.datetime64("1858-11-17T00:00:00"), 1e5 * 86400  # the year 2132, in seconds
 _SAMPLE, _FEWEST, _MAX_AGAIN = 200, 10, 0.05  # visibilities that are looked for again, and the share that may be found
 _MAX_SIGNAL = 1e15  # times its noise: no receiver is as linear, and float32 has room for its square
 
@@ -91,7 +92,7 @@ class Visibilities:
             raise ValueError(f"frequencies must be positive numbers of Hz, or NaN; got {self.frequency}")
         if self.phase_centre is not None:
             ra, dec = self.phase_centre
-            if not (math.isfinite(ra) and -90 <= dec <= 90):
+            if not (abs(ra) <= _MAX_RA and -90 <= dec <= 90):
                 raise ValueError(f"the phase centre must be in degrees, from -90 to 90 in declination; got {ra}, {dec}")
             object.__setattr__(self, "phase_centre", (ra % 360 % 360, dec))  # -1e-20 % 360 is 360
 
@@ -124,7 +125,7 @@ class Visibilities:
 
     def utc(self, time: float = 0.0) -> str:
         """Return the UTC so many seconds after ``start``, as 2017-04-05T00:46:15; nothing where it is not known."""
-        if self.start is None or not 0 <= self.start < _MAX_START:
+        if self.start is None or not 0 <= self.start < MAX_START:
             return ""
         return str(_MJD_ZERO + np.timedelta64(round(self.start + time), "s"))
 

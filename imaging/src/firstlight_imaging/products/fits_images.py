@@ -18,13 +18,12 @@ from scipy.ndimage import map_coordinates
 
 from firstlight_imaging._types import Mask, MaskFunction, Real
 from firstlight_imaging.coordinates import GridCoords
-from firstlight_imaging.data.visibilities import Visibilities, check_is_file, readable
+from firstlight_imaging.data.visibilities import MAX_START, Visibilities, check_is_file, readable
 from firstlight_imaging.directions import from_j2000
 from firstlight_imaging.fourier.beams import Beam
 
 _MAX_STRAY = 1e-3  # of a channel's width, by which frequencies may differ from even steps
 _YEAR = 2000.0
-_MAX_START = 1e5 * 86400  # an MJD in the year 2132, in seconds
 _FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
 
 
@@ -118,7 +117,7 @@ def write_image(
     for key, name in (("TELESCOP", telescope), ("OBJECT", target)):
         if name:
             header[key] = "".join(letter if " " <= letter <= "~" else "?" for letter in name)  # all FITS knows
-    if start is not None and 0 <= start < _MAX_START:
+    if start is not None and 0 <= start < MAX_START:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of leap seconds that nobody knows
             header["DATE-OBS"] = Time(start / 86400, format="mjd").isot

@@ -185,6 +185,16 @@ def test_a_closed_stream_changes_no_status(tmp_path, words, status, closed):
     assert done.stderr == (b"" if "2>" in closed else whole.stderr)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", [["--help"], ["devices"]])
+def test_a_full_output_is_one_line(words):
+    with Path("/dev/full").open("w") as full:
+        buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+        command = [sys.executable, "-m", "firstlight", *words]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+
+
 def test_today_reads_a_saved_output_of_several_cards(tmp_path, capsys):
     saved = tmp_path / "card.txt"
     saved.write_text(

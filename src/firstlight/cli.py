@@ -75,19 +75,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else list(argv)
     if words[:1] and words[0] in BESIDE:  # their options are their own
         words = [words[0], "--", *words[1:]]
-    arguments = parser.parse_args(words)
+    status = 1
     try:
-        status: int = arguments.run(arguments)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output has enough of it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        try:
+            arguments = parser.parse_args(words)
+            status = arguments.run(arguments)
+        finally:
+            sys.stdout.flush()
     except (ImportError, OSError, ValueError) as mistake:
-        print(f"firstlight: {mistake}", file=sys.stderr)
-        return 2 if isinstance(mistake, ImportError) else 1
+        status = 2 if isinstance(mistake, ImportError) else 1
+        if not isinstance(mistake, BrokenPipeError):  # else, whoever read the output has enough of it
+            print(f"firstlight: {mistake}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # Python would try to write it once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         print("firstlight: interrupted; nothing half-written is left behind", file=sys.stderr)
-        return 130
+        status = 130
+    runner = sys.modules.get("firstlight.records.runner")
+    if argv is None and runner and runner.threads_left():  # Python would wait for them, perhaps for ever
+        os._exit(status)
     return status
 
 

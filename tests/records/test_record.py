@@ -340,6 +340,8 @@ def test_what_is_told_and_whether_it_fails(project, capsys, source, record, stat
         ({"of_roof": 50.0}, {}, {}),
         ({}, {}, {"0" * 16: "saved to /home/jdoe/secret"}),
         ({}, {}, {"0" * 16: r"C:\Users\jdoe\run.py"}),
+        ({}, {}, {"0" * 16: "logged in with ghp_" + 36 * "A"}),
+        ({}, {}, {"0" * 16: "AWS: AKIA" + 16 * "Z"}),
     ],
 )
 def test_what_cant_be_true_or_tells_of_a_person_is_invalid(project, capsys, row, facts, outputs) -> None:

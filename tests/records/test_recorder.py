@@ -63,6 +63,70 @@ def test_a_script_that_is_edited_while_it_runs_is_recorded_as_it_ran(project) ->
     assert judge_record(record, editing) == Judged(record, "fresh")
 
 
+LEAVES = {
+    "outside.txt": "from pathlib import Path\nPath(__file__).parents[1].joinpath('outside.txt').touch()\n",
+    "thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(0.5,), name='thread').start()\n",
+}
+LEAVES_NOTHING = """
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+pool = ThreadPoolExecutor(1)
+pool.submit(abs, -1).result()
+thread = threading.Thread(target=abs, args=(-1,))
+thread.start()
+thread.join()
+with TemporaryDirectory() as folder:
+    Path(folder, "file").touch()
+Path(__file__).with_name(".02_page.py.swp").touch()  # as somebody's editor does meanwhile
+"""
+
+
+@pytest.mark.parametrize("left", LEAVES)
+def test_a_page_that_leaves_something_behind_is_not_recorded(project, capsys, left) -> None:
+    add(project, "02_page", SOURCE + LEAVES[left])
+    assert main(["record", "1_setup/02", "--to", "mine.json"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert left in line
+    assert not (project / "mine.json").exists()
+
+
+def test_a_page_that_leaves_nothing_behind_is_recorded(project) -> None:
+    add(project, "02_page", SOURCE + LEAVES_NOTHING)
+    assert main(["record", "1_setup/02", "--to", "mine.json"]) == 0
+
+
+TOLD = [
+    "hf_" + 20 * "x",
+    "key=sk-proj-" + 20 * "a1",
+    "at /home/jdoe/data",
+    "https://me:secret@host/x",
+    "on jane-17.uni.de",
+]
+NOT_TOLD = ["half_width", "shf_loss_of_a_thousand_steps", "risk-" + 30 * "a1", "https://host/x:y", "jane-17x", "eyJ"]
+
+
+def test_a_page_that_tells_a_key_a_path_or_a_name_is_not_recorded(project, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "jane-17.uni.de")
+    for line in TOLD:
+        add(project, "02_page", f"print('harmless')\nprint({line!r})\n")
+        assert main(["record", "1_setup/02", "--to", "mine.json"]) == 1
+        assert repr(line) in capsys.readouterr().err
+    assert not (project / "mine.json").exists()
+    add(project, "02_page", f"print(*{NOT_TOLD!r}, sep='\\n')\n")
+    assert main(["record", "1_setup/02", "--to", "mine.json"]) == 0
+
+
+def test_a_place_that_cannot_be_written_to_is_told_before_anything_is_run(project, capsys) -> None:
+    add(project, "02_page", "raise ValueError('it was run')\n")
+    (project / "file").touch()
+    assert main(["record", "1_setup/02", "--to", "file/mine.json"]) == 1
+    err = capsys.readouterr().err
+    assert "nothing can be written" in err
+    assert "it was run" not in err
+
+
 def test_simulated_and_impossible_rows_are_left_out_by_name(project, monkeypatch) -> None:
     verdicts = {"add": "impossible", "b, c": "simulated", "d": "noisy"}
 
@@ -150,6 +214,17 @@ def bare(tmp_path: Path) -> dict[str, str]:
 
 def command(project: Path, env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *words], capture_output=True, encoding="utf-8", env=env, cwd=project)
+
+
+@pytest.mark.parametrize(
+    "words", [["record", CHAPTER / "01_page.py", "--to", "a.json"], ["try", CHAPTER / "01_page.py"]]
+)
+def test_a_thread_that_never_ends_does_not_keep_the_command_from_ending(tmp_path, bare, words) -> None:
+    check = "check = 'Right, {}.'.format\nanswer = threading.Thread(target=threading.Event().wait)\nanswer.start()\n"
+    add(tmp_path, "01_page", f"import threading\n{check}print(check(answer))\n")
+    done = command(tmp_path, bare, "-m", "firstlight", *map(str, words))
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "thread" in done.stderr
 
 
 @pytest.mark.slow

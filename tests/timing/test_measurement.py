@@ -1,3 +1,4 @@
+import functools
 import gc
 import itertools
 import math
@@ -247,6 +248,17 @@ def test_work_that_was_not_done_is_refused_by_name(fn) -> None:
     with pytest.raises(TypeError, match=r"my row|not done"):
         measure(fn, label="my row")
     gc.collect()  # a coroutine that nobody awaited would warn
+
+
+def test_a_call_that_a_cache_answers_is_refused_unless_its_setup_empties_it() -> None:
+    cached = functools.lru_cache(maxsize=2)(abs)
+    for fn, args in ((cached, (-1,)), (functools.partial(cached, -1), ())):
+        with pytest.raises(TypeError, match="__wrapped__"):
+            measure(fn, *args)
+        cached.cache_clear()
+        assert measure(fn, *args, setup=cached.cache_clear, budget=0.05).values
+    assert measure(cached, -1, setup=lambda: cached.cache_clear(), budget=0.05).values
+    assert measure(cached.__wrapped__, -1, budget=0.05).values
 
 
 def test_an_iterator_that_the_first_call_would_use_up_is_refused() -> None:

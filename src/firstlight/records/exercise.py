@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from firstlight.records.runner import split
+from firstlight.records.runner import nothing_left, split
 from firstlight.records.slices import depends_on, with_answer
 
 SOLUTION = "# solution"
@@ -88,8 +88,9 @@ def try_exercise(script: Path, page: Path | None = None) -> bool:
     timer.daemon = True
     timer.start()
     try:
-        for code in codes:
-            exec(code, module.__dict__)
+        with nothing_left(script):
+            for code in codes:
+                exec(code, module.__dict__)
     except KeyboardInterrupt as error:
         if not late.is_set():
             raise

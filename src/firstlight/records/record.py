@@ -34,7 +34,15 @@ UNTOLD = ("in-cache", "above-roof", "coarse")  # what a record's rows can't tell
 MAX_BYTES = 250_000
 TIMED = ("imaging", "kernels")  # what pages time of the package: when it changes, a record has drifted
 MAX_AGE = timedelta(days=365)
-HOME = re.compile(r"(?:/(?:home|Users|root|scratch|gpfs|lustre|mnt)/|[A-Za-z]:\\Users\\)[\w.-]*")
+TELLING = {  # no record may hold it
+    "a path of somebody's computer": re.compile(
+        r"(?:/(?:home|Users|root|scratch|gpfs|lustre|mnt)/|[A-Za-z]:\\Users\\)[\w.-]*"
+    ),
+    "a key": re.compile(
+        r"\b(?:hf_|gh[oprsu]_|github_pat_|glpat-|nvapi-|xox[abprs]-)[\w-]{16,}|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"
+        r"|\bsk-(?=[\w-]*\d)[\w-]{20,}|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]+|://[^/\s:@]{1,64}:[^/\s@]{1,64}@"
+    ),
+}
 LEAST_SECONDS, MOST_OF_ROOF = 1e-10, 25  # of a call; tensor cores reach 16 times the roof of float32
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
 
@@ -395,8 +403,9 @@ def _untrue(record: Record) -> Iterator[str]:
         if (row.device_seconds or 0) > 2 * max(row.first, *row.values):
             yield f"{name}: the GPU alone took {row.device_seconds} s, longer than each call as a whole"
     for key, text in (record.outputs | record.figures).items():
-        if found := HOME.search(text):
-            yield f"output {key} holds a path of somebody's computer, {found[0]!r}"
+        for what, pattern in TELLING.items():
+            if found := pattern.search(text):
+                yield f"output {key} holds {what}, {found[0][:12]!r}"
 
 
 def _minor(version: str) -> str:

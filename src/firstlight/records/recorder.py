@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import platform
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from firstlight.devices import card
 from firstlight.display import Table
-from firstlight.records.record import LEFT_OUT, Record, bench_names, facts_of, write
-from firstlight.records.runner import ExampleError, run
+from firstlight.records.record import LEFT_OUT, TELLING, Record, bench_names, facts_of, write
+from firstlight.records.runner import ExampleError, nothing_left, run
 from firstlight.timing.bench import Bench
 from firstlight.timing.result import RowName
 from firstlight.timing.verdicts import NEVER_SHOWN
@@ -41,7 +45,7 @@ def record_example(script: Path) -> Record:
 
     sys.argv = [str(script)]
     source = script.read_text(encoding="utf-8")  # before it runs: somebody may edit it meanwhile
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context(STYLE), nothing_left(script):
         done = run(script)
     benches = {id(value): value for value in done.names.values() if isinstance(value, Bench)}.values()
     ids = [bench.id for bench in benches]
@@ -84,6 +88,11 @@ def record_one(script: Path, file: Path) -> int:
     """Record one example in this process, into a file."""
     if file.suffix != ".json" or file.is_dir():
         raise ValueError(f"a record is written to a file that ends in .json, not to {file}: name another")
+    folder = next(parent for parent in file.absolute().parents if parent.exists())
+    try:
+        TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ValueError(f"nothing can be written into {folder}: {error}. Name another place") from None
     os.environ.setdefault("MPLBACKEND", "Agg")
     try:
         record = record_example(script)
@@ -91,9 +100,23 @@ def record_one(script: Path, file: Path) -> int:
         print(error, file=sys.stderr)
         print(f"firstlight: {script.name} failed, as told above; {file} is as it was", file=sys.stderr)
         return 1
+    _check_tells_nobody(record, script)
     write(record, file)
     print(f"{len(record.timings)} timings and {len(record.outputs)} outputs on {record.machine}: {file}")
     return 0
+
+
+def _check_tells_nobody(record: Record, script: Path) -> None:
+    """Raise an error that names a line of what was printed or drawn which tells a key, a path or a name."""
+    names = {platform.node(), platform.node().partition(".")[0]}
+    with suppress(Exception):  # a user without a name
+        names.add(getpass.getuser())
+    own = [re.escape(name) for name in names if len(name) > 4 and re.search(r"[\d._-]", name)]  # else it may be a word
+    patterns = TELLING | ({"a name of yours": re.compile(rf"(?<![\w-])(?:{'|'.join(own)})(?![\w-])")} if own else {})
+    for line in "\n".join((record.outputs | record.figures).values()).splitlines():
+        for what, pattern in patterns.items():
+            if found := pattern.search(line):
+                raise ValueError(f"{script.name} tells {what}, {found[0]:.12}, in the line {line[:80]!r}: leave it out")
 
 
 def record_all(scripts: Sequence[Path], root: Path) -> int:

@@ -7,9 +7,10 @@ import hashlib
 import io
 import re
 import sys
+import threading
 import traceback
-from collections.abc import Collection
-from contextlib import redirect_stdout
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -127,6 +128,33 @@ class Run:
 
 class ExampleError(Exception):
     """An example failed; the message holds its traceback, with the example's own lines."""
+
+
+@contextmanager
+def nothing_left(script: Path) -> Iterator[None]:
+    """Raise an error if what runs meanwhile leaves threads running, or files among the examples."""
+    before = _left(script)
+    yield
+    if left := sorted(_left(script) - before):
+        raise ValueError(f"{script.name} leaves {', '.join(left)} behind: wait for its threads, and write elsewhere")
+
+
+def _left(script: Path) -> set[str]:
+    """Return what a script may leave: threads, and files of the folder of all examples, but for an editor's own."""
+    examples = script.resolve().parents[1]
+    files = examples.rglob("[!.]*[!~]") if examples.name == "examples" else ()
+    found = {file.relative_to(examples.parent).as_posix() for file in files if "__pycache__" not in file.parts}
+    return found | {f"the thread {thread.name}" for thread in threads_left()}
+
+
+def threads_left() -> list[threading.Thread]:
+    """Return the threads that Python waits for at its end, but for those of pools, which have nothing to do by then."""
+    pools = {
+        thread
+        for name, threads in (("thread", "_threads_queues"), ("process", "_threads_wakeups"))
+        for thread in getattr(sys.modules.get(f"concurrent.futures.{name}"), threads, ())
+    }
+    return [t for t in threading.enumerate() if not t.daemon and t not in {threading.main_thread(), *pools}]
 
 
 def run(path: Path) -> Run:

@@ -195,6 +195,7 @@ def _timed(
     if simulated:
         return row
     _check_left(call, running)
+    _check_not_cached(call, prepare)
     queues, start = on.queues(), on.tick()
     loops, values, cores = _steady_blocks(call, on, budget, setup, blocks)
     queued = _queued(queues, on.queues(), on.tick() - start)
@@ -283,6 +284,16 @@ def _check_left(call: Callable[[], object], before: int) -> None:
         call()
         if _running() - before > left:
             raise RuntimeError("the call returned, and what it started still runs: time one that waits for it")
+
+
+def _check_not_cached(call: Callable[[], object], prepare: Callable[[], object]) -> None:
+    """Refuse a call that functools.cache answers from then on: to look up an answer is not the work."""
+    if info := getattr(getattr(call, "func", call), "cache_info", None):
+        hits = info().hits
+        prepare()
+        call()
+        if info().hits > hits:
+            raise TypeError("a cache answers all calls but the first: time the function in it, its __wrapped__")
 
 
 def _steady_blocks(

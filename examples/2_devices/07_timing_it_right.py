@@ -484,7 +484,9 @@ def check(answer):
         ("RAW, with a fast first call", (1.0, *RAW[1:]), 0.5),
         ("the first nine of RAW", RAW[:9], 0.5),
         ("the first ten of RAW", RAW[:10], 0.5),
-        ("RAW, with one sample under the floor", (*RAW, 0.4), 0.5),
+        ("RAW, with a last sample under the floor", (*RAW, 0.4), 0.5),
+        ("RAW, with its third sample under the floor", (*RAW[:2], 0.4, *RAW[3:]), 0.5),
+        ("RAW, with its first call under the floor", (0.4, *RAW[1:]), 0.5),
         ("RAW, with one sample exactly on the floor", RAW, 1.00),
     ]
     for name, samples, floor in cases:

@@ -64,9 +64,9 @@ borrow one from Google.
 #        cluster, you may be on its login node: do what the next row says. On your own
 #        computer, type ``nvidia-smi`` in a terminal. If it isn't found (on Windows,
 #        look in ``C:\Windows\System32``), install the driver (on Ubuntu with ``sudo
-#        ubuntu-drivers install``), and restart. If it works, but not *in your
-#        container*, start that with ``docker run --gpus all`` or ``apptainer exec
-#        --nv``.
+#        ubuntu-drivers install``; for WSL on *Windows*, never inside WSL), and restart.
+#        If it works, but not *in your container*, start that with ``docker run --gpus
+#        all`` or ``apptainer exec --nv``.
 #    * - ``False``, then ``No CUDA GPUs are available``
 #      - You're not where the GPU is. On a cluster, ask for a job with one: ``srun -p
 #        <partition> --gres=gpu:1 -t 30 --pty bash``. On your own computer, type ``unset
@@ -114,7 +114,8 @@ borrow one from Google.
 # If they say ``cuda:0``, you can also watch it. While it runs, type ``nvidia-smi -l 1``
 # in a second terminal on that computer. Every second, it shows which programs are on
 # the GPU, and for what part of the time it had anything to do at all (``GPU-Util``). In
-# a container and in WSL the list of programs stays empty, so look at the memory in use.
+# WSL and in most containers the list of programs stays empty, so look at the memory in
+# use.
 # ``GPU-Util`` isn't how busy it was: a program that uses a thousandth of the card shows
 # 100 %, too. Look at the watts beside it, and how near they come to the limit. A GB10's
 # memory isn't shown there, but by ``free -h``.
@@ -189,8 +190,8 @@ except (AssertionError, RuntimeError) as error:
 #
 # .. dropdown:: Answer
 #
-#    This PyTorch was made for the CPU alone. No driver and no toolkit can change that.
-#    Your colleague needs another PyTorch, and nothing else.
+#    This PyTorch was made without CUDA, most likely for the CPU alone. No driver and no
+#    toolkit can change that. Your colleague needs another PyTorch, and nothing else.
 #
 # Let the doctor look
 # -------------------

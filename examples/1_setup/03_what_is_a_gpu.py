@@ -27,9 +27,10 @@ say which work belongs there and which doesn't.
 # For one cup, one core of the computer's CPU took :timing:`count-your-cpu median "SIMD,
 # one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`, and the H100 took :timing:`count-your-cpu
 # median "GPU, kernel/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. So the GPU, which costs as
-# much as a car, is *slower*. A step takes about four clock cycles on both, and the
-# CPU's clock ticks faster. It wins by more with :doc:`a plainer loop
-# <04_count_your_cpu>`, which doesn't store the temperature at every eighth step.
+# much as a car, is *slower*. A step takes about four clock cycles on the H100 and most
+# likely on that CPU, too, whose clock ticks faster. It wins by more with :doc:`a
+# plainer loop <04_count_your_cpu>`, which doesn't store the temperature at every eighth
+# step.
 #
 # .. holds::
 #
@@ -46,15 +47,19 @@ say which work belongs there and which doesn't.
 # In fact, with all sixteen cores of that computer, the GPU was :timing:`count-your-cpu
 # speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096"
 # @nvidia-h100-80gb-hbm3` as fast. Those cores were rented :term:`virtual CPUs <virtual
-# CPU>`, and got in each other's way. So don't believe a factor before you know what the
-# CPU did.
+# CPU>`, as a rule two to a real core. And 4,096 cups are little work for sixteen of
+# them: when they got 65,536 cups, each 4,096 took little more than a third of that
+# time. So don't believe a factor before you know what the CPU did.
 #
 # .. holds::
 #
 #    one = median("count-your-cpu/SIMD, one thread/cpu/n=256")
 #    gpu = median("count-your-cpu/GPU, kernel/cuda:0/n=4096")
 #    3 < one / gpu < 4
-#    median("count-your-cpu/SIMD, all cores/cpu/n=4096") > 5 * one
+#    cores = median("count-your-cpu/SIMD, all cores/cpu/n=4096")
+#    cores > 5 * one
+#    many = median("count-your-cpu/SIMD, all cores/cpu/n=65536")
+#    1 / 3 < many / 16 / cores < 0.38
 #    near(gpu, median("count-your-cpu/GPU, kernel/cuda:0/n=1"), 0.05)
 #
 # Think of a sports car and a train. If you alone have to get to the next town, take the
@@ -180,7 +185,7 @@ plt.show()
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
 # matrices at once. It does nothing else, but it does that very fast, mostly with
-# numbers of 16 bits or fewer, and on some cards with ``float64``.
+# numbers of 19 bits or fewer, and on some cards with ``float64``.
 #
 # Our H100 multiplied two matrices of 4,096 × 4,096. In ``float32``, on its CUDA cores,
 # that took :timing:`precision median "GPU, matmul, float32/cuda:0/n=4096"
@@ -196,9 +201,9 @@ plt.show()
 # ``float32``, because its tensor cores take ``float64``, too. They don't add vectors,
 # and that took :timing:`precision speedup "GPU, add, float32"/"GPU, add, float64"
 # @nvidia-h100-80gb-hbm3` as long as in ``float32``. On NVIDIA's cards for games since
-# 2014, ``float64`` has 1/32 or 1/64 of the rate of ``float32``. And the price tells you
-# nothing: the T4 and the L4, sold for data centres, are no better, and neither is the
-# very expensive B300.
+# Maxwell (2014), ``float64`` has 1/32 or 1/64 of the rate of ``float32``. And the price
+# tells you nothing: the T4 and the L4, sold for data centres, are no better, and
+# neither is the very expensive B300.
 #
 # .. holds::
 #

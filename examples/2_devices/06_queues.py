@@ -33,8 +33,9 @@ for count in range(1, 201):
 print(f"{len(history)} losses, the last one {history[-1]:.3f}")
 
 # %%
-# ``detach()`` matters. Without it, each loss keeps all that's needed for its gradient
-# (its :term:`autograd` graph), and your memory fills up.
+# ``detach()`` matters. Without it, a loss that never sees ``backward()``, as in a
+# validation, keeps all that's needed for its gradient (its :term:`autograd` graph), and
+# :doc:`your memory fills up <10_memory>`.
 #
 # Try it
 # ------
@@ -248,6 +249,8 @@ for every in (1, 7, 63):
 # How do you measure :math:`h` and :math:`d` of a loop? For :math:`h`, run it on so
 # little data that there's nothing to compute; here, on an array of length 1. For
 # :math:`d`, launch the steps without preparing anything for them, and wait at the end.
+# That's right if launching a step takes less than :math:`d`. If not, add up the times
+# of its kernels in a :doc:`profile <14_profile>`.
 #
 # On an H100, twenty steps of the host alone took :timing:`queues median "GPU, host
 # alone" @nvidia-h100-80gb-hbm3`, half of it asleep, and twenty of the GPU alone took

@@ -256,8 +256,9 @@ plt.show()
 #
 # *When you pin inside the loop.* ``x.pin_memory()`` makes a new pinned array, and the
 # CPU copies every byte of ``x`` into it. It carries the parcel down itself, as the
-# driver would have done. And only when the last byte is there may the GPU begin.
-# PyTorch's own `guide`__ warns that this is usually slower than the plain line.
+# driver would have done, only with more cores if it's a large one. And only when the
+# last byte is there may the GPU begin. PyTorch's own `guide`__ warns that this is
+# usually slower than the plain line.
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #
@@ -280,6 +281,9 @@ plt.show()
 #    within = "transfers/within the CPU's memory/cpu/n=262144"
 #    near(median(within, "nvidia-h200"), 8e-3, 0.05)
 #    "cpu-contended" in row(within, "nvidia-h200").verdicts
+#    median(late(2**26)) < pageable
+#    plainly = "pinned-memory/to the GPU, pageable/cuda:0/n=67108864"
+#    median(late(2**26), "nvidia-h200") < median(plainly, "nvidia-h200")
 #
 # .. dropdown:: Why do the large batches, pinned each time, take so long in the figure?
 #
@@ -290,7 +294,8 @@ plt.show()
 #    computer even took as long, :timing:`transfers median "within the CPU's
 #    memory/cpu/n=262144" @nvidia-h200`, to copy 262 kB within the CPU's own memory. If
 #    it happens to you, leave a core free, as in ``torch.set_num_threads(15)``.
-#    ``Bench`` calls such rows ``cpu-contended``.
+#    ``Bench`` calls such rows ``cpu-contended``. Even so, on both computers 64 MiB took
+#    less time than by the plain line, for which the driver seems to use one core.
 
 from torch.utils.benchmark import Timer
 
@@ -304,8 +309,8 @@ for line in lines:
 
 # %%
 # *When you pin a lot.* Nobody can move pinned pages, so all other programs have to live
-# with what is left. That's also why a ``DataLoader`` doesn't pin unless you ask. Pin
-# the buffers that you use, and not the whole data set.
+# with what is left. A ``DataLoader`` doesn't pin unless you ask. Pin the buffers that
+# you use, and not the whole data set.
 #
 # Read too early
 # --------------

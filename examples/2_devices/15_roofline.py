@@ -157,8 +157,16 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 #    * - a product of :math:`N \times N` matrices
 #      - :math:`N / 6`
 #
-# So only the last one can wait for the arithmetic. On an H100 it does if :math:`N` is
-# larger than 120, because then :math:`N / 6` is above the ridge.
+# So on an H100 only the last one can wait for the arithmetic. It does if :math:`N` is
+# larger than 120, because then :math:`N / 6` is above the ridge. On a CPU, whose ridge
+# may be below 5, an FFT can, too.
+#
+# .. holds::
+#
+#    rates = r"^memory, for a frame: +(\d+) GB/s\nfloat32 arithmetic: +(\d+) GFLOP/s"
+#    frame_there, arithmetic_there = printed(rates, "cpu-amd-epyc")
+#    (fft,) = printed(r"^FFT +[\d,]+ +[\d,]+ +(\d\.\d+) ", "cpu-amd-epyc")
+#    arithmetic_there / frame_there < fft < 5
 #
 # Draw the roof
 # -------------
@@ -467,7 +475,7 @@ for step, least in on_h100.items():
 # *match* has the largest share on the H100, and it's at its roof. So we need fewer
 # bytes. But how, if it has to read the whole matrix? By reading it once for *many*
 # frames. Put the spectra of 256 frames side by side, and multiply the matrix by all of
-# them at once. The operations grow 256 times, and the bytes hardly. **What will you
+# them at once. The operations grow 256 times, and the bytes by a half. **What will you
 # gain for each frame, 256 times, or less?**
 
 predicted = {many: least_seconds("match", many) / many for many in (1, *batches)}

@@ -11,8 +11,8 @@ an H100 and once on the CPU beside it. Which one is faster, and by how much? By 
 you'll know three cures, *batching*, *compiling* and *capturing*, and you'll be able to
 choose one before you have tried any of them.
 
-**Needs:** any computer. Compiling needs a C++ compiler on a CPU, and :term:`Triton` on
-a GPU. This page's capture needs an NVIDIA or AMD card.
+**Needs:** any computer. Compiling needs a C++ compiler on a CPU, and :term:`Triton` and
+a C compiler on a GPU. This page's capture needs an NVIDIA or AMD card.
 """
 
 # %%
@@ -817,9 +817,9 @@ print(f"Our solution: {check(cure_solution)}")
 # *define* inside a loop is a new function every time, so define it once, outside.
 #
 # ``JAX_LOG_COMPILES=1`` in the environment prints each compilation. If one takes
-# minutes, a Python loop was unrolled: write ``jax.lax.fori_loop`` or ``jax.lax.scan``.
-# ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")`` keeps the result for
-# tomorrow's process. To time it, leave the first call out, and call
+# minutes, most likely a Python loop was unrolled: write ``jax.lax.fori_loop`` or
+# ``jax.lax.scan``. ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")`` keeps
+# the result for tomorrow's process. To time it, leave the first call out, and call
 # ``block_until_ready()`` before the clock stops. A small network, or a ``scan`` of
 # small steps, is slower on the GPU than on the CPU, by its launches:
 # ``jax.config.update("jax_platforms", "cpu")``.

@@ -13,8 +13,9 @@ you'll have written such a kernel that also works on a slice of an array, where 
 wrong in silence.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
-PyTorch. Triton comes with PyTorch on Linux. It supports NVIDIA's GPUs from the A100 and
-RTX 30 on, so not a T4. Without a GPU, it can play the kernels in NumPy.
+PyTorch. Triton comes with PyTorch on Linux, and needs a C compiler there. It supports
+NVIDIA's GPUs from the A100 and RTX 30 on, so not a T4. Without a GPU, it can play the
+kernels in NumPy.
 """
 
 # %%

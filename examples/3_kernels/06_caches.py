@@ -181,14 +181,16 @@ plt.show()
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. The arrays of 8 and 16 MiB are
 # missing, because our timer still refused rates well above the memory's peak.
 #
-# RRZE's rates are twice as high, because our threads ask for only four bytes at a time.
-# So too little is :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`.
+# From the L2, RRZE got more than twice as much. Most likely our threads have too little
+# :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`, because each asks for only
+# four bytes at a time.
 #
 # .. holds::
 #
 #    rate = lambda n: row(f"caches/kernel/cuda:0/n={n}").byte_rate
 #    rate(2**25) > rate(2**26) > rate(2**27) > 0.95 * rate(2**30)
 #    rate(2**25) > 1.3 * rate(2**30)
+#    2 < 1e9 * code("SHELF")[0][33792] / rate(2**25) < 2.3
 #
 # So a cache can fool you when you time something. Somebody added two vectors again and
 # again, and reached nearly everything that the memory of an A100 can deliver. But all

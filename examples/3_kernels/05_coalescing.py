@@ -491,7 +491,9 @@ print("sectors a load:", noted.sectors_per_load["table"])
 #
 #    tiles = median("coalescing/kernel, through tiles")
 #    0.9 * reads < tiles < reads < median("coalescing/torch, transposed")
-#    tiles > 1.5 * median("coalescing/torch, copied")
+#    copied = median("coalescing/torch, copied")
+#    tiles > 1.5 * copied
+#    (4 + 7 / 8) / 4 * copied - copied < (tiles - copied) / 3
 #
 # Our rule is right about *each load*, but it doesn't know what's left over from the one
 # before. That's why reading far apart does so well, as the :doc:`page on caches
@@ -578,7 +580,9 @@ print(check((arrange, power)))
 # Three lines to remember
 # -----------------------
 #
-# The third line is what the H100 showed. A small, old cache may forgive neither.
+# The first line counts what a warp asks for. Beyond a stride of 8, the H100's memory
+# moved the neighbours of those sectors, too. The third line is what the H100 showed. A
+# small, old cache may forgive neither.
 
 # remember
 

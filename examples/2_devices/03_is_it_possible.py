@@ -385,6 +385,9 @@ print(check(what_forbids))
 # -----------------------
 #
 # The fifth in the first line is for the time of the arithmetic, and not of the bytes.
+# And if you let a library put your product together from products of shorter numbers,
+# as NVIDIA's cuBLAS can do for ``float32`` on a B200, *their* format is the one that
+# counts.
 
 # remember
 

@@ -156,11 +156,13 @@ for label, (move, target, source) in ways.items():
 # @nvidia-h100-80gb-hbm3`.
 #
 # **Stop for a minute here: how long would 4,096 copies of 64 bytes take?** They carry
-# only a quarter of a megabyte. But they walk 4,096 times, which makes five times what
-# the 64 MiB took.
+# only a quarter of a megabyte. But they walk 4,096 times, and 4,096 times the time for
+# 64 bytes is five times what the 64 MiB took.
 #
 # .. holds::
 #
+#    one = 4096 * median("transfers/to the GPU, pageable/cuda:0/n=64")
+#    near(one / median("transfers/to the GPU, pageable/cuda:0/n=67108864"), 5, 0.05)
 #    # In the fold below: beside the H200, large copies of any size took the same time.
 #    within = "transfers/within the CPU's memory/cpu/n={}".format
 #    sizes = 2**18, 2**22, 2**26

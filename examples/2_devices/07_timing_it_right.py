@@ -372,8 +372,8 @@ if device.type == "cuda":
 #   *cold* and take longer. Time with arrays as large as yours, or write to a large
 #   array before each call.
 # - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU, and times
-#   only the launch. PyTorch's ``Timer`` waits for PyTorch's device, but not for a
-#   second GPU.
+#   only the launch, until the GPU's queue is full, and then a mixture. PyTorch's
+#   ``Timer`` waits for PyTorch's device, but not for a second GPU.
 # - *The card slows down*, because it may draw only so much power. :doc:`Our H100 did so
 #   <21_your_card_today>` before a twentieth of a second was over. If it's yours, ``sudo
 #   nvidia-smi -lgc 1200`` keeps the clock level, until ``sudo nvidia-smi -rgc`` lets it

@@ -53,7 +53,7 @@ for use_amp in (False, True):
 # that small gradients don't become 0, and divides them again before the step. A
 # checkpoint needs ``scaler.state_dict()``, too.
 #
-# On NVIDIA cards made since 2020, one more line speeds up ``float32`` products. On
+# On NVIDIA cards since Ampere (2020), one more line speeds up ``float32`` products. On
 # paper, it multiplies their rate by seven or more on an A100, H100 or B200, and by two
 # at most on an L4, an L40S and cards for games. It lets the card round both inputs to
 # about three digits, a format called :term:`TF32`:
@@ -107,8 +107,8 @@ for use_amp in (False, True):
 # Try it
 # ------
 #
-# Let's count to 5,000 in ``bfloat16``, the format that most networks are trained with.
-# **What will it print?**
+# Let's count to 5,000 in ``bfloat16``, in which most large networks are trained. **What
+# will it print?**
 
 total = torch.zeros((), dtype=torch.bfloat16)
 for _ in range(5000):
@@ -613,6 +613,8 @@ print(check(choose))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# The half of the time in the second line is for code that waits for memory.
 
 # remember
 met, expected = error["bfloat16"], predicted["bfloat16"]

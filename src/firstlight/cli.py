@@ -94,7 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("firstlight: interrupted; nothing half-written is left behind", file=sys.stderr)
         status = 130
     runner = sys.modules.get("firstlight.records.runner")
-    if argv is None and runner and runner.threads_left():  # Python would wait for them, perhaps for ever
+    if argv is None and runner and (left := runner.still_running()):  # Python would wait for them, perhaps for ever
+        for process in (one for one in left if hasattr(one, "kill")):
+            process.kill()
         os._exit(status)
     return status
 

@@ -65,7 +65,9 @@ def test_a_script_that_is_edited_while_it_runs_is_recorded_as_it_ran(project) ->
 
 LEAVES = {
     "outside.txt": "from pathlib import Path\nPath(__file__).parents[1].joinpath('outside.txt').touch()\n",
-    "thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(0.5,), name='thread').start()\n",
+    "Thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(0.5,)).start()\n",
+    "Process": "import multiprocessing, time\nfork = multiprocessing.get_context('fork')\n"
+    "fork.Process(target=time.sleep, args=(1,)).start()\n",
 }
 LEAVES_NOTHING = """
 import threading
@@ -83,6 +85,7 @@ Path(__file__).with_name(".02_page.py.swp").touch()  # as somebody's editor does
 """
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 @pytest.mark.parametrize("left", LEAVES)
 def test_a_page_that_leaves_something_behind_is_not_recorded(project, capsys, left) -> None:
     add(project, "02_page", SOURCE + LEAVES[left])
@@ -95,6 +98,13 @@ def test_a_page_that_leaves_something_behind_is_not_recorded(project, capsys, le
 def test_a_page_that_leaves_nothing_behind_is_recorded(project) -> None:
     add(project, "02_page", SOURCE + LEAVES_NOTHING)
     assert main(["record", "1_setup/02", "--to", "mine.json"]) == 0
+
+
+def test_a_page_that_changes_the_folder_is_recorded_where_it_was_asked(project, monkeypatch) -> None:
+    monkeypatch.chdir(project)
+    add(project, "02_page", "import os\nos.chdir('/')\n")
+    assert main(["record", "1_setup/02", "--to", "mine.json"]) == 0
+    assert (project / "mine.json").exists()
 
 
 TOLD = [
@@ -216,15 +226,27 @@ def command(project: Path, env: dict[str, str], *words: str) -> subprocess.Compl
     return subprocess.run([sys.executable, *words], capture_output=True, encoding="utf-8", env=env, cwd=project)
 
 
+ENDLESS = """
+import multiprocessing
+import threading
+import time
+answer = threading.Thread(target=threading.Event().wait)
+answer.start()
+multiprocessing.get_context("fork").Process(target=time.sleep, args=(600,)).start()
+check = "Right, {} {}.".format
+print(check(answer, multiprocessing))
+"""
+
+
 @pytest.mark.parametrize(
     "words", [["record", CHAPTER / "01_page.py", "--to", "a.json"], ["try", CHAPTER / "01_page.py"]]
 )
-def test_a_thread_that_never_ends_does_not_keep_the_command_from_ending(tmp_path, bare, words) -> None:
-    check = "check = 'Right, {}.'.format\nanswer = threading.Thread(target=threading.Event().wait)\nanswer.start()\n"
-    add(tmp_path, "01_page", f"import threading\n{check}print(check(answer))\n")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+def test_what_never_ends_does_not_keep_the_command_from_ending(tmp_path, bare, words) -> None:
+    add(tmp_path, "01_page", ENDLESS)
     done = command(tmp_path, bare, "-m", "firstlight", *map(str, words))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "thread" in done.stderr
+    assert "Thread" in done.stderr
 
 
 @pytest.mark.slow

@@ -88,7 +88,8 @@ def record_one(script: Path, file: Path) -> int:
     """Record one example in this process, into a file."""
     if file.suffix != ".json" or file.is_dir():
         raise ValueError(f"a record is written to a file that ends in .json, not to {file}: name another")
-    folder = next(parent for parent in file.absolute().parents if parent.exists())
+    script, path = script.absolute(), file.absolute()  # a page may change the folder
+    folder = next(parent for parent in path.parents if parent.exists())
     try:
         TemporaryFile(dir=folder).close()
     except OSError as error:
@@ -101,7 +102,7 @@ def record_one(script: Path, file: Path) -> int:
         print(f"firstlight: {script.name} failed, as told above; {file} is as it was", file=sys.stderr)
         return 1
     _check_tells_nobody(record, script)
-    write(record, file)
+    write(record, path)
     print(f"{len(record.timings)} timings and {len(record.outputs)} outputs on {record.machine}: {file}")
     return 0
 

@@ -132,29 +132,31 @@ class ExampleError(Exception):
 
 @contextmanager
 def nothing_left(script: Path) -> Iterator[None]:
-    """Raise an error if what runs meanwhile leaves threads running, or files among the examples."""
+    """Raise an error if what runs meanwhile leaves threads or processes running, or files among the examples."""
     before = _left(script)
     yield
     if left := sorted(_left(script) - before):
-        raise ValueError(f"{script.name} leaves {', '.join(left)} behind: wait for its threads, and write elsewhere")
+        raise ValueError(f"{script.name} leaves {', '.join(left)} behind: wait for what it starts, and write elsewhere")
 
 
 def _left(script: Path) -> set[str]:
-    """Return what a script may leave: threads, and files of the folder of all examples, but for an editor's own."""
-    examples = script.resolve().parents[1]
+    """Return what a script may leave: what runs, and files of the folder of all examples, but for an editor's own."""
+    examples = script.resolve().parent.parent
     files = examples.rglob("[!.]*[!~]") if examples.name == "examples" else ()
     found = {file.relative_to(examples.parent).as_posix() for file in files if "__pycache__" not in file.parts}
-    return found | {f"the thread {thread.name}" for thread in threads_left()}
+    return found | {f"{type(one).__name__} {one.name!r}" for one in still_running()}
 
 
-def threads_left() -> list[threading.Thread]:
-    """Return the threads that Python waits for at its end, but for those of pools, which have nothing to do by then."""
-    pools = {
-        thread
+def still_running() -> set[Any]:
+    """Return the threads and processes that Python waits for at its end, but for pools, which have no work by then."""
+    of_threads, of_processes = (
+        {*getattr(sys.modules.get(f"concurrent.futures.{name}"), threads, ())}
         for name, threads in (("thread", "_threads_queues"), ("process", "_threads_wakeups"))
-        for thread in getattr(sys.modules.get(f"concurrent.futures.{name}"), threads, ())
-    }
-    return [t for t in threading.enumerate() if not t.daemon and t not in {threading.main_thread(), *pools}]
+    )
+    processes = sys.modules.get("multiprocessing")
+    children = processes.active_children() if processes and not of_processes else []
+    waited_for = {one for one in (*threading.enumerate(), *children) if not one.daemon}
+    return waited_for - of_threads - of_processes - {threading.main_thread()}
 
 
 def run(path: Path) -> Run:

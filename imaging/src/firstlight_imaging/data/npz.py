@@ -35,6 +35,7 @@ _METADATA = {"antennas": int, "time": float, "execution": int, "start": float, "
 _SHORTEST = 100.0  # wavelengths: antennas stand no closer, but for metre waves
 _OF_FRANK = {"u": "uu", "v": "vv", "V": "data", "weights": "weight"}
 _MOST_ANTENNAS = 1e6
+_JULIAN = 2.4e6, 2.5e6  # days: the years 1858 to 2132
 _MOST_UNPACKED, _MOST_TIMES = 2**30, 100  # bytes, and how many times as large as packed: noise does not get smaller
 _LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
 
@@ -162,8 +163,11 @@ def _metadata(arrays: _Arrays) -> dict[str, Any]:
             raise ValueError(f"{key} must be finite numbers; {(~np.isfinite(arrays[key])).sum()} are not")
         if (size := {"start": 1, "phase_centre": 2}.get(key)) and arrays[key].size != size:
             raise ValueError(f"{key} must be {size} number{'s'[: size - 1]}; got {arrays[key].size}")
-        if key == "antennas" and not ((arrays[key] >= 0) & (arrays[key] < _MOST_ANTENNAS)).all():
-            raise ValueError(f"antennas must be numbers from 0; got {arrays[key].min():g} to {arrays[key].max():g}")
+        values = arrays[key]
+        if key == "antennas" and not ((values >= 0) & (values < _MOST_ANTENNAS) & (values % 1 == 0)).all():
+            raise ValueError(f"antennas must be whole numbers from 0; got {values.min():g} to {values.max():g}")
+        if key == "time" and ((values > _JULIAN[0]) & (values < _JULIAN[1])).all() and np.ptp(values) < 1:
+            raise ValueError(f"time must be in seconds; got {values.flat[0]:.10g}, which looks like a Julian day")
         if key in ("start", "time") and (latest := float(np.abs(arrays[key]).max(initial=0))) >= MAX_START:
             raise ValueError(f"{key} must be in seconds, of an MJD or from one, such as 5.2e9; got {latest:g}")
         found[key] = arrays[key].astype(_METADATA[key]).reshape(-1 if size else arrays[key].shape)
@@ -194,4 +198,5 @@ def _frequencies(values: NDArray[Any] | None, nchan: int) -> Real:
 def _text(value: NDArray[Any] | str) -> str:
     """Return a name, which NumPy may have kept as bytes."""
     value = np.asarray(value).reshape(-1)[:1]
-    return str(np.char.decode(value, "utf-8", "replace")[0] if value.dtype.kind == "S" else value[0])
+    name = str(np.char.decode(value, "utf-8", "replace")[0] if value.dtype.kind == "S" else value[0])
+    return "".join(letter for letter in name if letter.isprintable())

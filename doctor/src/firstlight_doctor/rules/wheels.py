@@ -15,8 +15,9 @@ def cpu_wheel(facts: Facts) -> Signs | None:
     """PyTorch is built without CUDA, most often for the CPU alone.
 
     PyTorch comes in several builds of the same version, and pip does not look at your card. From PyPI, its usual index,
-    Windows gets a build for the CPU, and so did ARM servers for long. A lock file, or a setting that names PyTorch's
-    index for Linux only, has the same effect. No driver and no CUDA toolkit can make such a build use a GPU.
+    Windows gets a build for the CPU, and so did ARM servers for long. conda takes one if it finds no driver. A lock
+    file, or a setting that names PyTorch's index for Linux only, has the same effect. No driver and no CUDA toolkit can
+    make such a build use a GPU.
 
     To do:
     {wheel}

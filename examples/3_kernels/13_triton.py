@@ -343,6 +343,22 @@ print(apart(try_strides, softmax_strided, run_softmax))
 # transposed, too. And if ``row * down`` can go beyond two billion, it overflows in
 # silence. Then write ``row.to(tl.int64) * down``.
 #
+# .. dropdown:: A mask in two dimensions, for a tile of rows and columns
+#
+#    If a program takes a tile of a matrix, ``[:, None]`` makes a column of the row
+#    numbers, and ``[None, :]`` makes a row of the column numbers. Together they give a
+#    place and a mask for each element:
+#
+#    .. code-block:: python
+#
+#       r = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+#       c = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+#       place = r[:, None] * down + c[None, :] * across
+#       inside = (r[:, None] < rows) & (c[None, :] < columns)  # not "and"
+#       tile = tl.load(x + place, mask=inside, other=0.0)
+#       scale = tl.load(vector + c, mask=c < columns)  # in 1-D, a mask of its own
+#       tl.store(out + place, tile * scale[None, :], mask=inside)  # strides as of x
+#
 # How many threads for a row?
 # ---------------------------
 #

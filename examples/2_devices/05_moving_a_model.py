@@ -209,10 +209,12 @@ print("not on the list:", [*unknown(careless)])
 # It's the second line that names the culprits. Copy ``unknown`` into your project, and
 # call it once in your tests.
 #
-# What it can't see is a batch, or a tensor that's made in ``forward``. But you don't
-# need a GPU for that: *rehearse* on ``meta``. Nothing is computed there, but every line
-# runs, and a tensor that stayed behind raises an error. The loop is that of :doc:`a
-# training loop </tutorials/2_devices/02_training_loop>`.
+# What it can't see is a batch, or what's made in ``forward``, be it a tensor or a whole
+# layer, as in ``nn.BatchNorm1d(3)(x)``. Such a layer is on the CPU, and new and
+# untrained in each call, so build layers in ``__init__``. But you don't need a GPU to
+# find these: *rehearse* on ``meta``. Nothing is computed there, but every line runs,
+# and a tensor that stayed behind raises an error. The loop is that of :doc:`a training
+# loop </tutorials/2_devices/02_training_loop>`.
 
 # folded: A sound network, the loop, and what it learns on the device
 

@@ -901,11 +901,11 @@ print(f"Our solution: {check(brightest_solution)}")
 # __ https://docs.cupy.dev/en/stable/user_guide/performance.html
 # __ https://docs.cupy.dev/en/stable/user_guide/difference.html
 #
-# From CuPy to PyTorch and back, without a copy
-# ---------------------------------------------
+# From CuPy, JAX or Numba to PyTorch and back, without a copy
+# -----------------------------------------------------------
 #
 # NumPy would copy everything to the CPU and back. But these libraries can hand over the
-# memory itself, by a standard called DLPack:
+# memory itself, by a standard called DLPack or, with Numba, the *CUDA array interface*:
 #
 # .. code-block:: python
 #
@@ -913,7 +913,8 @@ print(f"Our solution: {check(brightest_solution)}")
 #    x = cupy.from_dlpack(t.detach())  # and back; detach, if t needs gradients
 #    t = torch.from_dlpack(j)  # JAX to PyTorch
 #    j = jax.dlpack.from_dlpack(t.detach().contiguous())  # and back
-#    d = numba.cuda.as_cuda_array(t.detach())  # for a kernel of Numba's
+#    t = torch.as_tensor(d, device="cuda")  # Numba's device array to PyTorch
+#    d = numba.cuda.as_cuda_array(t.detach())  # and back, for a kernel
 #
 # Nothing moves. Both names mean the same bytes on the same GPU, so if you change one,
 # the other changes as well. If the types differ, for example ``float64`` from CuPy and

@@ -64,7 +64,7 @@ def value_kernel(model, data, weight, out):
 # %%
 # How do you launch it on a tensor? PyTorch and Numba can share memory, so nothing has
 # to be copied. ``cuda.as_cuda_array`` makes a Numba array of a tensor's address, shape
-# and type.
+# and type, and ``torch.as_tensor(array, device="cuda")`` makes a tensor of Numba's.
 
 
 def launch_on_gpu(kernel, *tensors):

@@ -404,7 +404,9 @@ plt.show()
 #   into the gaps beside it.
 # - *Much less than noise: over-fitted.* At the lower right the residual is blank where
 #   the disk is. Noise can't vanish, so it must be in the image, and there you see it,
-#   as specks.
+#   as specks. Why specks? On the longest baselines the disk is faintest, so they hold
+#   mostly noise, and without a regularizer the fit puts that noise into the image, in
+#   grains of their finest fringes.
 #
 # Hence a rule: **take the strongest regularizer that leaves no residual above 5 σ.**
 # Here it chooses 0.0012. Even that residual has faint rings where the disk is, so a

@@ -466,4 +466,15 @@ print(f"Our solution: {check(visibility_solution)}")
 #   ``scipy.optimize.curve_fit``, with ``sigma=1 / np.sqrt(weight)``, real and imaginary
 #   parts one after the other. A point has :math:`F` everywhere.
 # - *An image's visibilities* at any u and v:
-#   :py:func:`~firstlight_imaging.fourier.nufft.visibilities`, or the sum above.
+#   :py:func:`~firstlight_imaging.fourier.nufft.visibilities`, or the sum above. Another
+#   NUFFT, such as finufft, wants the phase from one pixel to the next, in [−π, π):
+#
+#   .. code-block:: python
+#
+#      turn = 2 * np.pi * cell  # radians; cell < 1 / (2 * the largest of |u| and |v|)
+#      jansky = image * area_of_a_pixel + 0j  # row 0 is south, column 0 east
+#      vis = finufft.nufft2d2(turn * v, -turn * u, jansky, isign=-1)
+#
+#   For pynufft, ``om`` is ``np.stack([turn * v, -turn * u], 1)``. Both take pixel
+#   ``n // 2`` of rows and columns for the centre. If yours is one beside it, phases are
+#   wrong and amplitudes aren't, so compare ten visibilities with the sum.

@@ -5,7 +5,6 @@ Each thread of a block is a greenlet, which runs until it ends or waits for othe
 
 from __future__ import annotations
 
-import dis
 import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
@@ -81,10 +80,15 @@ class Thread:
     acquired: VectorClock = field(default_factory=dict)  # from atomic operations; its next fence makes it known
     # For its atomic operations to tell: clock and epoch at its last fence of any kind, and at the last for all blocks.
     released: dict[int, tuple[int, int]] = field(default_factory=dict)
-    line: int = 0  # of the kernel, where it is
+    frame: FrameType | None = None  # of the kernel, from when it begins
     barrier: Wait | None = None  # where it waits
     result: Any = None  # of its last vote or shuffle
     greenlet: greenlet | None = None
+
+    @property
+    def line(self) -> int:
+        """The line of the kernel where it is, or where it has returned."""
+        return self.frame.f_lineno if self.frame else 0
 
     @property
     def done(self) -> bool:
@@ -245,10 +249,10 @@ class Executor:
         """Count the lines that run, so that no loop goes on for ever."""
         if id(frame.f_code) not in self.codes:
             return None
+        if event == "call" and not self.current.frame:
+            self.current.frame = frame
         if event == "line":
             self._lines_run += 1
-            if frame.f_code is self.kernel:
-                self.current.line = frame.f_lineno
             if self._lines_run > self.limit:
                 raise TooLongError(
                     f"after {self.limit:,} lines the kernel still runs. Either a loop has no end, or a thread waits "
@@ -414,14 +418,6 @@ def indices(size: Dim3) -> Iterator[Dim3]:
 
 def codes_of(code: CodeType) -> Iterator[int]:
     """Return the ids of a function's code and of the code inside it."""
-    # Python does not report a jump of a line to itself, so the limit could not stop such a loop.
-    steps = list(dis.get_instructions(code))
-    number = {step.offset: at for at, step in enumerate(steps)}
-    for at, step in enumerate(steps):
-        if "JUMP_BACKWARD" in step.opname and all(one.opname == "NOP" for one in steps[number[step.argval] : at]):
-            line = (step.positions and step.positions.lineno) or code.co_firstlineno
-            source = SourceLine(code.co_filename, line, code.co_name)
-            raise TraceError(f"a loop that does nothing has no end ({source})")
     yield id(code)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

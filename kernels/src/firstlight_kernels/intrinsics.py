@@ -47,6 +47,7 @@ class TracedCuda:
         self.translate: Callable[..., Any] = as_in_kernels  # of who takes a part of ``cuda``
         self._shared_may_vary, self._known_shapes = shared_may_vary, set[int]()
         self.blockDim, self.gridDim = typed(executor.threads), typed(executor.blocks)
+        self.threadIdx, self.blockIdx = _OwnIndex(executor, "index"), _OwnIndex(executor, "block")
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
         self.shared_array, self.local_array = self.shared.array, self.local.array  # as numba-cuda-mlir has them, too
@@ -73,14 +74,6 @@ class TracedCuda:
         raise TraceError(f"cuda.{name} is not supported by the tracer")
 
     # -- Indices -------------------------------------------------------------------------------------------------------
-
-    @property
-    def threadIdx(self) -> Any:
-        return typed(self._executor.current.index)
-
-    @property
-    def blockIdx(self) -> Any:
-        return typed(self._executor.current.block)
 
     @property
     def laneid(self) -> Any:
@@ -340,13 +333,13 @@ def _assigned_name(line: str) -> str | None:
 
 
 class _OwnIndex:
-    """``threadIdx`` or ``blockIdx``, imported by its name: another one in each thread."""
+    """``threadIdx`` or ``blockIdx``: another one in each thread."""
 
-    def __init__(self, cuda: TracedCuda, name: str) -> None:
-        self._cuda, self._name = cuda, name
+    def __init__(self, executor: Executor, name: str) -> None:
+        self._executor, self._name = executor, name
 
     def __getattr__(self, axis: str) -> Any:
-        return getattr(getattr(self._cuda, self._name), axis)
+        return Int64(getattr(getattr(self._executor.current, self._name), axis))
 
 
 class TranslatedModule:
@@ -382,8 +375,6 @@ def instrument(
         if is_cuda(value):
             return traced_cuda
         if called := intrinsic_name(value):
-            if called in ("threadIdx", "blockIdx"):
-                return _OwnIndex(traced_cuda, called)
             return operator.attrgetter(called)(traced_cuda)
         if isinstance(value, ModuleType):
             return TranslatedModule(value, translate)

@@ -27,6 +27,8 @@ _CONSTEVAL = "`with consteval()`. Compute it above the kernel"
 _DICT = "a dict. Pass its numbers as arguments, or in an array"
 _SET = "a set. Make it a tuple"
 _TEXT = "an f-string. A kernel has no text, except in print('sum', x)"
+_NO_END = "a loop that does nothing has no end"
+_INVERTED = "it has ~ of what `not`, `is` or `in` gave, of which the tracer no longer knows the type. Write `not`"
 _REFUSED = {
     "BUILD_LIST": _LIST,
     "BUILD_MAP": _DICT,
@@ -69,20 +71,23 @@ def check(code: CodeType) -> None:
     lines = [step.positions and step.positions.lineno for step in steps]
     for at, (before, step) in enumerate(pairwise([steps[0], *steps])):
         reason = _REFUSED.get(step.opname)
+        # Python does not report a jump of a line to itself, so the limit could not stop such a loop.
+        if "JUMP_BACKWARD" in step.opname and all(s.opname == "NOP" for s in steps[:at] if s.offset >= step.argval):
+            reason = _NO_END
         if step.opname == "UNARY_INVERT" and (
             before.opname in _PLAIN_TRUTHS or ("LOAD" in before.opname and _names(before)[-1] in kept)
         ):
-            reason = "~ of what `not`, `is` or `in` gave, of which the tracer no longer knows the type. Write `not`"
+            reason = _INVERTED
         if reason and not (step.opname == "BUILD_LIST" and into_tuple):
             line = next(filter(None, lines[at:]), code.co_firstlineno)
             source = SourceLine(code.co_filename, line, code.co_name)
             if step.opname == "PUSH_EXC_INFO" and "consteval" in code.co_names + code.co_freevars:
                 reason = _CONSTEVAL
-            known = reason in (_LIST, _GENERATOR, _CONSTEVAL)  # to numba-cuda-mlir
-            refuser = (
-                "it has" if reason[0] == "~" else "not simulated:" if known else "no compiler takes it in a kernel:"
-            )
-            raise TraceError(f"{refuser} {reason} ({source})")
+            if reason in (_LIST, _GENERATOR, _CONSTEVAL):
+                reason = f"not simulated: {reason}"  # numba-cuda-mlir knows them
+            elif reason not in (_NO_END, _INVERTED):
+                reason = f"no compiler takes it in a kernel: {reason}"
+            raise TraceError(f"{reason} ({source})")
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             check(constant)
@@ -186,20 +191,13 @@ def _shape_of(code: CodeType, position: object) -> ast.expr | None:
     """Return the first argument of the call at some place in the source, or None where there is no source."""
     match position:
         case (int(first), int(last), int(begin), int(end)):
-            lines = [line.encode() for line in linecache.getlines(code.co_filename)[first - 1 : last]]
-        case _:
-            return None
-    if not lines:
-        return None
-    lines[-1] = lines[-1][:end]
-    lines[0] = lines[0][begin:]
-    try:
-        call = ast.parse(b"(" + b"".join(lines) + b")", mode="eval").body
-    except SyntaxError:  # the file has changed
-        return None
-    if not isinstance(call, ast.Call):
-        return None
-    return next((one.value for one in call.keywords if one.arg == "shape"), call.args[0] if call.args else None)
+            lines = "".join(linecache.getlines(code.co_filename)[first - 1 : last])
+            where = ast.Pass(lineno=1, end_lineno=last - first + 1, col_offset=begin, end_col_offset=end)
+            with suppress(SyntaxError, IndexError, UnicodeError):  # the file has changed
+                match ast.parse(f"({ast.get_source_segment(lines, where)})", mode="eval").body:
+                    case ast.Call(args=args, keywords=named):
+                        return next((one.value for one in named if one.arg == "shape"), args[0] if args else None)
+    return None
 
 
 def _is_constant(shape: ast.expr, code: CodeType, of_kernel: bool, seen: tuple[str, ...] = ()) -> bool:

@@ -97,7 +97,6 @@ class _Player(Executor):
         self.backwards = backwards
         self.changed = False  # memory, since threads gave way
         self._turns = 0
-        self._frames: dict[int, FrameType] = {}  # of the kernel, in each thread of the block that has begun
 
     # -- What is not recorded ------------------------------------------------------------------------------------------
 
@@ -129,14 +128,7 @@ class _Player(Executor):
     def _run_block(self, number: int, block: Dim3, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         if self.backwards:
             block = Dim3(*(size - 1 - at for size, at in zip(self.blocks, block, strict=True)))
-        self._frames.clear()
-
-        def followed(*given: Any) -> object:
-            returned = function(*given)
-            self.current.line = self._frames[self.current.rank].f_lineno
-            return returned
-
-        super()._run_block(number, block, followed, arguments)
+        super()._run_block(number, block, function, arguments)
 
     def _advance(self, threads: list[Thread], work: Callable[[], None]) -> list[Thread]:
         before = {thread.rank for thread in threads if thread.barrier or thread.done}
@@ -147,8 +139,7 @@ class _Player(Executor):
         self._turns, self.changed = 0 if progress else self._turns + spinning, False
         if self._turns > _MOST_TURNS:
             thread = next(thread for thread in left if not thread.barrier)
-            code, line = self.kernel, self._frames[thread.rank].f_lineno
-            source = SourceLine(code.co_filename, line, code.co_name)
+            source = SourceLine(self.kernel.co_filename, thread.line, self.kernel.co_name)
             raise LaunchError(
                 f"{thread} waits for something that no thread of its block does, in {source}: no GPU promises that "
                 "a later block runs meanwhile"
@@ -157,17 +148,13 @@ class _Player(Executor):
 
     def _resume_count(self) -> None:
         """Find the frame of the kernel in a thread that begins: it knows the line even when it has returned."""
-        if self.current.rank not in self._frames:
+        if not self.current.frame:
             sys.settrace(self._begin)
 
     def _begin(self, frame: FrameType, event: str, _: object) -> None:  # noqa: ARG002
         if frame.f_code is self.kernel:
-            self._frames[self.current.rank] = frame
+            self.current.frame = frame
             sys.settrace(None)
-
-    def wait(self, frame: FrameType, mask: int | None = None, **more: Any) -> Any:
-        self.current.line = self._frames[self.current.rank].f_lineno
-        return super().wait(frame, mask, **more)
 
     def _located(self, error: Exception) -> Exception:
         return error if isinstance(error, LaunchError) else super()._located(error)

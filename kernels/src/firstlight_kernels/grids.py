@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -68,6 +68,11 @@ def size_of(name: str, given: int | Sequence[int]) -> Dim3:
         allowed = f"CUDA allows {MAX_THREADS} threads in a block{axes_too}; 128 or 256 is a good start"
         raise ValueError(f"threads={given!r}: {allowed}")
     return size
+
+
+def unravelled(number: Any, size: Dim3) -> Dim3:
+    """Return the index of a number, or of many, in a grid or a block: x counts fastest."""
+    return Dim3(number % size.x, number // size.x % size.y, number // (size.x * size.y))
 
 
 def _are_integers(values: tuple[object, ...], least: int) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from firstlight_kernels.arrays import poison
 from firstlight_kernels.findings import Dim3, LaunchError, OutOfBoundsError, element_name
+from firstlight_kernels.grids import unravelled
 from firstlight_kernels.masked import Unsupported
 from firstlight_kernels.promotion import Negative, converted
 from firstlight_kernels.vectors import Vector, class_of, is_vector, like
@@ -47,8 +47,8 @@ class Lanes:
         if (self.threads if what == "block" else self.blocks)[number] == 1:
             return np.int64(0)
         if what == "block":
-            return np.tile(_unravelled(np.arange(self.in_block), self.threads)[number], self.count)
-        numbers = _unravelled(np.arange(self.first, self.first + self.count), self.blocks)[number]
+            return np.tile(unravelled(np.arange(self.in_block), self.threads)[number], self.count)
+        numbers: Any = unravelled(np.arange(self.first, self.first + self.count), self.blocks)[number]
         return np.repeat(numbers, self.in_block) if self.count > 1 else numbers[0]
 
     def name_of(self, number: int) -> str:
@@ -71,13 +71,6 @@ def _in_blocks(in_block: int, count: int) -> tuple[Any, ...]:
     block = np.repeat(np.arange(count), in_block)
     warp = block * -(-in_block // WARP) + rank // WARP
     return number, block, rank, rank % WARP, warp, Mask(np.ones(number.size, np.bool_), number.size)
-
-
-def _unravelled(number: np.ndarray, shape: Dim3) -> tuple[np.ndarray, ...]:
-    """Return the indices of numbers, where x counts fastest."""
-    rest, x = np.divmod(number, shape.x)
-    z, y = np.divmod(rest, shape.y)
-    return x, y, z
 
 
 class Mask:
@@ -355,10 +348,6 @@ class Memory:
         shape = *shape[:own], shape[axis] - size + 1, *shape[own:axis], size, *shape[axis + 1 :]
         strides = *strides[:own], strides[axis], *strides[own : axis + 1], *strides[axis + 1 :]
         return np.lib.stride_tricks.as_strided(data, shape, strides), np.where(mask.on, start, 0)
-
-    def new(self, shape: tuple[int, ...], dtype: np.dtype, name: str, first: np.ndarray, count: int) -> Array:
-        """Return an array for each block, or each thread, that nobody has written."""
-        return Array(np.full((count, *shape), poison(dtype)), name, "own", (first,))
 
 
 def _narrowed(data: np.ndarray, place: tuple[Any, ...]) -> tuple[np.ndarray, tuple[Any, ...]]:

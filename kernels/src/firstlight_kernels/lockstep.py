@@ -21,6 +21,7 @@ import numpy as np
 
 from firstlight_kernels.arguments import host_array
 from firstlight_kernels.arithmetic import scalar
+from firstlight_kernels.arrays import poison
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
 from firstlight_kernels.copies import outer_names
@@ -100,9 +101,9 @@ class _Run:
         self.arrays: dict[object, Array] = {}  # shared and local ones, by where they are made
         self.shared_bytes = shared_bytes
         self.helpers: dict[str, Any] = _helpers(rules) | {
-            "choose__": self.choose, "both__": self.both, "either__": self.either, "leave__": self.barriers.leave,
+            "choose__": self.choose, "both__": partial(self.joined, True), "either__": partial(self.joined, False),
             "load__": memory.load, "store__": memory.store, "attribute__": self.attribute, "method__": self.method,
-            "elements__": self.elements, "Turns__": partial(Turns, self),
+            "elements__": self.elements, "Turns__": partial(Turns, self), "leave__": self.barriers.leave,
         }  # fmt: skip
 
     def start(self, function: FunctionType, arguments: tuple[Any, ...]) -> None:
@@ -236,23 +237,16 @@ class _Run:
             return select(np.bool_(some is not None), yes, no)
         return select(some.on, yes, no)
 
-    def both(self, mask: Mask, first: Any, second: Any) -> Any:
-        """Return ``first and second``, where the second one may be a function of those who need it."""
+    def joined(self, both: bool, mask: Mask, first: Any, second: Any) -> Any:
+        """Return ``first and second``, or with ``or``, where the second one may be a function of those who need it."""
         if isinstance(second, FunctionType):
-            some = where(mask, first)
-            if some is None:
+            needed = where(mask, first) if both else split(mask, first)[1]
+            if needed is None:
                 return first
-            second = second(some)
-        return select(truth(first), second, first) if not _are_tests(first, second) else first & second
-
-    def either(self, mask: Mask, first: Any, second: Any) -> Any:
-        """Return ``first or second``, where the second one may be a function of those who need it."""
-        if isinstance(second, FunctionType):
-            others = split(mask, first)[1]
-            if others is None:
-                return first
-            second = second(others)
-        return select(truth(first), first, second) if not _are_tests(first, second) else first | second
+            second = second(needed)
+        if _are_tests(first, second):
+            return first & second if both else first | second
+        return select(truth(first), *((second, first) if both else (first, second)))
 
     def turn(self) -> None:
         """Count a turn of a loop, so that none goes on for ever."""
@@ -277,17 +271,13 @@ class _Run:
     def of_array(self, mask: Mask, array: Array, name: str) -> Any:
         if name == "shape":
             return array.shape
-        data = array.data
+        data: Any = array.data
         if name in (data.dtype.names or ()):
             return self.memory.load(mask, array, name)
-        if name in ("size", "ndim", "itemsize", "nbytes"):
-            size = math.prod(map(int, array.shape))
-            own = {"size": size, "ndim": len(array.shape), "itemsize": data.itemsize, "nbytes": size * data.itemsize}
-            return np.int64(own[name])
+        if name in ("size", "ndim", "itemsize", "nbytes", "strides"):
+            return scalar(getattr(data[(0,) * len(array.first) + (...,)], name))  # of one thread
         if name == "dtype":
             return NumberType(data.dtype)
-        if name == "strides":
-            return tuple(map(np.int64, data.strides[len(array.first) :]))
         if name in ("T", "real", "imag") and not array.first:
             return array.part(getattr(data, name))
         raise Unsupported(f"{array.name}.{name}")
@@ -320,33 +310,27 @@ class _Run:
         """The shared memory of each block that the launch asks for: NaN, if it holds floats."""
         return np.full((self.lanes.count, self.shared_bytes), 0xFF, np.uint8)
 
-    def shared_array(self, mask: Mask, shape: Any, dtype: Any, site: Any, **_: Any) -> Array:
-        if site not in self.arrays:
+    def own_array(self, space: str, mask: Mask, shape: Any, dtype: Any, site: Any, **_: Any) -> Array:
+        """Return an array of each block, or of each thread and call, that nobody has written."""
+        lanes, key = self.lanes, (site, None if space == "shared" else self.call)
+        if key not in self.arrays:
             sizes, kind = _sizes(shape), self.dtype(dtype)
-            if sizes == (0,):
-                count = self.dynamic.shape[1] // kind.itemsize
-                if not count:
+            owner, count = (lanes.block, lanes.count) if space == "shared" else (lanes.number, lanes.size)
+            data = np.full((count, *sizes), poison(kind))
+            if space == "shared" and sizes == (0,):
+                data = self.dynamic[:, : self.shared_bytes // kind.itemsize * kind.itemsize].view(kind)
+                if not data.size:
                     raise LaunchError(
                         "a shared array of shape 0 gets its size when the kernel is launched: give the launch the "
                         f"bytes, as in kernel[blocks, threads, 0, {32 * kind.itemsize}]"
                     )
-                data = self.dynamic[:, : count * kind.itemsize].view(kind)
-                self.arrays[site] = Array(data, _name(site), "own", (self.lanes.block,))
-            else:
-                self.arrays[site] = self.memory.new(sizes, kind, _name(site), self.lanes.block, self.lanes.count)
-        return self.arrays[site]
+            self.arrays[key] = Array(data, site[0] or "array", "own", (owner,))
+        return self.arrays[key]
 
     def dtype(self, given: Any) -> np.dtype:
         if not isinstance(given, NumberType | str):
             raise Unsupported(f"an array of {given!r:.40}")
         return element_dtype(given, self.rules)
-
-    def local_array(self, mask: Mask, shape: Any, dtype: Any, site: Any, **_: Any) -> Array:
-        key = site, self.call
-        if key not in self.arrays:
-            sizes, kind = _sizes(shape), self.dtype(dtype)
-            self.arrays[key] = self.memory.new(sizes, kind, _name(site), self.lanes.number, self.lanes.size)
-        return self.arrays[key]
 
     def atomic(self, name: str, mask: Mask, array: Any, index: Any, value: Any, *, unused: bool = False) -> Any:
         """Let threads change elements one after the other, and return what each found."""
@@ -528,10 +512,6 @@ class NumberType:
         return of_type(self.dtype, *given)
 
 
-def _name(site: tuple[str, int, int]) -> str:
-    return site[0] or "array"
-
-
 def _sizes(shape: Any) -> tuple[int, ...]:
     sizes = shape if isinstance(shape, tuple) else (shape,)
     if not all(isinstance(size, np.integer) for size in sizes):
@@ -562,7 +542,8 @@ _AT: dict[str, np.ufunc] = {
 
 #: What kernels call of ``cuda``, as methods: of a run, its barriers, and its memory.
 _OF_RUN: dict[str, Any] = {
-    "grid": _Run.grid, "gridsize": _Run.gridsize, "shared.array": _Run.shared_array, "local.array": _Run.local_array,
+    "grid": _Run.grid, "gridsize": _Run.gridsize,
+    "shared.array": partialmethod(_Run.own_array, "shared"), "local.array": partialmethod(_Run.own_array, "local"),
     "vector.load": _Run.load_vector, "vector.store": _Run.store_vector, "cg.this_grid": lambda run, mask: run.barriers,
     "lanemask_lt": lambda run, mask: ((1 << run.lanes.lane) - 1).astype(np.uint32),
     **{f"atomic.{name}": partialmethod(_Run.atomic, name) for name in _ATOMICS},

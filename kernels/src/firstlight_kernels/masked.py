@@ -375,23 +375,17 @@ class _Translator:
         return f"lambda m__: {self.expression(node, 'm__')}"
 
     def comparison(self, node: ast.Compare, mask: str) -> str:
-        """Translate ``a < b < c``: what is not harmless is only computed for those for whom the part before is true."""
-        found, left = "", self.expression(node.left, mask)
-        for number, (operation, part) in enumerate(zip(node.ops, node.comparators, strict=True)):
-            later = number > 0 and not _is_harmless(part)
-            right = again = self.expression(part, "m__" if later else mask)
-            if number + 1 < len(node.ops) and not isinstance(part, ast.Constant | ast.Name):
-                if later:
-                    raise self.refused("a comparison of more than three", node)
-                again = self.new("middle")
-                right = f"({again} := {right})"
-            text = self.relation(operation, left, right, part)
-            if later:
-                text = f"both__({mask}, {found}, lambda m__: {text})"
-            elif number:
-                text = f"({found} & {text})"
-            found, left = text, again
-        return found
+        """Translate ``a < b < c`` as ``a < b and b < c``, with one ``b``."""
+        part, *others = node.comparators
+        left, right = self.expression(node.left, mask), self.expression(part, mask)
+        if not others:
+            return self.relation(node.ops[0], left, right, part)
+        if not isinstance(part, ast.Constant | ast.Name):
+            part = ast.copy_location(ast.Name(self.new("middle"), ast.Load()), part)
+            self.variables.add(part.id)
+            right = f"({part.id} := {right})"
+        rest = ast.copy_location(ast.Compare(part, node.ops[1:], others), part)
+        return f"both__({mask}, {self.relation(node.ops[0], left, right, part)}, {self.later(rest)})"
 
     def relation(self, operation: ast.cmpop, left: str, right: str, part: ast.expr) -> str:
         kind = type(operation)

@@ -37,7 +37,7 @@ from firstlight_kernels.findings import (
     count,
     element_name,
 )
-from firstlight_kernels.grids import size_of
+from firstlight_kernels.grids import size_of, unravelled
 from firstlight_kernels.intrinsics import TracedCuda, instrument
 from firstlight_kernels.launch import bound
 from firstlight_kernels.tables import table
@@ -382,7 +382,7 @@ class Trace:
     def index_of(self, thread: int) -> tuple[Dim3, Dim3]:
         """Return the index of a thread in its block, and of its block in the grid."""
         block, rank = divmod(int(thread), prod(self.threads))
-        return _unravel(rank, self.threads), _unravel(block, self.blocks)
+        return unravelled(rank, self.threads), unravelled(block, self.blocks)
 
     def in_space(self, *spaces: str, array: str | None = None) -> np.ndarray:
         """Return which accesses are to arrays in some memory spaces, and of one name."""
@@ -496,11 +496,6 @@ def group_rows(rows: np.ndarray, *keys: np.ndarray) -> list[np.ndarray]:
     borders = np.flatnonzero(np.any([np.diff(key[order]) for key in keys], axis=0)) + 1
     groups = np.split(order, borders)
     return [rows[group] for group in sorted(groups, key=lambda group: int(group[0]))]
-
-
-def _unravel(number: int, shape: Dim3) -> Dim3:
-    """Return the index of a number, where x counts fastest."""
-    return Dim3(number % shape.x, number // shape.x % shape.y, number // (shape.x * shape.y))
 
 
 def _size_text(size: Dim3) -> str:

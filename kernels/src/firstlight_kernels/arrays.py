@@ -92,18 +92,10 @@ class TracedArray:
     """An array, or a record of one, that records each access to it and is used as one of numba.cuda's is."""
 
     shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    size: int
-    ndim: int
-    itemsize: int
-    nbytes: int
     dtype: np.dtype
     _data: np.ndarray
-    _number: int
-    _start: int
+    _info: ArrayInfo
     _executor: Recorder
-    _written: np.ndarray | None
-    _exists: bool
 
     def __init__(
         self, data: np.ndarray, number: int, start: int, executor: Recorder, written: np.ndarray | None = None
@@ -112,6 +104,7 @@ class TracedArray:
             {name: getattr(data, name) for name in ("shape", "size", "ndim", "strides", "dtype", "itemsize", "nbytes")},
             _data=data,
             _number=number,
+            _info=executor.arrays[number],
             _start=start,
             _executor=executor,
             _written=written,  # the bytes of shared or local memory that some thread has written
@@ -148,7 +141,7 @@ class TracedArray:
     @property
     def name(self) -> str:
         """The name of the array in the kernel."""
-        return self._executor.arrays[self._number].name
+        return self._info.name
 
     def __getitem__(self, index: Any) -> Any:
         return self._at(index, sys._getframe(1))
@@ -195,7 +188,7 @@ class TracedArray:
         if isinstance(value, TracedArray) and not value.ndim:
             value = value.load((), frame)  # a record
         found = self._access(key, STORE, frame)
-        if isinstance(value, Undefined) and self._executor.arrays[self._number].space == "local":
+        if isinstance(value, Undefined) and self._info.space == "local":
             value = value.value  # as a variable keeps it
         if found is not None:
             self._data[found] = convert(value, self.dtype)
@@ -246,7 +239,7 @@ class TracedArray:
         """Record an access, and return the index of the element, or None if there is none."""
         if len(key) != self.ndim:
             raise TraceError(f"{self.name} has {_axes(self.ndim)} and is indexed with {len(key)}")
-        if kind != LOAD and self._executor.arrays[self._number].space == "constant":
+        if kind != LOAD and self._info.space == "constant":
             raise TraceError(f"{self.name} is a constant of the kernel, which none can write: make it an argument")
         index = tuple(map(operator.index, key))
         if min(index, default=0) < 0:

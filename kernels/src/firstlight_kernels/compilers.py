@@ -65,20 +65,13 @@ MODULES = ("numba.cuda", "numba_cuda_mlir.cuda")
 
 def imported() -> Iterator[Compiler]:
     """Yield the compilers that are imported, whose kernels there can be."""
-    if _module("numba.cuda"):
-        yield _of_numba()
-    if _module("numba_cuda_mlir.cuda"):
-        yield MLIR
+    for module, compiler in zip(MODULES, (_of_numba(), MLIR), strict=True):
+        if hasattr(sys.modules.get(module), "jit"):  # to its end; another thread may be at it
+            yield compiler
 
 
 def _of_numba() -> Compiler:
     return NUMBA_CUDA if "numba_cuda" in sys.modules else NUMBA
-
-
-def _module(name: str) -> ModuleType | None:
-    """Return a module if it is imported to its end; another thread may be at it."""
-    module = sys.modules.get(name)
-    return module if hasattr(module, "jit") else None
 
 
 # -- Kernels -------------------------------------------------------------------------------------------------------

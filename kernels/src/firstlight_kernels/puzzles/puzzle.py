@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -41,13 +41,6 @@ class Judgement(str):
         made = super().__new__(cls, text)
         made.right, made.hint = right, hint
         return made
-
-
-class _Problem(NamedTuple):
-    """What is wrong with a kernel, and a hint at the cause if it is known."""
-
-    said: str
-    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,9 +100,9 @@ class Puzzle:
         try:
             problem = self._first_problem(kernel)
         except Exception as error:  # whatever a reader's kernel does, the answer is a sentence
-            problem = _Problem(_message(error))
+            problem = Judgement(_message(error))
         if problem:
-            return Judgement(f"Not yet: {problem.said}", hint=problem.hint)
+            return Judgement(f"Not yet: {problem}", hint=problem.hint)
         words = f"Right: it does what NumPy does in all {len(self.launches)} launches, and {self.constraint}."
         return Judgement(words, right=True)
 
@@ -149,7 +142,7 @@ class Puzzle:
 
     # -- Checks -------------------------------------------------------------------------------------------------------
 
-    def _first_problem(self, kernel: object) -> _Problem | None:
+    def _first_problem(self, kernel: object) -> Judgement | None:
         """Return what is wrong first: the cause before the wrong number, and both before the cost."""
         self._expect_arguments(kernel)
         traces = []
@@ -157,22 +150,22 @@ class Puzzle:
             try:
                 t, problem = self._run(kernel, launch)
             except Exception as error:
-                problem = _Problem(_message(error))
+                problem = Judgement(_message(error))
             if problem:
-                return _Problem(f"{self._where(launch)}, {problem.said}", problem.hint)
+                return Judgement(f"{self._where(launch)}, {problem}", hint=problem.hint)
             traces.append(t)
         for launch, t in zip(self.launches, traces, strict=True):
             for rule in self.rules:
                 amount, most = rule.count(t), rule.limit_for(launch)
                 if amount.value > most:
-                    return _Problem(
+                    return Judgement(
                         f"the result is right, but {self._where(launch)}, there are {amount.value:.3g} {rule.what}, "
                         f"where {most:.3g} would do ({amount.where})",
-                        rule.hint,
+                        hint=rule.hint,
                     )
         return None
 
-    def _run(self, kernel: object, launch: Launch) -> tuple[Trace, _Problem | None]:
+    def _run(self, kernel: object, launch: Launch) -> tuple[Trace, Judgement | None]:
         """Return the trace of one launch, and what is wrong with it."""
         rng = np.random.default_rng(sum(launch.sizes))
         given = self.inputs(rng, *launch.sizes)
@@ -182,12 +175,12 @@ class Puzzle:
         t = trace(kernel, launch.blocks, launch.threads, *given, limit=_MAX_LINES)
         # A race or an index that goes astray is why a number is wrong, so it is told first.
         causes = [
-            *(_Problem(f"out of bounds: {found}", _of_index(found)) for found in t.out_of_bounds),
+            *(Judgement(f"out of bounds: {found}", hint=_of_index(found)) for found in t.out_of_bounds),
             *(
-                _Problem(f"a barrier that not all threads reach: {found}", _of_barrier(found))
+                Judgement(f"a barrier that not all threads reach: {found}", hint=_of_barrier(found))
                 for found in t.divergent_barriers
             ),
-            *(_Problem(f"a race: {found}", _of_race(t, found)) for found in t.races),
+            *(Judgement(f"a race: {found}", hint=_of_race(t, found)) for found in t.races),
         ]
         names = list(inspect.signature(python_function(kernel)).parameters)
         if causes:
@@ -254,7 +247,7 @@ def _of_race(t: Trace, race: Race) -> str:
 
 def _differences(
     names: list[str], before: list[Any], after: Any, wanted: list[Any], mistakes: list[tuple[np.ndarray, str]]
-) -> Iterator[_Problem]:
+) -> Iterator[Judgement]:
     """Return what is wrong of elements, each with the hint of a mistake that gives just what it holds."""
     for name, old, got, want in zip(names, before, after, wanted, strict=False):
         if not isinstance(got, np.ndarray):
@@ -275,7 +268,7 @@ def _differences(
                 hint = hint if (want != old).any() else f"{name} is to be read. Where does the result belong?"
             else:
                 said = f"{which} should be {want[index]:.6g}, and is {got[index]:.6g}"
-            yield _Problem(said, hint)
+            yield Judgement(said, hint=hint)
 
 
 def _hint_at_start(close: Callable[[Any, Any], Any], old: Any, got: Any, want: Any) -> str:

@@ -230,10 +230,10 @@ def main() -> None:
     """Print one row a kernel and size: both fastest times, and the ratios of the rounds."""
     from firstlight.display import quantity, show_table
     from firstlight_kernels import lockstep
-    from firstlight_kernels.grids import size_of
+    from firstlight_kernels.launch import bound
 
     def ours(one: Launch) -> None:
-        lockstep.run(one.kernel.py_func, size_of("blocks", one.blocks), size_of("threads", one.threads), one.arguments)
+        lockstep.run(bound(one.kernel, one.blocks, one.threads, one.arguments))
 
     environment = os.environ | {"NUMBA_ENABLE_CUDASIM": "1"}
     command = [sys.executable, __file__, "serve"]

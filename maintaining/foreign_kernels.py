@@ -19,7 +19,6 @@ import sys
 import warnings
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -29,8 +28,6 @@ from firstlight_kernels import lockstep, trace
 from firstlight_kernels import threads as one_by_one
 from firstlight_kernels.arguments import host_array
 from firstlight_kernels.compilers import MLIR, compiler_of, imported
-from firstlight_kernels.findings import Dim3
-from firstlight_kernels.grids import size_of
 from firstlight_kernels.host import DeviceArray
 from firstlight_kernels.launch import bound
 
@@ -99,15 +96,6 @@ _HOST = {
 _COMPILE = {}  # what each compiler's dispatcher does by itself
 
 
-class Launch(NamedTuple):
-    """A kernel with its grid."""
-
-    kernel: object
-    blocks: Dim3
-    threads: Dim3
-    shared_bytes: int
-
-
 def _arrays_in(arguments):
     for each in arguments:
         if isinstance(each, tuple):
@@ -149,15 +137,14 @@ class Player:
             "bits": {},
         }
         try:
-            given = bound(kernel, arguments)
-            launch = Launch(kernel, size_of("blocks", blocks), size_of("threads", threads), int(shared_bytes))
+            launch = bound(kernel, blocks, threads, arguments, int(shared_bytes))
             noted["size"] = prod(launch.blocks) * prod(launch.threads)
-            self.on_all_ways(launch, given, noted)
+            self.on_all_ways(kernel, launch, noted)
         finally:
             self.note(noted)
 
-    def on_all_ways(self, launch, arguments, noted):
-        arrays = list(_arrays_in(arguments))
+    def on_all_ways(self, kernel, launch, noted):
+        arrays = list(_arrays_in(launch.arguments))
         before = [each.copy() for each in arrays]
         results, error = {}, None
         self.times[noted["kernel"]] += 1
@@ -170,7 +157,7 @@ class Player:
                 noted[way] = "too big"
                 continue
             try:
-                found = run(launch, arguments)
+                found = run(kernel, launch)
             except Exception as raised:  # what the kernel raised, too
                 noted[way] = f"{type(raised).__name__}: {raised}"
                 if any(words in noted[way] for words in _TOO_BIG):
@@ -186,29 +173,22 @@ class Player:
             _restored(arrays, next(iter(results.values())))
         if any(noted.get(way, "ran") not in ("ran", "too big") for way in WAYS):
             if noted["kernel"] not in self.compiles:
-                self.compiles[noted["kernel"]] = _compiles(launch.kernel, arguments)
+                self.compiles[noted["kernel"]] = _compiles(kernel, launch.arguments)
             noted["compiler"] = self.compiles[noted["kernel"]]
         if not results and error:
             raise error
 
 
-def _traced(launch, arguments):
-    kernel, blocks, threads, shared_bytes = launch
-    return trace(kernel, blocks, threads, *arguments, limit=_MOST_LINES, shared_bytes=shared_bytes).problems
+def _traced(kernel, launch):
+    more = {"limit": _MOST_LINES, "shared_bytes": launch.shared_bytes}
+    return trace(kernel, launch.blocks, launch.threads, *launch.arguments, **more).problems
 
 
-def _run_by(module):
-    return lambda launch, arguments: module.run(
-        launch.kernel.py_func,
-        launch.blocks,
-        launch.threads,
-        arguments,
-        launch.shared_bytes,
-        compiler_of(launch.kernel).typing,
-    )
-
-
-WAYS = {"trace": _traced, "threads": _run_by(one_by_one), "lockstep": _run_by(lockstep)}
+WAYS = {
+    "trace": _traced,
+    "threads": lambda _, launch: one_by_one.run(launch),
+    "lockstep": lambda _, launch: lockstep.run(launch),
+}
 
 
 def _compiles(kernel, arguments):

@@ -20,6 +20,7 @@ import numpy as np
 from firstlight_kernels.copies import looked_up_names
 from firstlight_kernels.executor import Executor, Thread, indices
 from firstlight_kernels.findings import Dim3
+from firstlight_kernels.grids import BoundLaunch
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, SHUFFLES, VOTES, TracedCuda, instrument
 
 LIMIT = int(os.environ.get("REHEARSAL_THREADS", 100_000))  # threads of a launch
@@ -53,7 +54,7 @@ class Player(Executor):
     """Plays one kernel, made again with a `cuda` of its own and the globals of its first launch, as Numba does."""
 
     def __init__(self, kernel: FunctionType) -> None:
-        super().__init__(Dim3(1, 1, 1), Dim3(1, 1, 1), 0)
+        super().__init__(BoundLaunch(kernel, Dim3(1, 1, 1), Dim3(1, 1, 1), ()), 0)
         self.cuda, made = Names(self), {}
         self.function = instrument(kernel, self.cuda, self.codes, made)
         self.kernel = self.function.__code__

@@ -9,14 +9,11 @@ from compiler import PACKAGE, cuda, float32
 from new_python import environment, printed_by
 
 from firstlight_kernels import LaunchError, threads, trace
-from firstlight_kernels.compilers import compiler_of
-from firstlight_kernels.grids import size_of
-from firstlight_kernels.launch import launch
+from firstlight_kernels.launch import bound, launch
 
 
 def one_by_one(kernel, blocks, block, *arguments, backwards=False):
-    grid = size_of("blocks", blocks), size_of("threads", block)
-    threads.run(kernel.py_func, *grid, arguments, rules=compiler_of(kernel).typing, backwards=backwards)
+    threads.run(bound(kernel, blocks, block, arguments), backwards=backwards)
 
 
 FACTOR, WEIGHTS = 3, np.array([1.0, 2.0])

@@ -10,9 +10,9 @@ from planted import LOOKS_WRONG, PLANTED
 from puzzle_answers import RIGHT as ANSWERS
 
 from firstlight_kernels import lockstep, trace
-from firstlight_kernels.compilers import compiler_of, python_function
+from firstlight_kernels.compilers import python_function
 from firstlight_kernels.findings import LaunchError
-from firstlight_kernels.grids import size_of
+from firstlight_kernels.launch import bound
 from firstlight_kernels.lockstep import Unsupported
 from firstlight_kernels.puzzles import PUZZLES
 
@@ -21,8 +21,7 @@ TABLE = np.arange(10, dtype=F)
 
 
 def run(kernel, blocks, threads, *arguments, shared_bytes=0) -> None:
-    sizes = size_of("blocks", blocks), size_of("threads", threads)
-    lockstep.run(python_function(kernel), *sizes, arguments, shared_bytes, compiler_of(kernel).typing)
+    lockstep.run(bound(kernel, blocks, threads, arguments, shared_bytes))
 
 
 def name_of(case) -> str:

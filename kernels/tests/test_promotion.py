@@ -12,6 +12,7 @@ from variants import compiled
 
 from firstlight_kernels import lockstep, promotion
 from firstlight_kernels.findings import Dim3
+from firstlight_kernels.grids import BoundLaunch
 
 OF_TWO = {name: getattr(operator, name) for name in promotion.BINARY} | {"max": max, "min": min}
 OF_ONE = {"negative": operator.neg, "positive": operator.pos, "inverted": operator.invert}
@@ -94,7 +95,7 @@ def computed(expressions, x, y, kind):
     for i in range(len(out)):
         of_numba(x, y, expected, i)
     rules = "numba" if PACKAGE == "numba" else "mlir"
-    lockstep.run(kernel, Dim3(1, 1, 1), Dim3(len(out), 1, 1), (x, y, out), rules=rules)
+    lockstep.run(BoundLaunch(kernel, Dim3(1, 1, 1), Dim3(len(out), 1, 1), (x, y, out), rules=rules))
     return expected, out
 
 

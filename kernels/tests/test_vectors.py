@@ -7,9 +7,8 @@ import pytest
 from compiler import PACKAGE, cuda, in_compilers_only
 
 from firstlight_kernels import lockstep, simulated, threads, trace
-from firstlight_kernels.compilers import compiler_of, python_function
 from firstlight_kernels.findings import LaunchError, TraceError
-from firstlight_kernels.grids import size_of
+from firstlight_kernels.launch import bound
 
 pytestmark = in_compilers_only
 of_mlir = pytest.mark.skipif(PACKAGE == "numba", reason="numba-cuda only makes vectors and takes them apart")
@@ -19,11 +18,10 @@ GIVEN = np.random.default_rng(0).normal(size=256).astype(np.float32) * 100
 def in_all_ways(kernel, size=32):
     """Return what a kernel makes of GIVEN in a trace, in lockstep, and thread by thread, which is the same; and it."""
     results = []
-    how = python_function(kernel), size_of("blocks", 1), size_of("threads", size)
     for way in (lockstep.run, threads.run, None):
         x, out = GIVEN.copy(), np.zeros(64)
         if way:
-            way(*how, (x, out), 0, compiler_of(kernel).typing)
+            way(bound(kernel, 1, size, (x, out)))
         else:
             traced = trace(kernel, 1, size, x, out)
         results.append((x.tobytes(), out.tobytes()))

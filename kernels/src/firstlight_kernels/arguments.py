@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from firstlight_kernels.grids import BoundLaunch
 from firstlight_kernels.host import DeviceArray
 from firstlight_kernels.vectors import like
 
@@ -24,10 +25,10 @@ def rebuilt(make: Callable[[Any, str], Any], value: Any, name: str) -> Any:
 
 
 def on_host(
-    make: Callable[[Any, np.ndarray | None, str], Any], given: tuple[Any, ...], names: Sequence[str]
+    make: Callable[[Any, np.ndarray | None, str], Any], launch: BoundLaunch
 ) -> tuple[tuple[Any, ...], list[tuple[Any, np.ndarray]]]:
     """Return what is made of arguments, with the elements of those that are arrays, and copies of those on a GPU."""
-    parts: list[Any] = []
+    given, names, parts = launch.arguments, launch.function.__code__.co_varnames, list[Any]()
     rebuilt(lambda value, _: parts.append(value), given, "")
     away = [value for value in parts if on_a_gpu(value)]
     copies = mirrors_of(away)

@@ -20,7 +20,7 @@ from greenlet import getcurrent, greenlet
 from firstlight_kernels.arithmetic import compute_as, typed
 from firstlight_kernels.arrays import KINDS, ArrayInfo, TracedArray, address_of
 from firstlight_kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError, count, line_of
-from firstlight_kernels.promotion import Rules
+from firstlight_kernels.grids import BoundLaunch
 
 #: Threads of a warp.
 WARP = 32
@@ -102,10 +102,10 @@ class Thread:
 class Executor:
     """Runs a grid, one thread after the other, and records what each does."""
 
-    def __init__(self, blocks: Dim3, threads: Dim3, limit: int, shared_bytes: int = 0, rules: Rules = "numba") -> None:
-        self.blocks, self.threads, self.limit, self.rules = blocks, threads, limit, rules
-        compute_as(rules)
-        self.dynamic_shared = np.zeros(shared_bytes, np.uint8)
+    def __init__(self, launch: BoundLaunch, limit: int) -> None:
+        self.blocks, self.threads, self.rules, self.limit = launch.blocks, launch.threads, launch.rules, limit
+        compute_as(launch.rules)
+        self.dynamic_shared = np.zeros(launch.shared_bytes, np.uint8)
         self.clocks: list[VectorClock] = [{}]
         self.arrays: list[ArrayInfo] = []
         self.instructions: list[SourceLine] = []

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
 
 from firstlight_kernels.findings import Dim3
+from firstlight_kernels.promotion import Rules
 
 __all__ = ["blocks_for"]
 
 Size = TypeVar("Size", int, tuple[int, ...])
 MAX_THREADS = 1024  # in one block, on every CUDA device
 MAX_THREADS_Z = 64  # of these along z
+
+
+@dataclass(frozen=True)
+class BoundLaunch:
+    """A launch that CUDA takes: what is run, on which grid, with which arguments, and by whose rules."""
+
+    function: FunctionType  # below ``@cuda.jit``
+    blocks: Dim3
+    threads: Dim3
+    arguments: tuple[Any, ...]  # with the defaults, and of the types that a signature asks for
+    shared_bytes: int = 0  # of shared arrays of shape 0
+    rules: Rules = "numba"
 
 
 def blocks_for(n: Size, threads: Size) -> Size:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,8 @@ import numpy as np
 from firstlight_kernels import lockstep, threads
 from firstlight_kernels.arguments import on_host
 from firstlight_kernels.arrays import LOAD
-from firstlight_kernels.compilers import compiler_of, python_function
 from firstlight_kernels.executor import TooLongError
 from firstlight_kernels.findings import LaunchError, MissedBarrierError, SourceLine, TraceError, element_name
-from firstlight_kernels.grids import size_of
 from firstlight_kernels.launch import bound
 from firstlight_kernels.tracing import Trace, trace
 
@@ -38,14 +37,13 @@ def problems_of(
     list of str
         A sentence for each problem; empty if none was found.
     """
-    function = python_function(kernel)
+    launch = bound(kernel, blocks, threads_, arguments, shared_bytes)
     arrays: dict[str, np.ndarray] = {}
 
     def collected(value: Any, data: np.ndarray | None, name: str) -> Any:
         return value if data is None else arrays.setdefault(name, data)
 
-    given, _ = on_host(collected, bound(kernel, arguments), function.__code__.co_varnames)
-    how = size_of("blocks", blocks), size_of("threads", threads_), given, shared_bytes, compiler_of(kernel).typing
+    launch = replace(launch, arguments=on_host(collected, launch)[0])
     before = {name: data.copy() for name, data in arrays.items()}
 
     def after(run: Callable[[], object]) -> dict[str, np.ndarray]:
@@ -57,11 +55,11 @@ def problems_of(
                 data[...] = before[name]
 
     orders: dict[str, Callable[[], object]] = {
-        "all threads at once": lambda: lockstep.run(function, *how),
-        "one after the other": lambda: threads.run(function, *how),
-        "from the last one back": lambda: threads.run(function, *how, backwards=True),
+        "all threads at once": lambda: lockstep.run(launch),
+        "one after the other": lambda: threads.run(launch),
+        "from the last one back": lambda: threads.run(launch, backwards=True),
     }
-    results, traced, stopped = {}, [], ""
+    results, traced, stopped, more = {}, [], "", {"shared_bytes": shared_bytes, "limit": _LIMIT}
     for order, run in orders.items():
         try:
             results[order] = after(run)
@@ -70,11 +68,12 @@ def problems_of(
         except LaunchError as error:
             stopped = stopped or str(error)
     try:
-        after(lambda: traced.append(trace(kernel, blocks, threads_, *given, shared_bytes=shared_bytes, limit=_LIMIT)))
+        after(lambda: traced.append(trace(kernel, blocks, threads_, *launch.arguments, **more)))
     except TooLongError:
         # The order of atomic operations may be seen in a right result.
-        differ = _difference(results) if "atomic" not in function.__code__.co_names else None
-        line = SourceLine(function.__code__.co_filename, function.__code__.co_firstlineno, function.__name__)
+        code = launch.function.__code__
+        differ = _difference(results) if "atomic" not in code.co_names else None
+        line = SourceLine(code.co_filename, code.co_firstlineno, code.co_name)
         return [each for each in (stopped, differ and f"{differ}; {line}") if each]
     except TraceError as error:
         return [stopped or str(error)]

@@ -27,7 +27,7 @@ from firstlight_kernels.compilers import MODULES, Compiler, compiler_of, dtype_o
 from firstlight_kernels.copies import outer_names
 from firstlight_kernels.driver import cuda_device_count
 from firstlight_kernels.findings import LaunchError, MissedBarrierError
-from firstlight_kernels.grids import blocks_for, size_of
+from firstlight_kernels.grids import BoundLaunch, blocks_for, size_of
 from firstlight_kernels.host import HOST_API
 
 __all__ = ["LaunchError", "blocks_for", "launch", "simulate", "simulated"]
@@ -74,18 +74,23 @@ def launch(
     >>> x.tolist()
     [0.0, 2.0, 4.0, 6.0]
     """
-    function, given = python_function(kernel), bound(kernel, arguments)
-    how = size_of("blocks", blocks), size_of("threads", threads), given, shared_bytes, compiler_of(kernel).typing
+    made = bound(kernel, blocks, threads, arguments, shared_bytes)
     _check_constants(kernel, set())
     try:
-        lockstep.run(function, *how)
+        lockstep.run(made)
     except (lockstep.Unsupported, MissedBarrierError):  # the second is none for who only returned early
-        one_by_one.run(function, *how)
+        one_by_one.run(made)
 
 
-def bound(kernel: Any, arguments: Sequence[Any]) -> tuple[Any, ...]:
+def bound(kernel: Any, blocks: Any, threads: Any, arguments: Sequence[Any] = (), shared_bytes: int = 0) -> BoundLaunch:
+    """Return a launch, or raise a TypeError or a ValueError if there is no such one."""
+    function, rules = python_function(kernel), compiler_of(kernel).typing
+    grid = size_of("blocks", blocks), size_of("threads", threads)
+    return BoundLaunch(function, *grid, _arguments(kernel, function, tuple(arguments)), shared_bytes, rules)
+
+
+def _arguments(kernel: Any, function: FunctionType, given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a kernel's arguments, with its defaults, and of the types that its signatures ask for."""
-    function, given = python_function(kernel), tuple(arguments)
     if len(given) != function.__code__.co_argcount or function.__kwdefaults__:
         given = _with_defaults(function, given)
     if getattr(kernel, "extensions", None):

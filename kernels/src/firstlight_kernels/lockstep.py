@@ -27,6 +27,7 @@ from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_j
 from firstlight_kernels.copies import outer_names
 from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, line_of
 from firstlight_kernels.functions import OF_CUDA, element_dtype, function_of, of_type
+from firstlight_kernels.grids import BoundLaunch
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, LOADS, MATCHES, SHUFFLES, STORES, VOTES
 from firstlight_kernels.lanes import (
     MOST_TURNS,
@@ -55,15 +56,8 @@ _THREADS_AT_ONCE = 2**16
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
 
-def run(
-    function: FunctionType,
-    blocks: Dim3,
-    threads: Dim3,
-    arguments: tuple[Any, ...],
-    shared_bytes: int = 0,
-    rules: Rules = "numba",
-) -> None:
-    """Run a kernel, which writes into its arguments, by the rules of its compiler.
+def run(launch: BoundLaunch) -> None:
+    """Run a kernel, which writes into its arguments.
 
     Raises
     ------
@@ -73,15 +67,15 @@ def run(
         If the kernel is wrong; the message names the thread and the line. If it is a MissedBarrierError, the arrays are
         as they were, too: threads that have only returned are no fault.
     """
-    memory, total = Memory(), math.prod(blocks)
-    at_once = max(1, _THREADS_AT_ONCE // math.prod(threads))
-    if "this_grid" in masked_code(function, is_kernel=True).uses:
+    memory, total = Memory(), math.prod(launch.blocks)
+    at_once = max(1, _THREADS_AT_ONCE // math.prod(launch.threads))
+    if "this_grid" in masked_code(launch.function, is_kernel=True).uses:
         at_once = total  # whose threads wait for each other
     try:
         with np.errstate(all="ignore"):
             for first in range(0, total, at_once):
-                lanes = lanes_of(blocks, threads, first, min(at_once, total - first))
-                _Run(lanes, memory, shared_bytes, rules).start(function, arguments)
+                lanes = lanes_of(launch.blocks, launch.threads, first, min(at_once, total - first))
+                _Run(lanes, memory, launch).start()
     except (Unsupported, MissedBarrierError):
         memory.restore()
         raise
@@ -90,8 +84,8 @@ def run(
 class _Run:
     """A run of some blocks: what the kernel's code looks up is here."""
 
-    def __init__(self, lanes: Lanes, memory: Memory, shared_bytes: int, rules: Rules) -> None:
-        self.lanes, self.memory, self.rules = lanes, memory, rules
+    def __init__(self, lanes: Lanes, memory: Memory, launch: BoundLaunch) -> None:
+        self.lanes, self.memory, self.launch, self.rules = lanes, memory, launch, launch.rules
         memory.start(lanes)
         self.barriers = Barriers(lanes)
         self.turns, self.calls, self.call = 0, count(1), 0
@@ -99,16 +93,16 @@ class _Run:
         self.uses: set[str] = set()
         self.bound: dict[int, Callable[..., Any]] = {}  # functions, by their ids
         self.arrays: dict[object, Array] = {}  # shared and local ones, by where they are made
-        self.shared_bytes = shared_bytes
-        self.helpers: dict[str, Any] = _helpers(rules) | {
+        self.helpers: dict[str, Any] = _helpers(launch.rules) | {
             "choose__": self.choose, "both__": partial(self.joined, True), "either__": partial(self.joined, False),
             "load__": memory.load, "store__": memory.store, "attribute__": self.attribute, "method__": self.method,
             "elements__": self.elements, "Turns__": partial(Turns, self), "leave__": self.barriers.leave,
         }  # fmt: skip
 
-    def start(self, function: FunctionType, arguments: tuple[Any, ...]) -> None:
-        names = function.__code__.co_varnames
-        given = [self.value(value, name, "global") for value, name in zip(arguments, names, strict=False)]
+    def start(self) -> None:
+        function = self.launch.function
+        named = zip(self.launch.arguments, function.__code__.co_varnames, strict=False)
+        given = [self.value(value, name, "global") for value, name in named]
         kernel = self.bind(function, is_kernel=True)
         try:
             kernel(self.lanes.all, *given)
@@ -308,7 +302,7 @@ class _Run:
     @cached_property
     def dynamic(self) -> np.ndarray:
         """The shared memory of each block that the launch asks for: NaN, if it holds floats."""
-        return np.full((self.lanes.count, self.shared_bytes), 0xFF, np.uint8)
+        return np.full((self.lanes.count, self.launch.shared_bytes), 0xFF, np.uint8)
 
     def own_array(self, space: str, mask: Mask, shape: Any, dtype: Any, site: Any, **_: Any) -> Array:
         """Return an array of each block, or of each thread and call, that nobody has written."""
@@ -318,7 +312,7 @@ class _Run:
             owner, count = (lanes.block, lanes.count) if space == "shared" else (lanes.number, lanes.size)
             data = np.full((count, *sizes), poison(kind))
             if space == "shared" and sizes == (0,):
-                data = self.dynamic[:, : self.shared_bytes // kind.itemsize * kind.itemsize].view(kind)
+                data = self.dynamic[:, : self.launch.shared_bytes // kind.itemsize * kind.itemsize].view(kind)
                 if not data.size:
                     raise LaunchError(
                         "a shared array of shape 0 gets its size when the kernel is launched: give the launch the "

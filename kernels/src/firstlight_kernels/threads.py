@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from types import FrameType, FunctionType
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -18,24 +18,15 @@ from firstlight_kernels.arithmetic import Int64, convert, typed
 from firstlight_kernels.arrays import TracedArray
 from firstlight_kernels.executor import Executor, Thread, Wait
 from firstlight_kernels.findings import Dim3, LaunchError, OutOfBoundsError, SourceLine, TraceError
+from firstlight_kernels.grids import BoundLaunch
 from firstlight_kernels.intrinsics import TracedCuda, instrument
-from firstlight_kernels.promotion import Rules
 
 #: So often all threads together may give way, with none that ends, reaches a barrier or changes memory.
 _MOST_TURNS = 3_000_000
 _WHOLE = {Int64}  # of what a quick index consists
 
 
-def run(
-    function: FunctionType,
-    blocks: Dim3,
-    threads: Dim3,
-    arguments: tuple[Any, ...],
-    shared_bytes: int = 0,
-    rules: Rules = "numba",
-    *,
-    backwards: bool = False,
-) -> None:
+def run(launch: BoundLaunch, *, backwards: bool = False) -> None:
     """Run a kernel, which writes into its arguments; backwards, the last block and the last thread come first.
 
     Raises
@@ -43,10 +34,10 @@ def run(
     LaunchError
         If the kernel is wrong, or has something that isn't simulated; the message names the thread and the line.
     """
-    player = _Player(blocks, threads, shared_bytes, rules, backwards=backwards)
+    player = _Player(launch, backwards=backwards)
     try:
-        copy = instrument(function, TracedCuda(player, shared_may_vary=True), player.codes)
-        player.run(copy, on_host(player.argument, arguments, function.__code__.co_varnames)[0])
+        copy = instrument(launch.function, TracedCuda(player, shared_may_vary=True), player.codes)
+        player.run(copy, on_host(player.argument, launch)[0])
     except TraceError as error:
         raise LaunchError(str(error)) from None
 
@@ -92,8 +83,8 @@ class _Array(TracedArray):
 class _Player(Executor):
     """Runs a grid, and records nothing."""
 
-    def __init__(self, blocks: Dim3, threads: Dim3, shared_bytes: int, rules: Rules, *, backwards: bool) -> None:
-        super().__init__(blocks, threads, 0, shared_bytes, rules)
+    def __init__(self, launch: BoundLaunch, *, backwards: bool) -> None:
+        super().__init__(launch, 0)
         self.backwards = backwards
         self.changed = False  # memory, since threads gave way
         self._turns = 0

@@ -23,7 +23,7 @@ import numpy as np
 
 from firstlight_kernels.arguments import on_host
 from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo, signature_of
-from firstlight_kernels.compilers import compiler_of, python_function
+from firstlight_kernels.compilers import python_function
 from firstlight_kernels.executor import WARP, Executor
 from firstlight_kernels.findings import (
     BankConflict,
@@ -37,7 +37,7 @@ from firstlight_kernels.findings import (
     count,
     element_name,
 )
-from firstlight_kernels.grids import size_of, unravelled
+from firstlight_kernels.grids import unravelled
 from firstlight_kernels.intrinsics import TracedCuda, instrument
 from firstlight_kernels.launch import bound
 from firstlight_kernels.tables import table
@@ -135,12 +135,11 @@ def trace(
     >>> t.sectors_per_load["x"], t.races, t.out_of_bounds
     (4.0, [], [])
     """
-    function = python_function(kernel)
-    rules = compiler_of(kernel).typing
-    executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes, rules)
-    given, copies = on_host(executor.argument, bound(kernel, arrays), function.__code__.co_varnames)
-    traced_cuda = TracedCuda(executor, shared_may_vary=rules == "mlir")  # which makes the launch's shared memory of it
-    executor.run(instrument(function, traced_cuda, executor.codes), given)
+    launch = bound(kernel, blocks, threads, arrays, shared_bytes)
+    executor = Executor(launch, limit)
+    given, copies = on_host(executor.argument, launch)
+    traced_cuda = TracedCuda(executor, shared_may_vary=launch.rules == "mlir")  # its launch's shared memory is of it
+    executor.run(instrument(launch.function, traced_cuda, executor.codes), given)
     for value, data in copies:
         value.copy_to_device(data)
     return Trace(kernel, given, executor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -64,7 +65,7 @@ class Puzzle:
     rules : tuple of Rule
         The same in numbers.
     begin : str
-        The first lines of the kernel.
+        The first lines of the kernel, which has the name and the arguments of the specification.
     mistakes : dict
         Plausible mistakes: a hint for each, and a function that gives what an array holds after it, in NumPy.
 
@@ -93,7 +94,8 @@ class Puzzle:
     @property
     def stub(self) -> str:
         """The beginning of the kernel, to copy."""
-        return f"\n@cuda.jit\n{self.begin}\n    ...\n"
+        head = f"def {self.spec.__name__.lstrip('_')}({', '.join(inspect.signature(self.spec).parameters)}):"
+        return f"\n@cuda.jit\n{head}\n{textwrap.indent(self.begin, '    ')}\n    ...\n"
 
     def check(self, kernel: object) -> Judgement:
         """Return a sentence: whether a kernel is right, or what is wrong with it first; it never raises."""

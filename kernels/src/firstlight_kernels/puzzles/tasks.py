@@ -39,8 +39,7 @@ MAP = Puzzle(
     launches=(Launch((8,), 1, 8), Launch((1,), 1, 1), Launch((64,), 2, 32), Launch((35,), 5, 7)),
     constraint="a thread reads global memory once: what it needs twice, it keeps in a variable",
     rules=(accesses("thread", 1),),
-    begin="""def square(x, out):
-    i = cuda.grid(1)""",
+    begin="i = cuda.grid(1)",
     mistakes={"a square isn't twice the number.": lambda x, _: 2 * x},
 )
 
@@ -58,8 +57,7 @@ GUARD = Puzzle(
     launches=(Launch((5,), 1, 8), Launch((0,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((64,), 2, 32)),
     constraint="a thread with no element of its own touches no memory, not even to read",
     rules=(accesses("grid", lambda launch: launch.sizes[0]), accesses("thread", 1)),
-    begin="""def calibrate(x, gain, n, out):
-    i = cuda.grid(1)""",
+    begin="i = cuda.grid(1)",
     mistakes={
         "the last of the n elements has no owner.": lambda _x, _gain, _n, out: out,
     },
@@ -79,8 +77,7 @@ ZIP = Puzzle(
     launches=(Launch((5,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((70,), 5, 16)),
     constraint="a thread reads twice and writes twice: in place, the order matters",
     rules=(accesses("thread", 2), accesses("thread", 4, kinds=ANY)),
-    begin="""def rotate(re, im, c, s):
-    i = cuda.grid(1)""",
+    begin="i = cuda.grid(1)",
     mistakes={
         "when you write the second of the two, what does the first one hold by then?": lambda re, im, c, s: (
             s * (c * re - s * im) + c * im
@@ -112,8 +109,7 @@ IMAGE = Puzzle(
     launches=IMAGES,
     constraint="the threads of a warp lie along a row: at most 5 sectors an access (4, and 1 where a row begins askew)",
     rules=(sectors(5), accesses("thread", 1)),
-    begin="""def positive(image, out):
-    x, y = cuda.grid(2)""",
+    begin="x, y = cuda.grid(2)",
     mistakes={
         "every pixel needs a value. Who writes the ones that aren't positive?": lambda image, out: (
             np.maximum(image, 0) + out * (image <= 0)
@@ -123,7 +119,7 @@ IMAGE = Puzzle(
 )
 
 
-def _baseline(u: Array, v: Array, out: Array) -> None:
+def _distance(u: Array, v: Array, out: Array) -> None:
     out[:] = u[None, :] ** 2 + v[:, None] ** 2
 
 
@@ -131,13 +127,12 @@ BROADCAST = Puzzle(
     name="broadcast",
     task="From the coordinates of columns, u, and of rows, v, calculate the squared distance from the centre at every "
     "cell of a grid.",
-    spec=_baseline,
+    spec=_distance,
     inputs=lambda rng, rows, columns: (_noise(rng, columns), _noise(rng, rows), _output(rows, columns)),
     launches=IMAGES,
     constraint="a thread reads twice, and the threads of a warp lie along a row",
     rules=(accesses("thread", 2), sectors(5)),
-    begin="""def distance(u, v, out):
-    x, y = cuda.grid(2)""",
+    begin="x, y = cuda.grid(2)",
     mistakes={
         "what you write is the distance. The task asks for its square.": lambda u, v, _: np.hypot(
             u[None, :], v[:, None]
@@ -161,9 +156,7 @@ STRIDE = Puzzle(
     launches=(Launch((21,), 2, 4), Launch((1,), 2, 32), Launch((64,), 2, 32), Launch((203,), 2, 32)),
     constraint="the work is shared evenly, and neighbouring threads take neighbouring elements (4 sectors a read)",
     rules=(accesses("thread", lambda launch: -(-launch.sizes[0] // launch.in_all)), sectors(4, hint="")),
-    begin="""def attenuate(tau, out):
-    first = cuda.grid(1)
-    all_threads = cuda.gridsize(1)""",
+    begin="first = cuda.grid(1)\nall_threads = cuda.gridsize(1)",
 )
 
 
@@ -196,8 +189,7 @@ NEIGHBOURS = Puzzle(
     launches=(Launch((6,), 1, 8), Launch((1,), 1, 32), Launch((2,), 1, 2), Launch((37,), 2, 32)),
     constraint="a thread reads at most 3 elements",
     rules=(accesses("thread", 3),),
-    begin="""def smooth(x, out):
-    i = cuda.grid(1)""",
+    begin="i = cuda.grid(1)",
     mistakes=_AT_THE_ENDS,
 )
 
@@ -219,9 +211,7 @@ TRANSPOSE = Puzzle(
         accesses("thread", 4),
         no_bank_conflicts(),
     ),
-    begin="""def transpose(x, out):
-    tile = cuda.shared.array((32, 32), float32)
-    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y""",
+    begin="tile = cuda.shared.array((32, 32), float32)\ntx, ty = cuda.threadIdx.x, cuda.threadIdx.y",
     mistakes={
         "nothing has been turned. Which two indices have to change places, when the tile is read?": lambda x, out: (
             np.pad(x, [(0, len(out)), (0, len(x))])[: len(out), : len(x)]
@@ -244,9 +234,7 @@ TILE = Puzzle(
     ),
     constraint="a block reads each of its elements from global memory once: 32, and 2 at its ends",
     rules=(accesses("block", 34), accesses("thread", 3)),
-    begin="""def smooth(x, out):
-    tile = cuda.shared.array(34, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x""",
+    begin="tile = cuda.shared.array(34, float32)\ni, t = cuda.grid(1), cuda.threadIdx.x",
     mistakes=_AT_THE_ENDS,
 )
 
@@ -255,7 +243,7 @@ def _in_rows(x: Array, rows: int, width: int) -> Array:
     return np.pad(x, (0, width * rows - len(x))).reshape(-1, width)
 
 
-def _block_sums(x: Array, out: Array) -> None:
+def _block_sum(x: Array, out: Array) -> None:
     out[:] = _in_rows(x, len(out), 64).sum(axis=1)
 
 
@@ -268,14 +256,12 @@ BLOCK_SUM = Puzzle(
     name="block sum",
     task="Let each block of 64 threads write the sum of its 64 elements into its own element of out. Elements after "
     "the end count as zero.",
-    spec=_block_sums,
+    spec=_block_sum,
     inputs=lambda rng, n: (_noise(rng, n), _output(-(-n // 64))),
     launches=(Launch((64,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
     constraint="it adds in a tree: a thread reads global memory once, and shared memory at most 13 times",
     rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared", _TREE)),
-    begin="""def block_sum(x, out):
-    part = cuda.shared.array(64, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x""",
+    begin="part = cuda.shared.array(64, float32)\ni, t = cuda.grid(1), cuda.threadIdx.x",
     mistakes={
         _HALF: lambda x, out: _in_rows(x, len(out), 64)[:, :32].sum(axis=1),
         _LAST_ROUND: lambda x, out: _in_rows(x, len(out), 64)[:, ::2].sum(axis=1),
@@ -304,9 +290,7 @@ DOT = Puzzle(
         accesses("thread", 2),
         accesses("thread", 13, (LOAD, ATOMIC), "shared", _TREE),
     ),
-    begin="""def dot(x, y, out):
-    part = cuda.shared.array(64, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x""",
+    begin="part = cuda.shared.array(64, float32)\ni, t = cuda.grid(1), cuda.threadIdx.x",
     mistakes={
         _HALF: lambda x, y, out: out + sum(x[i : i + 32] @ y[i : i + 32] for i in range(0, len(x), 64)),
         _LAST_ROUND: lambda x, y, out: out + sum(x[i : i + 64 : 2] @ y[i : i + 64 : 2] for i in range(0, len(x), 64)),
@@ -315,7 +299,7 @@ DOT = Puzzle(
 )
 
 
-def _count(x: Array, counts: Array) -> None:
+def _histogram(x: Array, counts: Array) -> None:
     np.add.at(counts, x, 1)
 
 
@@ -323,7 +307,7 @@ HISTOGRAM = Puzzle(
     name="histogram",
     task="Add to counts how often each of the numbers 0 to 15 is in x. Let each of the blocks of 64 threads count in "
     "shared memory first. Nobody has cleared that for you.",
-    spec=_count,
+    spec=_histogram,
     inputs=lambda rng, n, spread: (
         rng.integers(16 - spread, 16, n).astype(np.int32),
         np.full(16, 1000, np.int32),
@@ -336,9 +320,7 @@ HISTOGRAM = Puzzle(
         ),
         accesses("thread", 1),
     ),
-    begin="""def histogram(x, counts):
-    mine = cuda.shared.array(16, int32)
-    i, t = cuda.grid(1), cuda.threadIdx.x""",
+    begin="mine = cuda.shared.array(16, int32)\ni, t = cuda.grid(1), cuda.threadIdx.x",
     mistakes={
         "a place that isn't the last one counts, too. How many threads copy 16 counts?": lambda x, counts: (
             counts + np.bincount(x[x < 15], minlength=16)
@@ -375,9 +357,7 @@ SCAN = Puzzle(
             "a thread that adds all before it reads 63 numbers. After a round, which of its neighbours has done half?",
         ),
     ),
-    begin="""def scan(x, out):
-    part = cuda.shared.array(64, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x""",
+    begin="part = cuda.shared.array(64, float32)\ni, t = cuda.grid(1), cuda.threadIdx.x",
     mistakes={
         "each element belongs to its own sum, too. Yours are the sums of those before it.": lambda x, _: (
             _running(x, 64) - x
@@ -423,10 +403,8 @@ MATMUL = Puzzle(
             hint="a thread fetches one number of a and one of b for a pair of tiles. Where do the other 14 come from?",
         ),
     ),
-    begin="""def matmul(a, b, out):
-    a_tile = cuda.shared.array((8, 8), float32)
-    b_tile = cuda.shared.array((8, 8), float32)
-    column, row = cuda.grid(2)""",
+    begin="a_tile = cuda.shared.array((8, 8), float32)\n"
+    "b_tile = cuda.shared.array((8, 8), float32)\ncolumn, row = cuda.grid(2)",
     mistakes={
         "only the first tiles are in your sum. How many pairs of tiles lie along a row of a?": lambda a, b, _: (
             a[:, :8] @ b[:8]
@@ -444,7 +422,7 @@ MATMUL = Puzzle(
 )
 
 
-def _warp_sums(x: Array, out: Array) -> None:
+def _warp_sum(x: Array, out: Array) -> None:
     out[:] = _in_rows(x, len(out), 32).sum(axis=1)
 
 
@@ -452,7 +430,7 @@ WARP_SUM = Puzzle(
     name="warp sum",
     task="Let each warp of 32 threads write the sum of its 32 elements into its own element of out. Its lanes can hand "
     "numbers to each other: cuda.shfl_down_sync(0xFFFFFFFF, value, by).",
-    spec=_warp_sums,
+    spec=_warp_sum,
     inputs=lambda rng, n, warps: (_noise(rng, n), _output(warps)),
     launches=(Launch((32, 1), 1, 32), Launch((1, 1), 1, 32), Launch((100, 4), 2, 64)),
     constraint="it needs no shared memory, no atomic operation, and 1 read of global memory a thread",
@@ -461,9 +439,7 @@ WARP_SUM = Puzzle(
         accesses("grid", 0, (ATOMIC,), hint="after five rounds one lane has the sum, and nobody else adds."),
         accesses("thread", 1),
     ),
-    begin="""def warp_sum(x, out):
-    i = cuda.grid(1)
-    lane, warp = i % 32, i // 32""",
+    begin="i = cuda.grid(1)\nlane, warp = i % 32, i // 32",
     mistakes={
         "half of the numbers are missing. From how far away does the first one come?": lambda x, out: _in_rows(
             x, len(out), 32
@@ -537,8 +513,7 @@ GRIDDING = Puzzle(
     ),
     constraint="a thread reads 5 numbers and makes at most 6 atomic operations",
     rules=(accesses("thread", 5), accesses("thread", 6, (ATOMIC,))),
-    begin="""def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight):
-    i = cuda.grid(1)""",
+    begin="i = cuda.grid(1)",
     mistakes={
         "the nearest cell isn't the one below. What does int do to 2.9, and to -0.4?": _gridded(
             0, lambda u, v, *others: (np.trunc(u), np.trunc(v), *others)

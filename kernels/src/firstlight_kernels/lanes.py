@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -28,34 +28,31 @@ class Lanes:
         self.in_block = prod(threads)
         self.size = count * self.in_block
         self.number, self.block, self.rank, self.lane, self.warp, self.all = _in_blocks(self.in_block, count)
-        self._axes: dict[tuple[str, int], Any] = {}
 
-    def index(self, what: str) -> Dim3:
-        """Return the index of each thread in its "block" or the "grid", or that of its block, as "of block"."""
-        return Dim3(*(self.axis(what, number) for number in range(3)))
+    @cached_property
+    def index(self) -> Dim3:
+        """The index of each thread in its block; an axis is one number, if it is the same for all."""
+        axes = zip(unravelled(np.arange(self.in_block), self.threads), self.threads, strict=True)
+        return Dim3._make(np.tile(axis, self.count) if size > 1 else np.int64(0) for axis, size in axes)
 
-    def axis(self, what: str, number: int) -> Any:
-        """Return an axis of that: one number, if it is the same for all threads."""
-        key = what, number
-        if key not in self._axes:
-            self._axes[key] = self._of_axis(what, number)
-        return self._axes[key]
+    @cached_property
+    def block_index(self) -> Dim3:
+        """The index of the block of each thread."""
+        numbers: Any = unravelled(np.arange(self.first, self.first + self.count), self.blocks)
+        axes = (np.repeat(axis, self.in_block) if self.count > 1 else axis[0] for axis in numbers)
+        return Dim3._make(axis if size > 1 else np.int64(0) for axis, size in zip(axes, self.blocks, strict=True))
 
-    def _of_axis(self, what: str, number: int) -> Any:
-        if what == "grid":
-            return self.axis("of block", number) * np.int64(self.threads[number]) + self.axis("block", number)
-        if (self.threads if what == "block" else self.blocks)[number] == 1:
-            return np.int64(0)
-        if what == "block":
-            return np.tile(unravelled(np.arange(self.in_block), self.threads)[number], self.count)
-        numbers: Any = unravelled(np.arange(self.first, self.first + self.count), self.blocks)[number]
-        return np.repeat(numbers, self.in_block) if self.count > 1 else numbers[0]
+    @cached_property
+    def grid_index(self) -> Dim3:
+        """The index of each thread in the grid."""
+        axes = zip(self.block_index, self.threads, self.index, strict=True)
+        return Dim3._make(block * np.int64(size) + own for block, size, own in axes)
 
     def name_of(self, number: int) -> str:
         """Return how a message names a thread."""
         thread, block = (
-            Dim3(*(int(np.broadcast_to(axis, self.size)[number]) for axis in self.index(what)))
-            for what in ("block", "of block")
+            Dim3(*(int(np.broadcast_to(axis, self.size)[number]) for axis in index))
+            for index in (self.index, self.block_index)
         )
         return f"thread {thread} of block {block}"
 

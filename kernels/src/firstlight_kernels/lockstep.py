@@ -25,7 +25,7 @@ from firstlight_kernels.arrays import poison
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
 from firstlight_kernels.copies import outer_names
-from firstlight_kernels.findings import Dim3, LaunchError, MissedBarrierError, line_of
+from firstlight_kernels.findings import LaunchError, MissedBarrierError, line_of
 from firstlight_kernels.functions import OF_CUDA, element_dtype, function_of, of_type
 from firstlight_kernels.grids import BoundLaunch
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, LOADS, MATCHES, SHUFFLES, STORES, VOTES
@@ -170,16 +170,9 @@ class _Run:
     def intrinsic(self, name: str) -> Any:
         """Return what kernels know as an attribute of ``cuda``."""
         first, _, axis = name.partition(".")
-        if first in ("threadIdx", "blockIdx", "blockDim", "gridDim"):
-            lanes = self.lanes
-            if first in ("blockDim", "gridDim"):
-                sizes: Any = map(np.int64, lanes.threads if first == "blockDim" else lanes.blocks)
-                index = Dim3(*sizes)
-                return getattr(index, axis) if axis else index
-            what = "block" if first == "threadIdx" else "of block"
-            return lanes.axis(what, "xyz".index(axis)) if axis else lanes.index(what)
-        if name in ("laneid", "warpsize"):
-            return self.lanes.lane if name == "laneid" else np.int64(WARP)
+        if first in _OF_LANES:
+            value = _OF_LANES[first](self.lanes)
+            return getattr(value, axis) if axis else value
         for owner, own in ((self, _OF_RUN), (self.barriers, _OF_BARRIERS), (self.memory, _OF_MEMORY)):
             if name in own:
                 return own[name].__get__(owner)
@@ -387,8 +380,7 @@ class _Run:
             self.memory.store(mask, array, each, part)
 
     def grid(self, mask: Mask, ndim: Any) -> Any:
-        axes = tuple(self.lanes.axis("grid", number) for number in range(int(ndim)))
-        return axes[0] if ndim == 1 else axes
+        return self.lanes.grid_index.x if ndim == 1 else self.lanes.grid_index[: int(ndim)]
 
     def gridsize(self, mask: Mask, ndim: Any) -> Any:
         sizes = tuple(np.int64(b * t) for b, t in zip(self.lanes.blocks, self.lanes.threads, strict=True))
@@ -534,6 +526,12 @@ _AT: dict[str, np.ufunc] = {
 }  # fmt: skip
 
 
+#: Where threads are.
+_OF_LANES: dict[str, Callable[[Lanes], Any]] = {
+    "threadIdx": lambda lanes: lanes.index, "blockIdx": lambda lanes: lanes.block_index,
+    "blockDim": lambda lanes: scalar(lanes.threads), "gridDim": lambda lanes: scalar(lanes.blocks),
+    "laneid": lambda lanes: lanes.lane, "warpsize": lambda lanes: np.int64(WARP),
+}  # fmt: skip
 #: What kernels call of ``cuda``, as methods: of a run, its barriers, and its memory.
 _OF_RUN: dict[str, Any] = {
     "grid": _Run.grid, "gridsize": _Run.gridsize,

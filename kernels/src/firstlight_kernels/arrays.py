@@ -154,10 +154,6 @@ class TracedArray:
             raise TraceError(f"{self.name}.{name} cannot be set: only fields of records can")
         self._put(name, value, sys._getframe(1))
 
-    def is_contiguous(self, order: str) -> bool:
-        """Return whether the elements follow each other as in C, or as in Fortran."""
-        return bool(self._data.flags.c_contiguous if order == "C" else self._data.flags.f_contiguous)
-
     def _at(self, index: Any, frame: FrameType) -> Any:
         """Return an element, or a part of the array: a view, a record, or a field of one."""
         if isinstance(index, str):
@@ -265,25 +261,6 @@ class TracedArray:
 
     def _offset(self, index: tuple[int, ...]) -> int:
         return int(self._start + sum(map(operator.mul, index, self.strides)))
-
-
-def signature_of(value: Any) -> str:
-    """Return the type of a kernel's argument as a signature has it, such as ``float32[:, ::1]``."""
-    if type(value) is tuple:
-        return f"Tuple(({''.join(f'{signature_of(part)}, ' for part in value)}))"
-    dtype = value.dtype if isinstance(value, TracedArray) else getattr(scalar(value), "dtype", np.dtype(object))
-    if isinstance(value, tuple) or dtype.kind not in "biufc":
-        what = f"records of {dtype}" if isinstance(value, TracedArray) else f"{type(value).__name__}"
-        raise TypeError(f"no signature can say {what}: launch the kernel, and Numba compiles it for its arguments")
-    name = "boolean" if dtype.kind == "b" else dtype.name
-    if not isinstance(value, TracedArray):
-        return name
-    axes = [":"] * value.ndim
-    if value.is_contiguous("C"):
-        axes[-1] = "::1"
-    elif value.is_contiguous("F"):
-        axes[0] = "::1"
-    return f"{name}[{', '.join(axes)}]"
 
 
 def write_elements(

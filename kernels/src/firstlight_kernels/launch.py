@@ -21,7 +21,7 @@ import numpy as np
 
 from firstlight_kernels import lockstep
 from firstlight_kernels import threads as one_by_one
-from firstlight_kernels.arguments import host_array, on_a_gpu
+from firstlight_kernels.arguments import host_array, on_a_gpu, rebuilt
 from firstlight_kernels.arithmetic import convert
 from firstlight_kernels.compilers import MODULES, Compiler, compiler_of, dtype_of, imported, is_jitted, python_function
 from firstlight_kernels.copies import outer_names
@@ -99,8 +99,7 @@ def _arguments(kernel: Any, function: FunctionType, given: tuple[Any, ...]) -> t
         )
     if not (signatures := _signatures(kernel)):
         return given
-    arrays = (value if on_a_gpu(value) else host_array(value) for value in given)
-    own = [kernel.typeof_pyval(value if data is None else data) for value, data in zip(given, arrays, strict=True)]
+    own = types_of(kernel, given)
     kernel.typingctx.refresh()
     cases = [SimpleNamespace(args=types) for types in signatures]
     found = kernel.typingctx.resolve_overload(
@@ -114,6 +113,16 @@ def _arguments(kernel: Any, function: FunctionType, given: tuple[Any, ...]) -> t
         )
     kinds = map(dtype_of, found.args)
     return tuple(convert(value, kind) if kind else value for value, kind in zip(given, kinds, strict=True))
+
+
+def types_of(kernel: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the types that a kernel's compiler gives to arguments."""
+
+    def known(value: Any, _: str) -> Any:
+        data = None if on_a_gpu(value) else host_array(value)
+        return value if data is None else data
+
+    return tuple(map(kernel.typeof_pyval, rebuilt(known, arguments, "")))
 
 
 def _with_defaults(function: FunctionType, given: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -117,7 +117,7 @@ class Compiled:
         return done.stdout if done.returncode == 0 else None
 
 
-def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Compiled:
+def compile(kernel: object, signature: str | tuple[Any, ...], cc: tuple[int, int] = (9, 0)) -> Compiled:
     """Compile a kernel; it needs no GPU and no driver.
 
     Parameters
@@ -125,7 +125,8 @@ def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Com
     kernel
         A function as it is launched, with ``@cuda.jit`` above it.
     signature
-        The types of its arguments, in Numba's words: ``"void(float32[:], int32)"``, or without ``void``.
+        The types of its arguments, in Numba's words: ``"void(float32[:], int32)"``, or without ``void``; or a tuple of
+        the compiler's types.
     cc
         The compute capability of the GPU to compile for.
 
@@ -137,7 +138,7 @@ def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Com
     Raises
     ------
     TypeError
-        If this is no kernel, or the signature no string.
+        If this is no kernel, or the signature neither a string nor a tuple.
     ValueError
         If the signature does not fit the kernel, or CUDA does not know this compute capability.
     CompileError
@@ -187,7 +188,7 @@ def _checked(kernel: Any, signature: object, cc: object) -> FunctionType:
     function = python_function(kernel)
     if getattr(kernel, "_device", False) or _options(kernel, "device").get("device"):
         raise TypeError(f"{function.__name__} is a device function: give the kernel that calls it")
-    if not isinstance(signature, str):
+    if not isinstance(signature, str | tuple):
         raise TypeError(f'signature={signature!r}: write the types as a string, such as "void(float32[:], int32)"')
     if not (isinstance(cc, tuple) and len(cc) == 2 and all(isinstance(part, int) for part in cc)):
         raise TypeError(f"cc={cc!r}: write the compute capability as two numbers, such as (9, 0)")
@@ -219,11 +220,11 @@ def _capabilities(compiler: Compiler) -> list[tuple[int, int]]:
         raise NoCompilerError(f"NVIDIA's compiler (NVVM) is not installed ({reason}). {cure}.") from None
 
 
-def _argument_types(signature: str, compiler: Compiler) -> tuple[Any, ...]:
+def _argument_types(signature: str | tuple[Any, ...], compiler: Compiler) -> tuple[Any, ...]:
     """Return the compiler's types of the arguments; what is returned must be nothing."""
     types, sigutils = compiler.part("types"), compiler.part("core.sigutils")
     try:
-        found = sigutils._parse_signature_string(signature)
+        found = sigutils._parse_signature_string(signature) if isinstance(signature, str) else signature
         arguments, returned = sigutils.normalize_signature((found,) if isinstance(found, types.Type) else found)
         if returned not in (None, types.void):
             raise TypeError(f"a kernel returns nothing (void), not {returned}")

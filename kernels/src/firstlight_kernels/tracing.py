@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstlight_kernels.arguments import on_host
-from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo, signature_of
+from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo
 from firstlight_kernels.compilers import python_function
 from firstlight_kernels.executor import WARP, Executor
 from firstlight_kernels.findings import (
@@ -39,7 +39,7 @@ from firstlight_kernels.findings import (
 )
 from firstlight_kernels.grids import unravelled
 from firstlight_kernels.intrinsics import TracedCuda, instrument
-from firstlight_kernels.launch import bound
+from firstlight_kernels.launch import bound, types_of
 from firstlight_kernels.tables import table
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def trace(
     executor.run(instrument(launch.function, traced_cuda, executor.codes), given)
     for value, data in copies:
         value.copy_to_device(data)
-    return Trace(kernel, given, executor)
+    return Trace(kernel, launch.arguments, executor)
 
 
 class Trace:
@@ -341,8 +341,6 @@ class Trace:
             If the compiler refuses the kernel; the message names the line.
         NoCompilerError
             If no compiler is installed.
-        TypeError
-            If the arguments have a type that a signature can't say: a named tuple, or records.
 
         Examples
         --------
@@ -358,7 +356,7 @@ class Trace:
         """
         from firstlight_kernels import ptx
 
-        return ptx.compile(self._kernel, f"void({', '.join(map(signature_of, self._arguments))})", cc)
+        return ptx.compile(self._kernel, types_of(self._kernel, self._arguments), cc)
 
     def plot(self, array: str | None = None) -> Figure:
         """Draw the elements of an array with the threads that accessed them.

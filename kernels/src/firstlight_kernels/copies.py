@@ -29,19 +29,19 @@ def empty_copy(function: FunctionType) -> FunctionType:
     return FunctionType(function.__code__, {"__builtins__": builtins}, function.__name__, function.__defaults__, cells)
 
 
-def fill_copy(copy: FunctionType, function: FunctionType, translate: Callable[[Any], Any]) -> None:
-    """Let each name that a function looks up mean something else in its copy: what ``translate`` makes of its value.
+def fill_copy(copy: FunctionType, function: FunctionType, translate: Callable[[Any, str], Any]) -> None:
+    """Let each name that a function looks up mean something else in its copy: what ``translate`` makes of it.
 
     Of a module, what the function takes from it is translated, too.
     """
     attributes = looked_up_names(function.__code__)
 
     def translated(name: str, value: Any) -> Any:
-        new = translate(value)
+        new = translate(value, name)
         if new is not value or not isinstance(value, ModuleType):
             return new
-        taken = {attribute: getattr(value, attribute, None) for attribute in attributes.get(name, ())}
-        changed = {attribute: translate(old) for attribute, old in taken.items() if translate(old) is not old}
+        taken = {part: getattr(value, part, None) for part in attributes.get(name, ())}
+        changed = {part: new for part, old in taken.items() if (new := translate(old, part)) is not old}
         if not changed:
             return value
         module = ModuleType(value.__name__)

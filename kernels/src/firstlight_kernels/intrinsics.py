@@ -28,7 +28,7 @@ from firstlight_kernels.arithmetic import (
 )
 from firstlight_kernels.arrays import REDUCTIONS, TracedArray, poison, write_elements
 from firstlight_kernels.compilers import dtype_of, imported, intrinsic_name, is_cuda
-from firstlight_kernels.copies import empty_copy, fill_copy, outer_names
+from firstlight_kernels.copies import empty_copy, fill_copy
 from firstlight_kernels.executor import OWN_BLOCK, WARP, WHOEVER, Executor, codes_of
 from firstlight_kernels.findings import TraceError
 from firstlight_kernels.functions import OF_CUDA, element_dtype, of_numpy
@@ -366,12 +366,7 @@ def instrument(
     codes.update(codes_of(copy.__code__))
     subset.check(function.__code__)
 
-    names = outer_names(function)
-
-    def known_as(value: Any) -> str:
-        return next((name for name, one in names.items() if one is value), "constant")
-
-    def translate(value: Any, name: str | None = None) -> Any:
+    def translate(value: Any, name: str) -> Any:
         if is_cuda(value):
             return traced_cuda
         if called := intrinsic_name(value):
@@ -380,12 +375,12 @@ def instrument(
             return TranslatedModule(value, translate)
         if isinstance(value, np.ndarray) and value.ndim:
             if id(value) not in made:
-                made[id(value)] = traced_cuda.constant(value, name or known_as(value))
+                made[id(value)] = traced_cuda.constant(value, name)
             return made[id(value)]
         if inspect.isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
             return instrument(called, traced_cuda, codes, made)
         if isinstance(value, tuple):
-            return rebuilt(translate, value, name or known_as(value))
+            return rebuilt(translate, value, name)
         if known := _REDUCTIONS.get(id(value)) or subset.of_the_host(value):
             return known
         return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)

@@ -282,7 +282,7 @@ class _Copies:
             fill_copy(copy, function, self._translate)
         return self._made[id(function)]
 
-    def _translate(self, value: Any) -> Any:
+    def _translate(self, value: Any, _: str) -> Any:
         if self._takes(value):
             return self.of(value)
         return object() if self._why_not(value) else value  # Numba says in which line it does not know this type

@@ -73,7 +73,7 @@ print(*sorted({"numba", "torch", "numpy", "matplotlib"} & set(sys.modules)))
 @needs_compiler
 @pytest.mark.parametrize(
     ("driver", "expected"),
-    [(REFUSES, "True partial"), (TWO_DEVICES, "False _LaunchConfiguration")],
+    [(REFUSES, "True function"), (TWO_DEVICES, "False _LaunchConfiguration")],
     ids=["no device", "devices"],
 )
 def test_launches_are_simulated_where_there_is_no_device_and_only_there(tmp_path, driver, expected):

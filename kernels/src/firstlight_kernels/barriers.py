@@ -10,7 +10,7 @@ import numpy as np
 from firstlight_kernels.arrays import poison
 from firstlight_kernels.findings import LaunchError, MissedBarrierError
 from firstlight_kernels.intrinsics import SHUFFLES
-from firstlight_kernels.lanes import WARP, Lanes, Mask, broadcast, split
+from firstlight_kernels.lanes import WARP, Lanes, Mask, broadcast, split, spread
 from firstlight_kernels.masked import Unsupported
 from firstlight_kernels.promotion import truth
 
@@ -94,20 +94,18 @@ class Barriers:
 
     def warp_vote(self, name: str, mask: Mask, names: Any, value: Any) -> Any:
         """Return what the lanes that give one mask find together."""
-        group, values, numbers = self.groups(mask, names), broadcast(mask, value), mask.numbers
+        group, values = self.groups(mask, names), broadcast(mask, value)
         true = truth(values)
         if name == "eq_sync":
             first = np.empty(int(group.max()) + 1, values.dtype)
             first[group] = values
             found = np.bincount(group, first[group] != values) == 0
         elif name == "ballot_sync":
-            found = np.bincount(group, true * 2.0 ** self.lanes.lane[numbers]).astype(np.int64)
+            found = np.bincount(group, true * 2.0 ** self.lanes.lane[mask.numbers]).astype(np.int64)
         else:
             counts = np.bincount(group, true)
             found = counts > 0 if name == "any_sync" else counts == np.bincount(group)
-        result = np.zeros(self.lanes.size, found.dtype)
-        result[numbers] = found[group]
-        return result
+        return spread(mask, found[group])
 
     def block_vote(self, name: str, mask: Mask, value: Any) -> Any:
         """Return what the threads of a block find together."""
@@ -128,13 +126,11 @@ class Barriers:
 
     def match(self, name: str, mask: Mask, names: Any, value: Any) -> Any:
         """Return the lanes with the same bits, among those that give one mask; of all also whether they are all."""
-        group, values, numbers = self.groups(mask, names), broadcast(mask, value), mask.numbers
-        lanes = 2.0 ** self.lanes.lane[numbers]
+        group, values = self.groups(mask, names), broadcast(mask, value)
+        lanes = 2.0 ** self.lanes.lane[mask.numbers]
         bits, kind = np.unique(values.copy().view(f"u{values.itemsize}"), return_inverse=True)
         alike = np.unique(group * bits.size + kind, return_inverse=True)[1]
         found, every = (np.bincount(each, lanes)[each].astype(np.uint32) for each in (alike, group))
         whole = found == every
-        result, together = np.zeros(self.lanes.size, np.int32), np.zeros(self.lanes.size, np.bool_)
-        together[numbers] = whole
-        result[numbers] = np.where(whole | (name == "match_any_sync"), found, 0).astype(np.uint32).view(np.int32)
-        return result if name == "match_any_sync" else (result, together)
+        result = spread(mask, np.where(whole | (name == "match_any_sync"), found, 0).astype(np.uint32).view(np.int32))
+        return result if name == "match_any_sync" else (result, spread(mask, whole))

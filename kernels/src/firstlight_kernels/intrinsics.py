@@ -35,6 +35,8 @@ from firstlight_kernels.functions import OF_CUDA, element_dtype, of_numpy
 from firstlight_kernels.vectors import class_of, neighbours, vector_dtype
 
 _ALL_LANES = 0xFFFFFFFF
+#: The values of all that wait, and a lane, to what this one gets.
+_OfAll = Callable[[dict[int, Any], int], Any]
 
 
 class TracedCuda:
@@ -58,12 +60,9 @@ class TracedCuda:
         self.nanosleep = lambda _: executor.give_way()
         self.atomic = SimpleNamespace(**{name: partial(self._atomic, name) for name in _ATOMICS})
         self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
-        for name, result_of in {**VOTES, **BLOCK_VOTES}.items():
-            setattr(self, name, partial(self._vote, result_of, name in BLOCK_VOTES))
-        for name, source in SHUFFLES.items():
-            setattr(self, name, partial(self._shuffle, source))
-        for name, found_by in MATCHES.items():
-            setattr(self, name, partial(self._match, found_by))
+        waits: list[tuple[Any, Any]] = [(VOTES, self._vote), (BLOCK_VOTES, self._block_vote)]
+        for known, wait in [*waits, (SHUFFLES, self._shuffle), (MATCHES, self._match)]:
+            vars(self).update({name: partial(wait, how) for name, how in known.items()})
         vars(self).update(_FUNCTIONS, **dict.fromkeys(LOADS, _load), **dict.fromkeys(STORES, _store))
         self.fp16 = SimpleNamespace(**{name[5:]: each for name, each in _FUNCTIONS.items() if name[:5] == "fp16."})
 
@@ -90,10 +89,6 @@ class TracedCuda:
         return sizes[0] if ndim == 1 else sizes[:ndim]
 
     # -- Memory --------------------------------------------------------------------------------------------------------
-
-    def constant(self, data: np.ndarray, name: str) -> TracedArray:
-        """Return an array that a kernel takes from outside: the compiler copies it into the code."""
-        return self._executor.trace_array(data, name, "constant")
 
     def _array(
         self,
@@ -169,15 +164,11 @@ class TracedCuda:
 
         return self._executor.wait(sys._getframe(1), int(mask), value=value, result_of=result_of, orders=False)
 
-    def _vote(self, result_of: Callable[[dict[int, Any]], Any], of_block: bool, *given: Any) -> Any:
-        mask, value = (None, *given) if of_block else given
-        return self._executor.wait(
-            sys._getframe(1),
-            mask and int(mask),
-            value=value,
-            result_of=lambda values, _: result_of(values),
-            orders=of_block,
-        )
+    def _vote(self, result_of: _OfAll, mask: int, value: Any) -> Any:
+        return self._executor.wait(sys._getframe(1), int(mask), value=value, result_of=result_of, orders=False)
+
+    def _block_vote(self, result_of: _OfAll, value: Any) -> Any:
+        return self._executor.wait(sys._getframe(1), value=value, result_of=result_of)
 
     def _shuffle(self, source: Callable[[int, int], int], mask: int, value: Any, by: int) -> Any:
         thread, called = self._executor.current, sys._getframe(1)
@@ -210,19 +201,17 @@ SHUFFLES: dict[str, Callable[[int, int], int]] = {
     "shfl_down_sync": lambda lane, delta: lane + delta,
     "shfl_xor_sync": lambda lane, mask: lane ^ mask,
 }
-VOTES: dict[str, Callable[[dict[int, Any]], Any]] = {  # of the lanes of a warp
-    "all_sync": lambda values: all(values.values()),
-    "any_sync": lambda values: any(values.values()),
-    "eq_sync": lambda values: len(set(values.values())) == 1,
-    "ballot_sync": lambda values: sum(1 << lane for lane, on in values.items() if on),
+VOTES: dict[str, _OfAll] = {  # of the lanes of a warp
+    "all_sync": lambda values, _: all(values.values()),
+    "any_sync": lambda values, _: any(values.values()),
+    "eq_sync": lambda values, _: len(set(values.values())) == 1,
+    "ballot_sync": lambda values, _: _lanes(lane for lane, on in values.items() if on),
 }
-BLOCK_VOTES: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of a block
-    "syncthreads_count": lambda values: sum(map(bool, values.values())),
-    "syncthreads_and": lambda values: int(all(values.values())),
-    "syncthreads_or": lambda values: int(any(values.values())),
+BLOCK_VOTES: dict[str, _OfAll] = {  # of the threads of a block
+    "syncthreads_count": lambda values, _: sum(map(bool, values.values())),
+    "syncthreads_and": lambda values, _: int(all(values.values())),
+    "syncthreads_or": lambda values, _: int(any(values.values())),
 }
-
-
 MATCHES: dict[str, Callable[[int, int], Any]] = {  # given the lanes that are alike, and all that take part
     "match_any_sync": lambda alike, _: _signed(alike),
     "match_all_sync": lambda alike, every: (_signed(alike if alike == every else 0), typed(alike == every)),
@@ -374,8 +363,8 @@ def instrument(
         if isinstance(value, ModuleType):
             return TranslatedModule(value, translate)
         if isinstance(value, np.ndarray) and value.ndim:
-            if id(value) not in made:
-                made[id(value)] = traced_cuda.constant(value, name)
+            if id(value) not in made:  # the compiler copies it into the code
+                made[id(value)] = traced_cuda._executor.trace_array(value, name, "constant")
             return made[id(value)]
         if inspect.isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
             return instrument(called, traced_cuda, codes, made)

@@ -121,6 +121,13 @@ def broadcast(mask: Mask, value: Any) -> np.ndarray:
     return values if mask.full else values[mask.numbers]
 
 
+def spread(mask: Mask, values: np.ndarray) -> np.ndarray:
+    """Return for each thread the number of one of those that take part, and zero for the others."""
+    result = np.zeros(mask.on.size, values.dtype)
+    result[mask.numbers] = values
+    return result
+
+
 class Unset:
     """A variable that has no value yet."""
 
@@ -207,17 +214,14 @@ class Memory:
     def load(self, mask: Mask, array: Any, index: Any) -> Any:
         """Return an element, or a part of an array or a tuple."""
         if type(array) is not Array:
-            return self._load_other(array, index)
+            if isinstance(array, tuple) and isinstance(index, np.integer | slice):
+                return array[index]
+            raise Unsupported(f"an element of {_kind(array)}")
         key = index if type(index) is tuple else (index,)
         if len(key) != len(array.shape) or array.data.dtype.names or slice in map(type, key):
             return self._view(mask, array, key)
         data, place = _narrowed(array.data, self.place(mask, array, key, "load"))
         return data[place]
-
-    def _load_other(self, values: Any, index: Any) -> Any:
-        if isinstance(values, tuple) and isinstance(index, np.integer | slice):
-            return values[index]
-        raise Unsupported(f"an element of {_kind(values)}")
 
     def store(self, mask: Mask, array: Any, index: Any, value: Any) -> None:
         """Write elements: if several threads write to one, that of the last one stays."""

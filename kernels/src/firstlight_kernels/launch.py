@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType, SimpleNamespace
@@ -224,13 +224,13 @@ def _configure(
     cluster: object = None,  # noqa: ARG001
 ) -> Callable[..., None]:
     """Return a kernel with the size of its grid, which a call runs."""
-    return partial(_launched, kernel, griddim, blockdim, sharedmem or 0)
 
+    def launched(*arguments: Any) -> None:
+        for seen in _watching:
+            seen.append(kernel)
+        launch(kernel, griddim, blockdim, arguments, sharedmem or 0)
 
-def _launched(kernel: Any, blocks: Any, threads: Any, shared_bytes: int, *arguments: Any) -> None:
-    for seen in _watching:
-        seen.append(kernel)
-    launch(kernel, blocks, threads, arguments, shared_bytes)
+    return launched
 
 
 def _for_all(kernel: Any, ntasks: int, tpb: int = 0, stream: object = 0, sharedmem: int = 0) -> Callable[..., None]:

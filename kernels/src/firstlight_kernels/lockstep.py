@@ -42,6 +42,7 @@ from firstlight_kernels.lanes import (
     merge,
     select,
     split,
+    spread,
     union,
     where,
 )  # fmt: skip
@@ -350,11 +351,7 @@ class _Run:
         for number, (at, values) in enumerate(zip(zip(*place, strict=True), zip(*given, strict=True), strict=True)):
             found[number] = old = data[at]
             data[at] = change(old, *values)
-        if unused:
-            return None
-        result = np.zeros(self.lanes.size, data.dtype)
-        result[mask.numbers] = found
-        return result
+        return None if unused else spread(mask, found)
 
     def of_atomic(self, array: Any) -> Array:
         if type(array) is not Array:

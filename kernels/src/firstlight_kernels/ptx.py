@@ -298,7 +298,12 @@ class _Copies:
         if hasattr(value, "py_func") and not self._takes(value):
             other = compiler_of(value).name if is_jitted(value) else "Numba, for the CPU"
             return f"compiled by {other}. Put the @cuda.jit(device=True) of {self._compiler.name} above it"
-        return _why_no_constant(value)
+        if isinstance(value, np.ndarray) and value.nbytes > _CONSTANT_BYTES:
+            room = f"and a kernel has room for {_CONSTANT_BYTES} in its code"
+            return f"an array of {value.nbytes} bytes, {room}. Pass it as an argument"
+        if isinstance(value, list | dict | set):
+            return f"of type {type(value).__name__}, which no kernel can use. Pass its numbers as arguments"
+        return None
 
     def explain(self, error: Exception) -> str:
         """Return in which line a kernel cannot be compiled, and why."""
@@ -321,16 +326,6 @@ class _Copies:
                     return "a plain function, which no kernel can call. Put @cuda.jit(device=True) above it"
                 return self._why_not(value) or f"of type {type(value).__name__}, which no kernel can use"
         return "of a type that no kernel can use"
-
-
-def _why_no_constant(value: object) -> str | None:
-    """Return why a value cannot be a constant of a kernel, as the end of a sentence, or None if it can."""
-    if isinstance(value, np.ndarray) and value.nbytes > _CONSTANT_BYTES:
-        room = f"and a kernel has room for {_CONSTANT_BYTES} in its code"
-        return f"an array of {value.nbytes} bytes, {room}. Pass it as an argument"
-    if isinstance(value, list | dict | set):
-        return f"of type {type(value).__name__}, which no kernel can use. Pass its numbers as arguments"
-    return None
 
 
 def _lines_of(error: BaseException, message: str) -> Iterator[tuple[str, int]]:

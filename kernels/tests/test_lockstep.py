@@ -157,6 +157,8 @@ def nothing_is_read_that_is_not_there(x, out):
         out[i] -= 1000
     if i < 3 or (i < x.size and x[i] == 5):
         out[i] += (y := i * 100) + y
+    if 0 < i < x.size - i < x[i] + 9 < 12:
+        out[i] += 5000
 
 
 @cuda.jit

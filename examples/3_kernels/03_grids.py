@@ -312,8 +312,8 @@ show_table("What a block of 256 threads asks for", head, rows)
 #
 # .. measured-by-others:: swapped-gtx1650 swapped-rtx3060ti
 #
-# These blocks were 32 × 8. With 16 × 16 the H100 took :timing:`grids median "kernel,
-# 16 × 16" @nvidia-h100-80gb-hbm3`, so that shape is as good.
+# The blocks that we've timed were 32 × 8. With 16 × 16 the H100 took :timing:`grids
+# median "kernel, 16 × 16" @nvidia-h100-80gb-hbm3`, so that shape is as good.
 #
 # .. holds::
 #

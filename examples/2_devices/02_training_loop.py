@@ -714,8 +714,8 @@ print(f"Our solution: {check(train_anywhere_solution)}")
 #    With ``pin_memory`` and ``non_blocking``, the GPU fetches a batch while your
 #    program goes on (:doc:`/tutorials/2_devices/08_pinned_memory`). ``autocast``
 #    computes with 16 bits in place of 32. On a card before Ampere (2020), :doc:`see
-#    first </tutorials/2_devices/13_precision>`. We left both off, because neither makes a
-#    launch any shorter, and ``autocast`` adds launches.
+#    first </tutorials/2_devices/13_precision>`. We left both off, because neither makes
+#    a launch any shorter, and ``autocast`` adds launches.
 #
 # There are :doc:`short training scripts to download </where_from>`, and a page on
 # :doc:`what else a model can leave behind </tutorials/2_devices/05_moving_a_model>`.

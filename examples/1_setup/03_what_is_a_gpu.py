@@ -28,9 +28,8 @@ say which work belongs there and which doesn't.
 # one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`, and the H100 took :timing:`count-your-cpu
 # median "GPU, kernel/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. So the GPU, which costs as
 # much as a car, is *slower*. A step takes about four clock cycles on the H100 and most
-# likely on that CPU, too, whose clock ticks faster. It wins by more with :doc:`a
-# plainer loop <04_count_your_cpu>`, which doesn't store the temperature at every eighth
-# step.
+# likely on that CPU, too, whose clock ticks faster. The CPU wins by more with :doc:`a
+# plainer loop <04_count_your_cpu>`, without storing every eighth temperature.
 #
 # .. holds::
 #
@@ -44,12 +43,13 @@ say which work belongs there and which doesn't.
 # for 256 cups, several at a time. Sixteen cores get 256 cups each, so without any loss
 # they'd need just as long for all 4,096. The GPU took less than a third of that.
 #
-# In fact, with all sixteen cores of that computer, the GPU was :timing:`count-your-cpu
-# speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096"
-# @nvidia-h100-80gb-hbm3` as fast. Those cores were rented :term:`virtual CPUs <virtual
-# CPU>`, as a rule two to a real core. And 4,096 cups are little work for sixteen of
-# them: when they got 65,536 cups, each 4,096 took little more than a third of that
-# time. So don't believe a factor before you know what the CPU did.
+# In fact, against all sixteen cores of that computer, the GPU was
+# :timing:`count-your-cpu speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all
+# cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as fast. Those cores were rented
+# :term:`virtual CPUs <virtual CPU>`, as a rule two to a real core. And 4,096 cups are
+# little work for sixteen of them: when they got 65,536 cups, each 4,096 took little
+# more than a third of that time. So don't believe a factor before you know what the CPU
+# did.
 #
 # .. holds::
 #
@@ -198,12 +198,12 @@ plt.show()
 # More digits usually cost more, so beware of ``float64``, NumPy's default. The H100 is
 # one of the cards that are good at it: the same product took :timing:`precision median
 # "GPU, matmul, float64/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, even less than in
-# ``float32``, because its tensor cores take ``float64``, too. They don't add vectors,
-# and that took :timing:`precision speedup "GPU, add, float32"/"GPU, add, float64"
-# @nvidia-h100-80gb-hbm3` as long as in ``float32``. On NVIDIA's cards for games since
-# Maxwell (2014), ``float64`` has 1/32 or 1/64 of the rate of ``float32``. And the price
-# tells you nothing: the T4 and the L4, sold for data centres, are no better, and
-# neither is the very expensive B300.
+# ``float32``, because its tensor cores take ``float64``, too. But an addition of
+# vectors, without them, took :timing:`precision speedup "GPU, add, float32"/"GPU, add,
+# float64" @nvidia-h100-80gb-hbm3` as long as in ``float32``. On NVIDIA's cards for
+# games since Maxwell (2014), ``float64`` has 1/32 or 1/64 of the rate of ``float32``.
+# And the price tells you nothing: the T4 and the L4, sold for data centres, are no
+# better, and neither is the very expensive B300.
 #
 # .. holds::
 #
@@ -274,8 +274,8 @@ show_table("Where a number can be, on an H100", head, rows)
 # rule for working with a GPU: *bring the numbers over once, and use them often*.
 #
 # The last two rates are from data sheets, and the first two follow from the clock: in
-# each cycle a CUDA core `reads two numbers and writes one`__, and an SM reads 128 bytes
-# of shared memory. NVIDIA gives no rate for the L2 cache.
+# each cycle the registers `give a CUDA core two numbers and take one`__, and an SM
+# reads 128 bytes of shared memory. NVIDIA gives no rate for the L2 cache.
 #
 # __ https://arxiv.org/abs/2503.20481
 #

@@ -4,8 +4,7 @@ Can you copy and compute at the same time?
 
 You have four loads of laundry, a washing machine and a dryer. While the first load is
 in the dryer, the second one is being washed. But your GPU program may copy all the data
-in, compute, and copy all the results out, and meanwhile two of three machines stand
-still.
+in, compute, and copy the results out: two of its three stages always stand still.
 
 **Guess: if all three steps take equally long, how much faster could four loads be?** By
 the end you'll be able to write such a pipeline, to see why it goes wrong so easily, and
@@ -74,8 +73,8 @@ plt.show()
 #
 # But streams know nothing of each other. Somebody has to say that chunk 2 may only be
 # computed when chunk 2 has arrived. Let's first forget to say so. Three ``ToyStream``
-# take the place of the GPU's streams, so that everybody can try it. **What will it
-# print?**
+# take the place of the GPU's streams, so that everybody can try it. **Will the results
+# be right?**
 
 from time import sleep
 
@@ -160,8 +159,8 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 # %%
 # Two things are easy to forget:
 #
-# - Both arrays on the host have to be :term:`pinned`. From ordinary memory the CPU
-#   copies while you call, and so nothing overlaps.
+# - Both arrays on the host have to be :term:`pinned`. With ordinary memory, the CPU
+#   copies before the call returns, so nothing overlaps.
 # - ``record_stream`` tells PyTorch that a second stream uses this memory. Otherwise
 #   PyTorch may give it to somebody else as soon as your variable is gone, although the
 #   stream has not got to it yet.
@@ -170,9 +169,9 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 # ----------------
 #
 # If four chunks are good, are a thousand better? Each copy pays its :term:`latency`.
-# You know :doc:`the two numbers </tutorials/2_devices/04_small_copies>`: if :math:`n`
-# bytes go in :math:`m` chunks, a stage takes :math:`a + n/(m\,b)` for each. There are
-# :math:`m` turns, and two more until the last chunk is out, so
+# With :doc:`latency a and rate b </tutorials/2_devices/04_small_copies>`, a stage takes
+# :math:`a + n/(m\,b)` for each chunk, if :math:`n` bytes go in :math:`m` chunks. There
+# are :math:`m` turns, and two more until the last chunk is out, so
 #
 # .. math::
 #
@@ -202,10 +201,10 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
 # %%
 # Nearly everything is gained with eight or sixteen chunks. So you needn't find the best
 # number. Any number near the square root of :math:`n/n_{1/2}` will do, where
-# :math:`n_{1/2} = a\,b` is the half-bandwidth size. If :math:`n` is smaller than
+# :math:`n_{1/2} = a\,b` bytes are copied at half the rate. If :math:`n` is smaller than
 # :math:`n_{1/2}`, leave it in one piece.
 #
-# Did the H100 do what the formula says? In its curve, *n* counts the chunks.
+# Did the H100 do what the formula says? Its curve calls the chunks *n*, not :math:`m`.
 
 # folded code: Check and measure the pipeline on a GPU
 
@@ -228,8 +227,8 @@ bench.plot()
 # times as large, and they go there and back. Eight times that time is within a few
 # percent of what was measured.
 #
-# In sixteen chunks, there are 17 short turns instead of 32, so it should have taken
-# little more than half of that. It's nearer to three fifths. We think that the two
+# In sixteen chunks, the copies take 17 short turns instead of 2 × 16, so we expected
+# little more than half of that time. It's nearer to three fifths. We think that the two
 # directions disturb each other, because both go through the memory of the host.
 #
 # When it isn't worth it
@@ -282,8 +281,8 @@ if on_cuda:
 # ---------
 #
 # Write the pipeline. ``comes``, ``works`` and ``goes`` are three streams.
-# ``comes.copy_in(chunk)``, ``works.compute(chunk)`` and ``goes.copy_out(chunk)`` put
-# one stage of a chunk into a stream, each takes one turn, and all return at once.
+# ``comes.copy_in(chunk)``, ``works.compute(chunk)`` and ``goes.copy_out(chunk)`` queue
+# one stage of a chunk, which takes one turn, and return immediately.
 # ``works.wait_stream(comes)`` makes ``works`` wait for all that is in ``comes`` so far,
 # and ``stream.synchronize()`` makes your program wait. No chunk may be computed before
 # it has arrived, or sent back before it was computed, and :math:`m` chunks should take

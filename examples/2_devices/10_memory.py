@@ -74,9 +74,9 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 # - ``memory_allocated()`` counts the rooms that are occupied: *allocated*.
 # - ``memory_reserved()`` counts the floors that PyTorch rents: *reserved*. Its older
 #   name was ``memory_cached()``, because the empty rooms are called the *cache*.
-# - ``nvidia-smi`` sees only what the landlord has let: the floors, what CUDA itself
-#   needs for each program, the *context*, and all other programs. On a GB10, which has
-#   one memory for CPU and GPU, it tells nothing, and ``total - free`` is everybody's.
+# - ``nvidia-smi`` sees only what the landlord has let: the floors, CUDA's own need for
+#   each program (the *context*), and all other programs. On a GB10, whose CPU and GPU
+#   share memory, it shows nothing, and ``total - free`` counts the CPU's, too.
 #
 # Is there room for one more?
 # ---------------------------
@@ -279,8 +279,8 @@ if measured is not None:
 # %%
 # On our H100, the tensors held 203 MiB at that moment, PyTorch had taken 472 MiB, and
 # 999 were in use on the card, which is about what ``nvidia-smi`` shows. So only a fifth
-# of that was in tensors! Up to 472, it's PyTorch's empty rooms, and the rest is the
-# context and what the driver keeps for itself. The model, which stands in for a GPU
+# of that was in tensors! From 203 to 472, it's PyTorch's empty rooms, and the rest is
+# the context and what the driver keeps for itself. The model, which stands in for a GPU
 # where there is none, had said 203 and 472 as well.
 #
 # And ``f``? There were 250 MiB free in the large floors, more than it needs. But they
@@ -441,8 +441,8 @@ if on_cuda:
 # %%
 # The rehearsal said 17,082,400 bytes, and it was right to the byte, on our CPU and on
 # our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms.
-# Leave some headroom for a larger network, because mixed precision, ``foreach``
-# optimizers and the libraries for matrix products all change the sum. And which is the
+# Leave some headroom for a larger network: mixed precision, the optimizer's temporary
+# arrays and the libraries for matrix products all change the sum. And which is the
 # largest batch that fits into 16 MB?
 
 from bisect import bisect_right
@@ -518,7 +518,7 @@ show_table("What a list of losses keeps", head, rows)
 # It's the validation. A loss remembers how it was computed: behind it hangs a *graph*
 # with the output of every layer, ready for ``backward()``. In the training,
 # ``backward()`` comes, and the graph is let go. In the validation it never comes, so
-# each step keeps five million bytes alive, for four that you wanted. The cures are
+# each step keeps five million bytes alive for a four-byte number. The cures are
 # ``loss.item()``, which waits for the GPU, ``loss.detach()``, which doesn't, and
 # ``torch.no_grad()`` around the whole loop. There are five more owners that nobody
 # thinks of:
@@ -678,7 +678,7 @@ print(check(validate))
 # Three lines to remember
 # -----------------------
 #
-# In the first line, "yours" is what your program does in PyTorch.
+# These lines are about PyTorch alone.
 
 # remember
 
@@ -771,8 +771,8 @@ print(f"Our solution: {check(validate_solution)}")
 # ------------------------------------------------------------------
 #
 # **JAX** rents three quarters of the card at its first operation, however small your
-# model is, and its newest versions rent more if they need it. If an import did it, that
-# package computed something. A second program finds the card full. Tell JAX before it
+# model is, and its newest versions rent more if they need it. If an import rents, that
+# package ran an operation. A second program finds the card full. Tell JAX before it
 # starts, so in a notebook restart first:
 #
 # .. code-block:: python
@@ -785,7 +785,7 @@ print(f"Our solution: {check(validate_solution)}")
 #
 # It still gives nothing back before it ends, so ``nvidia-smi`` shows the most that it
 # ever rented. ``XLA_PYTHON_CLIENT_ALLOCATOR=platform`` gives back everything, slowly.
-# It's good for looking. A large program that has the card for itself should keep its
+# Use it for measuring. A large program that has the card for itself should keep its
 # three quarters. Newer versions call the fraction ``XLA_CLIENT_MEM_FRACTION`` (`JAX on
 # its memory`__).
 #
@@ -800,9 +800,9 @@ print(f"Our solution: {check(validate_solution)}")
 # CuPy doesn't give memory back: its pool, a limit, FFT plans
 # -----------------------------------------------------------
 #
-# CuPy keeps its floors as PyTorch does, in a *memory pool*, and more than your arrays
-# need: a random array or a sort makes others in between, so 512 MB may take a GB. Once
-# nothing refers to your array any more, this gives back what is empty:
+# CuPy keeps its floors as PyTorch does, in a *memory pool*. It takes more than your
+# arrays need: a random array or a sort makes others on the way, so 512 MB may take a
+# GB. Once nothing refers to your array any more, this gives back what is empty:
 #
 # .. code-block:: python
 #

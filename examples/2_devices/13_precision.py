@@ -97,8 +97,7 @@ for use_amp in (False, True):
 #        Use one of them throughout.
 #    * - JAX computes in ``float32``, whatever the input
 #      - ``jax.config.update("jax_enable_x64", True)``, first of all. On cards for games
-#        it is slow (:doc:`/cards`), and then time grows with the batch: turn it off
-#        again.
+#        it is slow (:doc:`/cards`): if a larger batch takes longer, turn it off again.
 #    * - it isn't faster
 #      - Mostly large products and convolutions gain. A small network waits for its
 #        launches, and autocast :doc:`adds some
@@ -522,10 +521,11 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # %%
 # ``allclose`` says no, and nothing is wrong. Each addition rounds, so another order
 # gives another result. One after another, a number passes through up to 10,239
-# roundings on its way into the sum. In 256 shares, it's fewer than 300. NumPy adds
-# halves of halves, but only along the axis whose numbers are neighbours in memory, here
-# the *last*. So the answer to the referee is: *on average, the one with the shorter
-# chain of roundings is closer to the truth*, whether it's the GPU's or NumPy's.
+# roundings on its way into the sum. In 256 shares, it's fewer than 300. NumPy splits
+# sums into halves, again and again, but only along the axis that's contiguous in
+# memory, here the *last*. So the answer to the referee is: *on average, the one with
+# the shorter chain of roundings is closer to the truth*, whether it's the GPU's or
+# NumPy's.
 #
 # Does at least the *same* GPU give the same bits twice? Mostly, and :doc:`another page
 # </tutorials/2_devices/19_same_seed>` says what to set.
@@ -653,7 +653,7 @@ print(f"Our solution: {check(choose_solution)}")
 # wrong. If not, it's a mistake that only the GPU shows:
 #
 # - Give both the *same* weights and batch, and compare the first loss, and then the
-#   gradients. The first that differs by more than some eps names the line.
+#   gradients. The first that differs by more than a few eps shows where.
 # - Different already? Random numbers, an uninitialized array, or another ``dtype``:
 #   16 bits and TF32 are on for one of them only.
 # - After some steps? The optimizer has the parameters from before the move to the GPU,

@@ -10,8 +10,8 @@ median match @nvidia-h100-80gb-hbm3`. **Is that good? Write down how much faster
 think a perfect program could be.** By the end you'll be able to answer that for a step
 of your own, on any machine, before you write a line.
 
-**Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. With a GPU, you measure
-the GPU.
+**Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. You measure your GPU, or
+your CPU.
 """
 
 # %%
@@ -47,8 +47,8 @@ print(f"multiplying: {1e6 * multiplying:4.1f} µs at least")
 #
 # So for any step you need two counts: the *operations*, which are additions and
 # multiplications, and the *least bytes*, if each input is read once and each result is
-# written once. Let's count a whole program, the microscope of :doc:`the page before
-# </tutorials/2_devices/14_profile>`. Each frame is faded out towards its edges
+# written once. Let's count a whole program, the microscope analysis of :doc:`the page
+# before </tutorials/2_devices/14_profile>`. Each frame is faded out towards its edges
 # (*taper*) and transformed (:term:`FFT`). We take the *power* of the result, and
 # *match* it with 512 textures, which is the product above.
 
@@ -138,8 +138,8 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 
 # %%
 # The last column is for :term:`tensor cores <tensor core>`, which only do
-# :doc:`products of matrices </tutorials/2_devices/13_precision>`. And how many do the
-# usual steps have, in ``float32``?
+# :doc:`products of matrices </tutorials/2_devices/13_precision>`. And what intensity do
+# the usual steps have, in ``float32``?
 #
 # .. list-table:: Operations a byte
 #    :header-rows: 1
@@ -374,8 +374,8 @@ plt.show()
 # Find *match*. How far is it below the solid line? That is all that a better program
 # could gain. Each arrow leads from the way that people often write a step to ours. The
 # dotted roof is for the other steps, whose frames may come from a :term:`cache`, which
-# is faster than memory. On the H100 the launches took too long to measure that, so
-# there the two roofs are one.
+# is faster than memory. On the H100 the launches hid the cache's speed, so there the
+# two roofs are one.
 #
 # .. holds::
 #
@@ -417,8 +417,8 @@ plt.show()
 #    all(part < whole / 3 for part, whole in zip(busy, others, strict=True))
 #    min(busy) > 2 * 12 * 2**18 / memory
 #
-# Others measured the roofs of their cards, and a transform below them. A small card
-# under load can't keep the clock of its data sheet:
+# Others measured their cards' roofs, and an FFT below them. A small card under load
+# can't keep the clock of its data sheet:
 #
 # .. measured-by-others:: product-a100-rate read-rtx4090 product-l4
 #    fft-titanv

@@ -33,9 +33,10 @@ four causes is yours, and which of them nobody can remove.
 #    torch.use_deterministic_algorithms(True)  # a fixed order, or an error
 #    torch.backends.cudnn.benchmark = False  # don't choose by the stopwatch
 #
-# Up to PyTorch 2.9, the fourth line also wants ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` in
-# the environment, and says so in an error. Since then, PyTorch `gives each stream a
-# workspace of its own`__. This is what the lines are for:
+# Up to PyTorch 2.9, ``use_deterministic_algorithms`` also wants
+# ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` in the environment, and says so in an error. Since
+# then, PyTorch `gives each stream a workspace of its own`__. This is what the lines are
+# for:
 #
 # __ https://github.com/pytorch/pytorch/pull/161749
 #
@@ -48,12 +49,12 @@ four causes is yours, and which of them nobody can remove.
 #      - what to do
 #    * - **other numbers were drawn**
 #      - the first loss differs already
-#      - seed all three; look for a line that draws and that only one of the runs has;
-#        workers are below
+#      - seed all three; look for a draw that only one of the runs makes; for workers,
+#        see below
 #    * - **sums in another order**
 #      - the first losses agree to five digits or so, and later ones part
-#      - for atomics ``use_deterministic_algorithms``; otherwise the same threads,
-#        batch, card and PyTorch
+#      - for :term:`atomics <atomic>` ``use_deterministic_algorithms``; otherwise the
+#        same threads, batch, card and PyTorch
 #    * - **another algorithm was chosen**
 #      - the same, and it changes from run to run
 #      - ``cudnn.benchmark = False``. ``use_deterministic_algorithms`` does it for
@@ -305,6 +306,6 @@ print(f"Our solution: {check(noise_solution)}")
 #   its forerunner, and missed some, such as ``segment_sum``.
 # - JAX: ``XLA_FLAGS=--xla_gpu_deterministic_ops=true`` in the environment.
 # - LightGBM: ``gpu_use_dp=true`` adds in ``float64``, so that the order shows less, and
-#   is slower. Bits that must be equal want the CPU, with ``deterministic=true``.
+#   is slower. For equal bits, use the CPU, with ``deterministic=true``.
 # - Others: look for "deterministic" or "double precision" among the parameters. If
 #   there's no such word, repeat with five seeds, and say how much the score scatters.

@@ -8,7 +8,7 @@ can start a million :term:`threads <thread>`, one for each pixel. But how does e
 thread know what to do?
 
 Take 37 numbers. Somebody started 48 threads for them. **Why, do you think, 11 threads
-too many?** By the end you'll know, and you'll have written such a program, launched it,
+too many?** By the end you'll know, and you'll have written a GPU program, launched it,
 broken it in three ways, and fixed it.
 
 **Needs:** some NumPy. With an NVIDIA GPU the kernels run on it, and without one they
@@ -309,11 +309,11 @@ bench.show()
 # @nvidia-h100-80gb-hbm3`, and NumPy, on one core of the CPU beside it,
 # :timing:`first-kernel median NumPy @nvidia-h100-80gb-hbm3`. So your kernel wins by
 # :timing:`first-kernel speedup "Numba kernel"/NumPy @nvidia-h100-80gb-hbm3` against
-# that one core, as long as the arrays are on the GPU already. That's no speed-up yet:
-# :doc:`sixteen cores </tutorials/1_setup/02_first_speedup>` come much closer. And it's
-# a slow core. It moved :timing:`first-kernel rate NumPy @nvidia-h100-80gb-hbm3`, while
-# one of an AMD EPYC moved :timing:`first-kernel rate NumPy @cpu-amd-epyc` in the same
-# addition.
+# that one core, as long as the arrays are on the GPU already. That isn't a fair
+# comparison: :doc:`sixteen cores </tutorials/1_setup/02_first_speedup>` come much
+# closer. And it's a slow core. It moved :timing:`first-kernel rate NumPy
+# @nvidia-h100-80gb-hbm3`, while one of an AMD EPYC moved :timing:`first-kernel rate
+# NumPy @cpu-amd-epyc` in the same addition.
 #
 # .. holds::
 #

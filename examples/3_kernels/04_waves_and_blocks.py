@@ -36,9 +36,9 @@ one, you read what we measured.
 # the whole of it, and stays there until its last thread is done. Blocks that find no
 # room wait. Here the 133rd did find room, because an H100's multiprocessor holds two
 # such blocks. But one block of our kernel already keeps it busy all the time. Most of
-# its instructions only turn the loop, with whole numbers, and for those an H100 has
-# half as many lanes as for ``float32``. By our count these lanes are full nearly all
-# the time, and the card does about a ninth of the arithmetic on its data sheet.
+# its instructions only count the loop, in integers, for which an H100 has half as many
+# units as for ``float32``. By our count these units are nearly always busy, though the
+# card reaches only about a ninth of the arithmetic on its data sheet.
 #
 # .. holds::
 #
@@ -81,9 +81,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# If all blocks take equally long, two of them compute seven blocks, and the others six.
-# A column of the figure is called a *wave*. In the seventh only two multiprocessors
-# have anything to do. We call that the *tail effect*.
+# If all blocks take equally long, two multiprocessors compute seven, and the others
+# six. A column of the figure is called a *wave*. In the seventh only two
+# multiprocessors have anything to do. We call that the *tail effect*.
 #
 # Let :math:`N` be the number of blocks that keep the whole card busy, 16 in the course,
 # and 132 for our kernel on the H100. Then the part of the card that's in use, on
@@ -137,7 +137,8 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 # larger. And so is that of a kernel that only calculates, if its blocks are small. With
 # :doc:`the cups of coffee </tutorials/1_setup/04_count_your_cpu>`, 32 blocks of 128
 # threads took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, and 512 blocks, nearly four for each multiprocessor, only
+# @nvidia-h100-80gb-hbm3`, and 512 blocks, nearly four for each
+# multiprocessor and with 16 times the cups, only
 # :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536" @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
@@ -204,10 +205,10 @@ bench.show()
 #    due to low occupancy.
 #
 # Older versions say ``Grid size (4) < 2 * SM count (164)``. Four blocks keep at most
-# four multiprocessors busy, of those that
-# ``torch.cuda.get_device_properties(0).multi_processor_count`` counts. So take smaller
-# blocks, 128 threads in place of 1,024. Or give a thread less to do, an element and not
-# a row. Or put several small arrays into one launch. If the kernel is small on purpose,
+# four multiprocessors busy, of
+# ``torch.cuda.get_device_properties(0).multi_processor_count``. So take smaller blocks,
+# 128 threads in place of 1,024. Or give a thread less to do, an element and not a row.
+# Or put several small arrays into one launch. If the kernel is small on purpose,
 # ``NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS=0`` in the environment silences the warning, and
 # ``firstlight_kernels`` does so by itself.
 #
@@ -311,9 +312,9 @@ plt.show()
 # fast as the others! The share of a multiprocessor's places that is taken is called its
 # *occupancy*, and :doc:`another page </tutorials/3_kernels/11_bytes_in_flight>` tells
 # what it's good for. There's one more limit: the threads of a multiprocessor share
-# 65,536 registers. **If each thread needs 40, how many blocks of 256 fit on an H100?**
-# By threads it's 2,048 / 256 = 8. By registers it's 65,536 / (256 × 40) = 6.4, so 6,
-# and the occupancy is 6 × 256 / 2,048, or 75 %.
+# 65,536 registers. **If each thread needs 40, how many blocks of 256 fit on an H100's
+# multiprocessor?** By threads it's 2,048 / 256 = 8. By registers it's 65,536 / (256 ×
+# 40) = 6.4, so 6, and the occupancy is 6 × 256 / 2,048, or 75 %.
 
 # folded: On a CUDA GPU: how much your own card can hold
 
@@ -432,11 +433,8 @@ print(check(any_order))
 # Three lines to remember
 # -----------------------
 #
-# The first line means kernels like ``busy``, of which a single block keeps a
-# multiprocessor at work. The third line is the rule for kernels like ours. A
-# cooperative launch isn't the only way round it: blocks of one *cluster* start
-# together, and a block may look, by an atomic operation and a fence, for what another
-# has *finished*.
+# Besides a cooperative launch, there are other ways to wait: blocks of one *cluster*
+# start together, and an atomic flag can tell what another block has *finished*.
 
 # remember
 

@@ -7,14 +7,14 @@ function. It's a :term:`kernel`, but you look in vain for the index of a thread.
 there are lines like ``tl.sum(row)``, as if somebody had written NumPy. This is
 :term:`Triton`, a language for kernels. ``torch.compile`` writes its own kernels in it.
 
-A *softmax* takes five operations of PyTorch, and one Triton kernel does the same.
-**Write down a guess: how many times faster is the one kernel, on a GPU?** By the end
-you'll have written such a kernel that also works on a slice of an array, where many go
-wrong in silence.
+*Softmax*, probabilities from scores, takes five operations of PyTorch, or one Triton
+kernel. **Write down a guess: how many times faster is the one kernel, on a GPU?** By
+the end you'll have written such a kernel, one that also works on slices, where many
+kernels silently go wrong.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
 PyTorch. Triton comes with PyTorch on Linux, and needs a C compiler there. It supports
-NVIDIA's GPUs from the A100 and RTX 30 on, so not a T4. Without a GPU, it can play the
+NVIDIA's GPUs from the A100 and RTX 30 on, so not a T4. Without a GPU, it can run the
 kernels in NumPy.
 """
 
@@ -66,8 +66,8 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 
 
 # %%
-# In the second one, all of them do. ``tl.arange(0, BLOCK)`` gives the numbers from 0 to
-# ``BLOCK - 1``, so ``i`` is a whole row of indices. Each run of this function adds
+# In the second kernel, every line does. ``tl.arange(0, BLOCK)`` gives the numbers from
+# 0 to ``BLOCK - 1``, so ``i`` is a whole row of indices. Each run of this function adds
 # ``BLOCK`` pairs, and is called a *program*. Its number, ``program_id(0)``, does what
 # ``cuda.blockIdx.x`` did. The compiler divides the work among the threads. You can't
 # speak to a single thread any more, and you needn't. Two more things look odd:
@@ -83,8 +83,8 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 # These lines launch it, with as many programs as it takes. If you have Linux, put them
 # and ``add`` into a file of your own, under ``import torch, triton`` and ``import
 # triton.language as tl``, and end it with ``try_add("cuda")``. If you have no GPU, end
-# it with ``try_add("cpu")`` and start it with ``TRITON_INTERPRET=1 python my_file.py``.
-# Then Triton's *interpreter* plays the kernel in NumPy, slowly.
+# it with ``try_add("cpu")`` and run it with ``TRITON_INTERPRET=1 python my_file.py``.
+# Then Triton's *interpreter* runs the kernel in NumPy, slowly.
 
 
 def run_add(x, y, out):
@@ -247,8 +247,8 @@ plt.show()
 # their 8 passes at :timing:`triton-rows rate "five steps/cuda:0/n=1024"
 # @nvidia-h100-80gb-hbm3`, and our kernel its 2 passes at :timing:`triton-rows rate
 # "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So most of the gain is in the bytes
-# that don't move, and a little in how fast they move. The memory of an H100 delivers
-# :spec:`H100 SXM bandwidth` at most, so there isn't much left to win.
+# that don't move, and a little in the speed of the others. The memory of an H100
+# delivers :spec:`H100 SXM bandwidth` at most, so there isn't much left to win.
 #
 # .. holds::
 #
@@ -273,12 +273,11 @@ plt.show()
 #    near(took("torch.softmax", 1024), took("Triton", 1024), 0.05)
 #    took("torch.softmax", 4096) > 1.2 * took("Triton", 4096)
 #
-# The row that wasn't there: which mask is right?
-# -----------------------------------------------
+# The row that wasn't there: why pass strides?
+# --------------------------------------------
 #
 # A week later you need only every second channel of the matrix, and pass ``x[:, ::2]``.
-# **What will the kernel do with that?** Let's see, with 10 channels that are left of
-# 20:
+# **What will the kernel do with that?** Let's see, with 10 of 20 channels left:
 
 
 def try_slice(device, kernel):
@@ -339,9 +338,9 @@ print(apart(try_strides, softmax_strided, run_softmax))
 # gone.
 #
 # Two warnings. The *result* is still written row by row, so make it with
-# ``x.new_empty(x.shape)``, because ``torch.empty_like`` of a transposed matrix is
-# transposed, too. And if ``row * down`` can go beyond two billion, it overflows in
-# silence. Then write ``row.to(tl.int64) * down``.
+# ``x.new_empty(x.shape)``: ``torch.empty_like`` of a transposed matrix is transposed,
+# too. And if ``row * down`` can go beyond two billion, it overflows in silence. Then
+# write ``row.to(tl.int64) * down``.
 #
 # .. dropdown:: A mask in two dimensions, for a tile of rows and columns
 #
@@ -365,7 +364,7 @@ print(apart(try_strides, softmax_strided, run_softmax))
 # Triton takes four groups of 32 threads, four :term:`warps <warp>`, for each program,
 # unless you choose another number with ``num_warps`` at the launch. **Would you give a
 # row of 16,384 numbers more warps than a row of 256?** With four warps, each thread has
-# 2 numbers of a row of 256. Of a row of 16,384 it has 128, which fill half of its
+# 2 numbers of a row of 256. With 16,384, it has 128, which fill half of its
 # :term:`registers <register>`. We'll compare four warps for every width with a rule of
 # thumb: one warp for each 512 numbers, but no fewer than 1 and no more than 16.
 
@@ -447,7 +446,8 @@ plt.show()
 # rate "Triton/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. At 16,384 four warps moved
 # :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`,
 # and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
-# The rule was right, but it brought less than a tenth, and in between nothing at all.
+# The rule was right, but gained less than a tenth, and nothing at the two middle
+# widths.
 #
 # .. holds::
 #
@@ -497,9 +497,8 @@ plt.show()
 #    NVIDIA's cards from the A100 and RTX 30 on, it uses the *tensor cores*. They keep
 #    10 of the 23 bits of the fraction of a ``float32``, which is called :doc:`TF32
 #    </tutorials/2_devices/13_precision>`, and Triton does that without asking. If you
-#    want all bits, write ``tl.dot(a, b, input_precision="ieee")``. A V100 or a T4 has
-#    no TF32: there, all bits are kept, and the product is slow. Triton's interpreter
-#    cuts no bits either, so a test that passes there may fail on a newer GPU.
+#    want all bits, write ``tl.dot(a, b, input_precision="ieee")``. Triton's interpreter
+#    cuts no bits, so a test that passes there may fail on a GPU.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #
@@ -609,7 +608,7 @@ plt.show()
 #    add = cp.RawKernel(code, "add")
 #    add((blocks,), (256,), (x, out, cp.int32(x.size)))
 #
-# A launch takes the blocks, the threads of a block, and the arguments, three tuples.
+# A launch takes three tuples: the blocks, the threads of a block, and the arguments.
 # **Nobody checks or converts a type**, so a wrong one gives zeros or nonsense, and no
 # error:
 #
@@ -619,7 +618,7 @@ plt.show()
 #   one, convert it first, as with ``x.astype("f4")``.
 # - A Python number arrives with 64 bits: a ``float`` as ``double``, an ``int`` as
 #   ``long long``. For a ``float`` or an ``int`` in C, pass ``cp.float32(a)`` or
-#   ``cp.int32(n)``. ``cupyx.jit.rawkernel`` wants the same.
+#   ``cp.int32(n)``. ``cupyx.jit.rawkernel``, CuPy's kernels in Python, wants the same.
 # - A slice passes only the address of its first element, and the kernel knows no
 #   strides. So pass ``cp.ascontiguousarray(x[::2])``.
 #

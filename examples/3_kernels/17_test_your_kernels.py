@@ -2,14 +2,14 @@
 How do you test kernels where there's no GPU?
 =============================================
 
-Your :term:`kernel` works. Then a colleague changes a line of it, on a laptop, and
-your tests pass, because they skip every kernel where there's no GPU. So do those on
-GitHub. A month later somebody runs the program on a cluster, and gets numbers that
-change from run to run.
+Your :term:`kernel` works. Then a colleague changes a line of it, on a laptop, and your
+tests pass, because they skip every kernel where there's no GPU. On GitHub they skip,
+too. A month later somebody runs the program on a cluster, and gets numbers that change
+from run to run.
 
-**Write down a guess: which of the two kernels below would a test without a GPU
-find?** By the end you'll have a test that runs on every computer and fails at the
-line with the mistake, and the file that makes GitHub run it.
+**Write down a guess: which of the two kernels' mistakes would a test find without a
+GPU?** By the end you'll have a test that runs on every computer and fails at the line
+with the mistake, and the file that makes GitHub run it.
 
 **Needs:** any computer, ``pytest``, and :doc:`kernels gone wrong
 </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
@@ -121,8 +121,8 @@ for line in said.splitlines():
 #
 # On a GPU, threads run in an order that nobody knows. So ``check_kernels`` tries more
 # than one, on copies of your arrays: all threads at once, line by line; one thread
-# after the other; and the same from the last one back. Then it traces the kernel. Each
-# alone is blind to something.
+# after the other; and the same from the last one back. Then it *traces* every access.
+# Each alone is blind to something.
 #
 # .. table:: Which mistake shows where
 #
@@ -137,15 +137,15 @@ for line in said.splitlines():
 #
 # With only one order, one of the two kernels would have passed. Two orders that give
 # different results prove a mistake. Two that agree prove nothing, and so the trace
-# looks at every access. A thread that has *returned* before a barrier is no mistake
-# here: since 2017, cards wait only for the others.
+# looks at every access. It's no mistake if a thread *returns* before a barrier: since
+# 2017, barriers wait only for the others.
 #
-# A trace is slow, so give a test a *small* launch: a few blocks, and a size that's no
-# multiple of them. If a launch is too large for it, only the orders are compared.
+# A trace is slow, so give a test a *small* launch: a few blocks, the last one not full.
+# If a launch is too large for it, only the orders are compared.
 #
 # Three things stay yours. The test must compare with the right answer, because a wrong
-# index inside the array is no race. Choose sizes that nobody would choose. And for
-# whether the compiler takes the kernel, add a line with :doc:`ptx.compile
+# index inside the array is no race. Choose sizes that nobody would choose. And to check
+# that the compiler takes the kernel, add a line with :doc:`ptx.compile
 # </tutorials/3_kernels/15_what_a_kernel_may_contain>`.
 #
 # For all your tests
@@ -198,11 +198,11 @@ for line in said.splitlines():
 #
 # .. dropdown:: CudaSupportError, before the first test or in one
 #
-#    A kernel with its types in the decorator, or an array on the device outside of a
-#    test, needs a GPU while pytest collects, and so does a launch in a test without
-#    ``check_kernels``. Write a ``conftest.py`` with two lines, ``import
-#    firstlight_kernels`` and ``firstlight_kernels.simulate()``. A test that times
-#    kernels must then :ref:`skip what is simulated <in-a-test>`.
+#    Types in a kernel's decorator, or an array on the device outside of a test, need a
+#    GPU while pytest collects. A launch without ``check_kernels`` needs one later.
+#    Write a ``conftest.py`` with two lines, ``import firstlight_kernels`` and
+#    ``firstlight_kernels.simulate()``. A test that times kernels must then :ref:`skip
+#    what is simulated <in-a-test>`.
 #
 # Your turn
 # ---------

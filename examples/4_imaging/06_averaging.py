@@ -3,20 +3,20 @@ Why not average the data first?
 ===============================
 
 A night of observing gives you 299,796 visibilities, and your image has 32,400 pixels.
-So why not sort them into the cells of a grid and keep one average for each cell?
-MPoL's gridder does just that, and :doc:`our first fit
-</tutorials/4_imaging/01_first_light>` began with it. There are then 83 times fewer
-numbers, each with less noise. And `its tutorial`__ says that the results of a fit
-"will be the same whether or not the likelihood function is computed using the gridded
-or ungridded visibilities".
+So why not sort them into the cells of a grid and keep one average for each cell? MPoL's
+gridder does just that, and :doc:`our first fit </tutorials/4_imaging/01_first_light>`
+began with it. The visibilities fill some 3,600 cells: 83 times fewer numbers, each with
+less noise. And `its tutorial`__ says that the results of a fit "will be the same
+whether or not the likelihood function is computed using the gridded or ungridded
+visibilities".
 
 __ https://github.com/MPoL-dev/MPoL/blob/0d7a516afe6783c85eddf50a331b947f9ab9026e/docs/ci-tutorials/optimization.md
 
 **Is that so? Here is a guess to write down: we take the true sky, and compare it with
 the averages. If all is well, its reduced** :math:`\\chi^2` **is 1. What will it be?**
 By the end you'll know how to see whether averages are safe, how much time they save,
-and how to make better ones. ``tclean`` does something else: in each major cycle it
-predicts the model at the rows' own *u* and *v*.
+and how to make better ones. CASA's ``tclean`` doesn't average: each of its major cycles
+predicts the model at every visibility's own *u* and *v*.
 
 **Needs:** any computer, and :doc:`first light </tutorials/4_imaging/01_first_light>`.
 """
@@ -71,8 +71,8 @@ def timed(prepare):
 # ------
 #
 # An image of *n* pixels has a Fourier transform of *n* cells, so the grid is there
-# already. A cell is as wide as one wave across the whole field, 1/field. We average
-# each cell with the weights, and add the weights up.
+# already. A cell is 1/field wide, so the next one has one more wave across the field.
+# We average each cell with the weights, and add the weights up.
 
 width = coords.du  # of a cell, in wavelengths
 
@@ -157,7 +157,7 @@ print(f"noise of the average: {1e3 * total[worst] ** -0.5:.2f} mJy")
 # rows in a cell, a half as many if they lie along a line, and a quarter if they fill
 # it, so each average counts for less. That makes 8 to 16 times less, and 1 to 2 should
 # be left. ``DataAverager`` does this averaging in the package. It estimates from
-# neighbouring cells how much averaging adds, and above 0.1 it warns you.
+# neighbouring cells what averaging adds to :math:`\chi^2`, and above 0.1 it warns you.
 
 of_truth, told = {}, {}
 for side in (npix, 2 * npix, 4 * npix):
@@ -175,8 +175,9 @@ for side in (npix, 2 * npix, 4 * npix):
 print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
 
 # %%
-# In a field twice as wide it's 2.80, inside the guess. Four times as wide, averages are
-# nearly right. But an image of 720 × 720 has sixteen times as many pixels.
+# In a field twice as wide it's 2.80, so 1.80 are left, as predicted. Four times as
+# wide, averages are nearly right. But an image of 720 × 720 has sixteen times as many
+# pixels.
 #
 # What do you gain, and what do you lose?
 # ---------------------------------------
@@ -185,7 +186,7 @@ print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
 # narrow field, and once to every single visibility. ``ExactLikelihood`` has no cells,
 # so the narrow field is wide enough for it, and :doc:`one pass over the visibilities
 # </tutorials/4_imaging/10_off_the_grid>` is enough for all steps. The strength of 0.1
-# is the earlier 0.0012, counted per cell instead of per row. **How much time do
+# is the 0.0012 of First light, counted per cell instead of per row. **How much time do
 # averages save?**
 
 
@@ -256,9 +257,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# On two CPU cores, whose tab is *AMD EPYC*, there's hardly a second to save with
-# 300,000 rows. ``ExactLikelihood`` needs one pass over the rows, a fraction of a
-# second, and then a step costs about the same.
+# On two CPU cores (tab *AMD EPYC*), there's hardly a second to save with 300,000 rows.
+# ``ExactLikelihood`` needs one pass over the rows, a fraction of a second, and then a
+# step costs about the same.
 #
 # And you lose the image. For the averages the truth has a :math:`\chi^2` of 17, and the
 # image of the fit has less than half of that. *The fit has bent the sky until it agrees
@@ -270,7 +271,7 @@ plt.show()
 #
 # Surely when the source is small? Here is one that is a tenth as wide as the field. We
 # put it in the middle and then farther east, and observe it with our noise and with ten
-# times as much. **What will the truth have now?**
+# times as much. **What is the truth's** :math:`\chi^2` **now?**
 
 for east in (0, 1.2, 2.4):
     blob = [Ring(0.25, radius=0, width=0.2, east=east, north=0)]
@@ -287,9 +288,9 @@ for east in (0, 1.2, 2.4):
 # big disk. Much noise helps, because an error below the noise does little harm.
 #
 # But for a source that is small *and* away from the middle there's a remedy of one
-# line. If you turn the phase of each visibility by the right angle, the whole sky
-# shifts, and you can put the source in the centre before you average. It's called
-# moving the :term:`phase centre`.
+# line. If you turn each visibility's phase by a suitable angle, the whole sky shifts,
+# and you can centre the source before you average. It's called moving the :term:`phase
+# centre`.
 
 radians = np.radians(2.4 / 3600)
 centred = [Ring(0.25, radius=0, width=0.2, east=0, north=0)]

@@ -128,7 +128,7 @@ picture.set_label(
 plt.show()
 
 # %%
-# So neither of them wants to stay at the truth! The data would leave it to fit their
+# So neither of them wants to stay at the truth! The data would move away, to fit their
 # own noise. TV would take the top off each ring and fill each gap with it. So a good λ
 # should lie near the value at which both pull equally hard. That's our prediction,
 # 0.007 or so. But how can we find λ without the truth?
@@ -294,8 +294,8 @@ for low, high in ((0, 2), (2, 4), (4, 8), (8, 16), (16, 34)):
 # With a weak λ, one cell in a hundred has a score of several hundred, and it dominates
 # the mean. These are the cells in the very middle, and they hold the total flux. If
 # they're hidden, the fit has to guess the flux from everything else. But we want to
-# know how much noise to let in, and the other 95% of the cells answer that. So leave
-# out of the score the cells within four of the centre.
+# know how much noise to let in, and the cells farther out, 95% of all, answer that. So
+# leave the innermost cells, less than four from the centre, out of the score.
 
 # folded: The score without the middle; half the steps would choose the same, or nearly
 
@@ -410,9 +410,9 @@ plt.show()
 # down. :term:`Sparsity <sparsity>` adds up all pixels, so it likes an image with few
 # bright ones. :term:`TSV` adds up the squares of all differences, so it likes a smooth
 # one. :term:`Entropy <entropy>` likes an even one. To compare them, we give each the λ
-# at which the true sky would *cost* the same, which is λ times its prior. **Each has
-# something that it takes away if you use too much of it. What does sparsity take, and
-# what does TSV take?**
+# at which the true sky's *cost*, λ times its prior, is the same. **Each has something
+# that it takes away if you use too much of it. What does sparsity take, and what does
+# TSV take?**
 
 # folded: Four priors at equal cost
 
@@ -518,7 +518,7 @@ print(*(f"λ = {each:.0e}: {value:.3f}" for each, value in table.items()), sep="
 print(f"take {min(table, key=table.get):.3f}")
 
 # %%
-# It takes the same λ.
+# It, too, chooses 0.003.
 #
 # How much do 54 fits cost?
 # -------------------------

@@ -3,10 +3,10 @@ Off the grid: how many visibilities can you afford?
 ===================================================
 
 Your telescope has observed for ten nights, and your file has a million
-:term:`visibilities <visibility>`. You'd like to fit an image to all of them, and not
-to averages in the cells of a grid. But a fit takes hundreds of steps, and each of
-them has to compare the image with a million numbers. Everybody averages, and
-:doc:`pays for it </tutorials/4_imaging/06_averaging>`, so it must be too slow. Is it?
+:term:`visibilities <visibility>`. You'd like to fit an image to all of them, and not to
+averages in the cells of a grid. But a fit takes hundreds of steps, and each of them has
+to compare the image with a million numbers. Everybody averages, and :doc:`pays for it
+</tutorials/4_imaging/06_averaging>`, so fitting all must be too slow. Is it?
 
 **Write down a guess: with a hundred times as many visibilities, how much longer does a
 step take?** By the end you'll have written a step that takes no longer at all. It
@@ -118,10 +118,10 @@ for factor in (0, 1, 2):
     print(f"f = {factor}: χ² = {chi_squared(factor * sky).item():12,.0f}")
 
 # %%
-# **What is it for f = 1.5?** You can work it out without a single visibility. Each of
-# them contributes a square, :math:`w\,|D - f V|^2`, which is a parabola in :math:`f`.
-# And the sum of a million parabolas is a parabola. It has three coefficients, and we
-# have three points.
+# **What is it for f = 1.5?** You can work it out without a single visibility. With its
+# weight *w*, value *D* and model *V*, each adds :math:`w\,|D - f V|^2`, a parabola in
+# :math:`f`. And the sum of a million parabolas is a parabola. It has three
+# coefficients, and we have three points.
 
 at_0, at_1, at_2 = (chi_squared(factor * sky).item() for factor in (0, 1, 2))
 square = (at_2 - 2 * at_1 + at_0) / 2
@@ -140,9 +140,9 @@ print(f"f = 1.5, from a million data: {chi_squared(1.5 * sky).item():12,.0f}")
 #
 # Here :math:`c` is still a number. The linear coefficient :math:`d` is an image, the
 # :term:`dirty image`, the plain Fourier transform of the weighted data. And :math:`K`
-# would have a number for each *pair* of pixels. But all that counts is how far the two
-# are apart, so it's a picture, too: the :term:`dirty beam`, at twice the width, since a
-# distance may be negative.
+# would have a number for each *pair* of pixels. But all that counts is the offset
+# between them, so it's a picture, too: the :term:`dirty beam`, twice as wide, since an
+# offset may be negative.
 #
 # We compute the three once. After that, a step is a convolution of the image with
 # :math:`K`, which takes two FFTs. In this package it's called ``ExactLikelihood``:
@@ -262,9 +262,9 @@ plt.show()
 # :timing:`off-the-grid median "NUFFT, 100,000" @cpu-amd-epyc`, only a little more than
 # with ten thousand. So with few data most of its time is a fixed cost. With a million
 # it's the reading-off, because to jump all over a grid costs the CPU far more than the
-# multiplications that we counted. The authors of torchkbnufft measured more than we
-# count on a GPU, too (the hollow mark). Those of FINUFFT publish how long a NUFFT takes
-# on another:
+# multiplications that we counted. On a GPU, too, torchkbnufft's authors measured a
+# higher ratio than we count (the hollow mark). FINUFFT's authors publish a NUFFT's time
+# on another GPU:
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
 #
@@ -282,9 +282,9 @@ plt.show()
 #
 # Don't call these speed-ups. Neither side did as well as it can. The NUFFT plans each
 # transform anew, and the exact form mostly waits for Python: the GPU itself works for
-# less than a tenth of its step. The rest is launches, whose time differed by a third
-# from row to row, although the work was the same. If launches cost nothing, the GPU
-# would do a million in the exact form more than eighty times as fast as in the other.
+# less than a tenth of its step. The rest is launches, whose time varied by a third
+# between measurements of the same work. If launches cost nothing, the GPU would do a
+# million in the exact form more than eighty times as fast as in the other.
 #
 # .. holds::
 #
@@ -300,7 +300,7 @@ plt.show()
 #
 # In the figure at the top, the round marks are the H100's. From a million on they lie
 # *below* the line. Up to a million, most of the NUFFT's time is a fixed cost. The exact
-# step has one, too, its launches, which ``fit`` :doc:`captures
+# step has one, too: its launches, which ``fit`` :doc:`records and replays
 # </tutorials/4_imaging/08_faster>`. And it takes longer until the set-up has paid for
 # itself: at a million, more than a hundred steps. So how many visibilities can you
 # afford? All of them.

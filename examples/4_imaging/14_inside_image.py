@@ -8,7 +8,7 @@ should be, or how large the errors are. Would you have decided in the same way?
 
 Let's take these three decisions ourselves, on a sky that we simulate, so that we know
 what is right. At the end you'll be able to explain each of them to a referee, and
-you'll have a fit of a dozen lines that takes yours instead.
+you'll have a fit of a dozen lines for your own decisions.
 
 **Needs:** any computer, and some idea of :doc:`a fit to visibilities
 </tutorials/4_imaging/01_first_light>`.
@@ -44,9 +44,9 @@ print(f"flux {found.flux:.4f} Jy, {found.quality.verdict}")
 # decisions: a *mask*, where emission is allowed, an amount of smoothing, and a moment
 # to stop. In the next fit *we* decide. ``fit_where`` takes a mask and a strength of
 # *total variation* (TV), which is the sum of the differences between neighbouring
-# pixels: the stronger it is, the smoother the image. With a strength of 1 it pulls at a
-# pixel about as hard as the noise does. That's the unit of the report's 8, too. Pixels
-# can't be negative.
+# pixels: the stronger it is, the smoother the image. With a strength of 1, its gradient
+# is about as large as the noise in that of :math:`\chi^2`. That's the unit of the
+# report's 8, too. Pixels can't be negative.
 
 from functools import partial
 
@@ -95,9 +95,9 @@ print(f"reduced χ² without a mask: {everywhere.terms['chi2']:.2f}")
 # pixels can't be negative. Where noise makes an empty patch of sky brighter, the fit
 # takes it. Where noise makes it darker, the fit leaves zero.
 #
-# We can even say how rich. The positive half of Gaussian noise has a mean of
-# :math:`\sigma/\sqrt{2\pi}`, or 0.4 σ, and each beam plays once. So multiply
-# that by the number of beams in the field:
+# We can even say how rich. Gaussian noise, its negatives set to 0, has a mean of
+# :math:`\sigma/\sqrt{2\pi}`, or 0.4 σ, and each beam plays once. So multiply that by
+# the number of beams in the field:
 
 beams = (wide.npix * wide.cell_size) ** 2 / beam.area
 extra = beams * found.noise / np.sqrt(2 * np.pi)
@@ -166,8 +166,8 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 # A strength of 1 would have been nearly right here, but you'd have to search for it
 # again for each source. So ``image`` takes a strength of 8, which is too smooth. Then
 # it adds what is left over back to the data, and fits again. Each time, a bit more of
-# the source comes back. These are called *Bregman iterations*, and it takes as many as
-# it needs to get down to 1 σ, even a part of one, as here.
+# the source comes back. These are called *Bregman iterations*. It takes as many as it
+# needs to get down to 1 σ, and the last may be partial, as here.
 #
 # **And why 8?** That's what a referee will ask. We tried half and twice as much, on
 # five such data sets, each with noise of its own:
@@ -228,11 +228,11 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 # The scatter is the error. If the new images were brighter *on average* than the one
 # they were made from, then fitting would add flux, the casino again, inside the mask,
 # and we could subtract that. Here the excess is no larger than its own error, which is
-# half the scatter, with four repetitions. It's called a *parametric bootstrap*.
-# ``image(seen)`` does the same with 16 draws, for each pixel as well as for the flux,
-# and subtracts the excess. But such an error knows the noise, and nothing else. For a
-# bad calibration, a wrong flux scale, or what no baseline has measured, see :doc:`your
-# own data </tutorials/4_imaging/02_your_own_data>`.
+# half the scatter, with four repetitions. The method is called a *parametric
+# bootstrap*. ``image(seen)`` does the same with 16 draws, for each pixel as well as for
+# the flux, and subtracts the excess. But such an error knows the noise, and nothing
+# else. For a bad calibration, a wrong flux scale, or what no baseline has measured, see
+# :doc:`your own data </tutorials/4_imaging/02_your_own_data>`.
 #
 # For your paper: "We fitted a non-negative image to the visibilities with total
 # variation, at 8 times the noise of the gradient, and with Bregman iterations until the
@@ -245,11 +245,11 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 #
 # All three decisions lean on the noise that the weights promise. If your weights are
 # four times too large, the mask takes in artefacts, and no fit ever gets down to 1 σ.
-# So ``image`` first holds the weights of a file against the scatter of the data, with
+# So ``image`` first compares the weights of a file with the scatter of the data, by
 # ``check_weights``. A bad calibration has the same effect, since it puts blobs beside
 # the source that aren't noise. ``image`` notices, because the residuals *beside* the
-# source are too large. Then it stops as soon as those in the source are no larger,
-# calls the image *limited by calibration*, and gives no error. And a source that
+# source are too large. Then it stops as soon as those in the source are down to that
+# level, calls the image *limited by calibration*, and gives no error. And a source that
 # nowhere reaches 5 σ has no mask at all, so there's no image either.
 #
 # Your turn

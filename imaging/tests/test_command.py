@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -457,6 +458,19 @@ def test_an_interrupt_while_options_are_read_is_one_line(npz, capsys, monkeypatc
     monkeypatch.setattr("astropy.units.Quantity", interrupted)
     assert main([str(npz), "--field", "4"]) == 130
     assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_killed_job_and_a_closed_terminal_leave_nothing_behind(npz, tmp_path, monkeypatch, name):
+    number = getattr(signal, name)
+    monkeypatch.setattr("firstlight_imaging.automatic.image", lambda *_, **__: signal.raise_signal(number))
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        assert main([str(npz), "--out", str(tmp_path / "out")]) == 130
+    finally:
+        signal.signal(number, before)
+    assert not (tmp_path / "out").exists()
 
 
 def test_two_antennas_are_not_told_to_take_smaller_pixels(tmp_path, capsys):

@@ -78,6 +78,7 @@ def test_the_worksheet_has_each_task_and_a_gap_that_says_nothing(monkeypatch, ca
     exec(compile(sheet, "worksheet", "exec"), {})
     assert capsys.readouterr().out.startswith("0 of 16 solved")
     comments = " ".join(re.sub(r"^# ?", "", sheet, flags=re.MULTILINE).split())
+    assert not re.search(r"\b_\w+\(", comments), "it calls a helper that readers don't see"
     for puzzle in PUZZLES.values():
         assert puzzle.task in comments
         assert puzzle.constraint in comments

@@ -113,7 +113,9 @@ def worksheet() -> str:
         in_numpy = inspect.getsource(puzzle.spec).split(":\n", 1)[1].rstrip()
         sentences = f"{number}. {puzzle.name}\n\n{puzzle.task}\n\nIt counts only if {puzzle.constraint}."
         words = [line for part in sentences.split("\n") for line in textwrap.wrap(part, 84) or [""]]
-        comment = "\n".join(f"# {line}".rstrip() for line in [*words, "", "In NumPy:", "", *in_numpy.split("\n")])
+        if " _" not in in_numpy:  # a reader doesn't see our helpers
+            words += ["", "In NumPy:", "", *in_numpy.split("\n")]
+        comment = "\n".join(f"# {line}".rstrip() for line in words)
         parts.append(f'# %%\n{comment}\n\n\n@attempt("{puzzle.name}"){puzzle.stub}')
     return "\n\n".join([*parts, "# %%\nprint(tally())\n"])
 
@@ -128,7 +130,7 @@ import math
 
 from numba import cuda, float32, int32
 
-import firstlight_kernels  # without a GPU, Numba plays the kernels
+import firstlight_kernels  # without a GPU, it plays the kernels
 from firstlight_kernels.puzzles import attempt, tally
 '''
 

@@ -160,16 +160,13 @@ STRIDE = Puzzle(
 )
 
 
-def _three(padded: Array) -> Array:
-    return np.convolve(padded, np.ones(3), "valid")
-
-
 def _smooth(x: Array, out: Array) -> None:
-    out[:] = _three(np.pad(x, 1, mode="edge")) / 3
+    padded = np.pad(x, 1, mode="edge")
+    out[:] = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
 
 
 def _with_ends(of: float = 3, **pad: Any) -> _Mistake:
-    return lambda x, _: _three(np.pad(x, 1, **pad)) / of
+    return lambda x, _: np.convolve(np.pad(x, 1, **pad), np.ones(3), "valid") / of
 
 
 _AT_THE_ENDS: dict[str, _Mistake] = {
@@ -244,7 +241,8 @@ def _in_rows(x: Array, rows: int, width: int) -> Array:
 
 
 def _block_sum(x: Array, out: Array) -> None:
-    out[:] = _in_rows(x, len(out), 64).sum(axis=1)
+    padded = np.pad(x, (0, 64 * len(out) - len(x)))
+    out[:] = padded.reshape(-1, 64).sum(axis=1)
 
 
 _TREE = "one thread does all the adding. How many adders are at work in each round of a tree?"
@@ -331,22 +329,24 @@ HISTOGRAM = Puzzle(
 
 
 def _scan(x: Array, out: Array) -> None:
-    out[:] = _running(x, 64)
+    for start in range(0, len(x), 64):
+        out[start : start + 64] = np.cumsum(x[start : start + 64])
 
 
-def _running(x: Array, by: int, most: int = 64) -> Array:
-    """Return the running sums within blocks of a length, of at most so many elements each."""
-    sums = [np.cumsum(x[start : start + by]) for start in range(0, len(x), by)]
+def _running(x: Array, most: int = 64) -> Array:
+    """Return the running sums within blocks of 64, of at most so many elements each."""
+    sums = [np.cumsum(x[start : start + 64]) for start in range(0, len(x), 64)]
     return np.concatenate([one - np.pad(one, (most, 0))[: len(one)] for one in sums])
 
 
 SCAN = Puzzle(
     name="scan",
-    task="Write the running sum: each element becomes the sum of itself and of all before it in its block of 64.",
+    task="Write the running sum of each block of 64: an element becomes the sum of itself and of all before it in its "
+    "block.",
     spec=_scan,
     inputs=lambda rng, n: (_noise(rng, n), _output(n)),
     launches=(Launch((20,), 1, 64), Launch((1,), 1, 64), Launch((64,), 1, 64), Launch((101,), 2, 64)),
-    constraint="it takes 6 steps: a thread reads global memory once, and shared memory at most 13 times",
+    constraint="six steps are enough: a thread reads global memory once, and shared memory at most 13 times",
     rules=(
         accesses("thread", 1),
         accesses(
@@ -360,11 +360,11 @@ SCAN = Puzzle(
     begin="part = cuda.shared.array(64, float32)\ni, t = cuda.grid(1), cuda.threadIdx.x",
     mistakes={
         "each element belongs to its own sum, too. Yours are the sums of those before it.": lambda x, _: (
-            _running(x, 64) - x
+            _running(x) - x
         ),
         "the sums go on from block to block. Each block begins anew.": lambda x, _: np.cumsum(x),
         "each sum has at most half of its numbers. Is there a round for every doubling, up to 32?": lambda x, _: (
-            _running(x, 64, 32)
+            _running(x, 32)
         ),
         "elements at a distance of one are never added. How far apart are they in the first round?": lambda x, _: (
             np.array([x[i % 2 : i + 1 : 2][-32:].sum() for i in range(len(x))])
@@ -423,7 +423,8 @@ MATMUL = Puzzle(
 
 
 def _warp_sum(x: Array, out: Array) -> None:
-    out[:] = _in_rows(x, len(out), 32).sum(axis=1)
+    padded = np.pad(x, (0, 32 * len(out) - len(x)))
+    out[:] = padded.reshape(-1, 32).sum(axis=1)
 
 
 WARP_SUM = Puzzle(
@@ -499,9 +500,10 @@ def _visibilities(rng: np.random.Generator, n: int, size: int, spread: float) ->
 
 GRIDDING = Puzzle(
     name="gridding",
-    task="Grid visibilities, as an interferometer's imager does. u and v are in cells. A visibility belongs to the "
-    "nearest cell, where row size // 2 and column size // 2 are v = u = 0; add weight times its parts, and its weight, "
-    "to what is there. The sky is real: at (-u, -v) add the complex conjugate. Leave out what falls outside.",
+    task="Grid visibilities, as an interferometer's imager does. Add weight * re, weight * im and weight of each to "
+    "the nearest cell of three grids of size x size cells. u counts columns and v counts rows, with zero at size // 2. "
+    "The sky is real, so add each visibility again at (-u, -v), with the opposite imaginary part. Leave out what falls "
+    "outside. No coordinate is halfway between two cells.",
     spec=_grid,
     inputs=_visibilities,
     launches=(

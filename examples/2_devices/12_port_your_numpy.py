@@ -84,20 +84,19 @@ print("the same as NumPy")
 #    gradients (it has none)                none                      ``backward``
 #    =====================================  ========================  =================
 #
-# How much does CuPy gain? Others measured it beside NumPy or SciPy on their own
-# computers:
+# How much does CuPy gain? Others, beside NumPy or SciPy, found factors of over twenty,
+# sixty, one and over two hundred:
 #
 # .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small cupyx-erosion
 #
-# On the RTX 4090, the same two operations gained a factor of sixty on a cube of 256³
-# numbers, and nothing on one of 64³, because starting an operation on a GPU takes time,
-# however small it is. You can :doc:`work out beforehand
-# </tutorials/2_devices/11_when_the_gpu_wins>` on which side your arrays are. The end of
-# this page lists what is slow in CuPy, and what differs.
+# Sixty and one are the same operations, on a cube of 256³ numbers and on one of 64³.
+# Starting an operation on a GPU takes time, however small it is. You can :doc:`work out
+# beforehand </tutorials/2_devices/11_when_the_gpu_wins>` on which side your arrays are.
+# The end of this page lists what is slow in CuPy, and what differs.
 #
-# All other times on this page are NumPy's and PyTorch's. If you have CuPy, the last
-# cell moves our analysis with it, and times that. `JAX`__ keeps NumPy's meanings too,
-# and adds gradients and a compiler. But its arrays can't be changed, and it computes in
+# From here on we move to PyTorch, because its traps need a page. If you have CuPy, a
+# cell near the end times our steps with it. `JAX`__ keeps NumPy's meanings too, and
+# adds gradients and a compiler. But its arrays can't be changed, and it computes in
 # ``float32`` unless you ask for more.
 #
 # __ https://docs.jax.dev/en/latest/101/arrays.html
@@ -129,8 +128,8 @@ except ValueError as problem:
 #   that you've kept, makes your whole array ``float64``. PyTorch :doc:`keeps float32
 #   </tutorials/2_devices/13_precision>`, as NumPy 1 did.
 #
-# A fourth is waiting further down. :doc:`One table </numpy_to_pytorch>` has all of
-# them, and the lines that only need another word.
+# A fourth is waiting further down, and a seed gives PyTorch other numbers. :doc:`One
+# table </numpy_to_pytorch>` has all of them, and the lines that only need another word.
 #
 # A night at the telescope
 # ------------------------
@@ -189,7 +188,7 @@ def read(night, dtype=np.float32):
 
 
 # %%
-# Here is what a NumPy user writes for the four steps in the middle:
+# Here is what a NumPy user writes for the next four. ``middle`` is ``np.median``:
 
 
 def calibrate(sky, biases, flats):
@@ -253,9 +252,10 @@ assert pull(*exact) < 1.5
 # ------------------
 #
 # Four of the steps work on whole pictures, so they can move. The other two stay: *read*
-# waits for files, and *photometry* walks through a list of stars. We timed all six in
-# NumPy on one core, and beside the H100 with a larger night. **How much can you gain at
-# most, if the four take no time at all?**
+# waits for files, and *photometry* walks through a list of stars. We :doc:`timed
+# </tutorials/2_devices/07_timing_it_right>` all six in NumPy on one core, and beside
+# the H100 with a larger night. **How much can you gain at most, if the four take no
+# time at all?**
 
 # folded code: Time each step in NumPy
 sky, biases, flats = read(night)
@@ -337,9 +337,8 @@ rows = [
 show_table("One line, two libraries", ("", "NumPy", "PyTorch"), rows)
 
 # %%
-# There's a quicker way to NumPy's median than to sort, as we did above. PyTorch's
-# median gives the lower of the two middle values. The upper one is minus the lower one
-# of :math:`-x`:
+# Above, we sorted. This is quicker. PyTorch's median gives the lower of the two middle
+# values, and the upper one is minus the lower one of :math:`-x`:
 
 
 def lower(x, dim):
@@ -435,8 +434,8 @@ print(f"level: off by {off:.1g} counts at most, of {np.abs(levelled).max():.0f}"
 
 # %%
 # This step agrees to the last bit: a median only picks numbers, and one subtraction
-# rounds in the same way everywhere. The others won't, because PyTorch adds up many
-# numbers in another order. That does no harm if the difference is far below the
+# rounds in the same way everywhere. Don't ask that of every step, because PyTorch adds
+# up many numbers in another order. That does no harm if the difference is far below the
 # picture's own error, of which we allow a fiftieth.
 
 # folded: Each step against NumPy's, with the same input
@@ -694,7 +693,9 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 # @nvidia-h100-80gb-hbm3` as long. The loop does about thirty small operations for each
 # star. A GPU needs some time to start each of them, its :term:`launch`, however little
 # there is to do. To move such a loop, turn it inside out: do each operation once, for
-# all stars. Here is a corner of the sky on its way:
+# all stars.
+#
+# And the sky? One corner of it, on its way:
 
 # figure
 # sphinx_gallery_thumbnail_number = 2

@@ -78,7 +78,7 @@ With a CUDA GPU, you time each step on it.
 #   for a whole warp. If all of them multiply and add, the card does the :spec:`H100 SXM
 #   fp32` of its data sheet.
 # - *Loads.* Its cache hands out 128 bytes in a cycle, a number for each thread of a
-#   warp. So a load takes at least one cycle.
+#   warp. So a load takes at least one cycle, the time of four instructions.
 # - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. We count as if there were
 #   no caches.
 
@@ -108,16 +108,16 @@ best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 # %%
 # At best, a product waits for its arithmetic, and the library comes near that.
 #
-# Now step 0. The 32 numbers of :math:`A` that a warp loads lie in 32 rows, so that one
-# load takes 32 cycles. Another cycle is for the number of :math:`B`, which makes 33.
-# For each multiply-add, the loop has 36 instructions, as we'll see in step 2:
+# Now step 0. The 32 numbers of :math:`A` that a warp loads lie in 32 rows, so one load
+# takes 32 cycles, and moves 32 pieces of 32 bytes. With the number of :math:`B`, it's
+# 33 of each. And there are 36 instructions, as we'll see in step 2:
 
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
 # %%
 # On the H100 it took :timing:`shared-memory median "row along x"
-# @nvidia-h100-80gb-hbm3`. The loads explain all of it. The limit of memory is longer
-# than that, so the caches must have helped.
+# @nvidia-h100-80gb-hbm3`. The loads explain all of it. From memory alone it would have
+# taken longer, so the caches helped.
 #
 # Step 1: neighbours read neighbours
 # ----------------------------------
@@ -255,7 +255,9 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 # there. Then they take them down, and fetch the next ones.
 #
 # On a GPU, the class is a block of threads, and the blackboard is its *shared memory*.
-# It's small and fast, it's inside the multiprocessor, and no other block sees it.
+# It's inside the multiprocessor, and no other block sees it. It's fast, and small:
+# :doc:`48 KiB for a block </tutorials/3_kernels/15_what_a_kernel_may_contain>`, if you
+# don't ask for more.
 #
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
@@ -363,10 +365,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # numbers!
 #
 # **What does it wait for now?** Look at what it reads from the blackboard. For each
-# multiply-add, a warp wants 32 neighbouring numbers of ``b_tile``, and shared memory
-# hands them out in a cycle. Of ``a_tile``, all threads want the same number. The
-# compiler fetches four of these with one load of `two cycles`__, so each costs half a
-# cycle. And there are 129 instructions for 32 multiply-adds:
+# multiply-add, a warp reads 32 numbers of ``b_tile`` in one cycle, and one of
+# ``a_tile``, for all threads. Four of these come in one load of `two cycles`__, so
+# that's 1.5 cycles in all. And there are 129 instructions for 32 multiply-adds:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
@@ -517,9 +518,9 @@ print(f"all {len(ladder)} are right")
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and is :timing:`shared-memory speedup "4 x 4 each"/"tile"
 # @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** The loop has
-# two instructions for each multiply-add. In 64 of them, a warp loads 16 numbers of B,
-# which takes 16 cycles. It also loads 16 of A, four at once in two cycles, which takes
-# 8:
+# two instructions for each multiply-add. For four ``k`` there are 64 multiply-adds. A
+# warp loads 16 numbers of B for them, in 16 cycles, and 16 of A, four at once in two,
+# in 8:
 
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
@@ -551,9 +552,9 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 # Look at its registers. The compiler gave each thread 146, and a block has 256 threads.
 # That's more than half of the 65,536 registers of a multiprocessor, so there's room for
-# *one* block. It has eight warps, two for each of the four slots. When both wait for a
-# number, the slot stays empty. How many warps there are is called *occupancy*. With 128
-# registers a thread, two blocks would fit, and you may ask for that:
+# *one* block. It has eight warps, and four instructions may start in a cycle: two warps
+# for each. When both wait, none starts. How many warps there are is called *occupancy*.
+# With 128 registers a thread, two blocks would fit, and you may ask for that:
 #
 # .. code-block:: python
 #
@@ -689,7 +690,8 @@ show_table(
 #      - 5: more warps
 #
 # *Not selected* means that the warp could go on, but another one got the slot. Look at
-# the next longest stall. In step 1, the units for arithmetic are busy, with addresses.
+# the next longest stall. In step 1 it's *math pipe throttle*: the units for arithmetic
+# are busy, with addresses.
 #
 # .. holds::
 #
@@ -700,8 +702,8 @@ show_table(
 #    longest("5, 146 registers") == "stalled_wait"
 #
 # Why is the library faster still? It needs 1.13 instructions for a multiply-add, where
-# step 5 needs 1.72. And though it has only two warps for each slot, as step 5 had at
-# first, each of them starts an instruction every 2.2 cycles, where ours took 3.4.
+# step 5 needs 1.72. And though it has only eight warps, as step 5 had at first, each of
+# them starts an instruction every 2.2 cycles, where ours took 3.4.
 #
 # .. holds::
 #
@@ -741,7 +743,7 @@ show_table(
 #      - :timing:`shared-memory share "wide loads"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - *autotuning*: try many sizes of tiles
 #      - 85 %
-#      - of five others, without wide loads, none beats step 5
+#      - five other sizes: none faster
 #    * - *warp tiling*: a patch of the tile for each warp
 #      - 94 %
 #      - not tried

@@ -20,11 +20,11 @@ a GPU: the judge plays your kernels thread by thread.
 #
 # One file has nothing but the sixteen gaps. Open it in one of two ways:
 #
-# - *On your computer.* Download what the foot of this page offers, and type in its
-#   folder ``uv run 3_kernels/sixteen_kernels.py``. Once everything is installed, it
-#   answers in a second or two.
-# - *In Google Colab.* Choose *File*, *Upload notebook*, and take
-#   ``sixteen_kernels.ipynb`` from there.
+# - *On your computer.* Unpack the zip at the foot of this page, and type in its folder
+#   ``uv run 3_kernels/sixteen_kernels.py``. It needs no PyTorch.
+# - *In Google Colab.* Upload ``sixteen_kernels.ipynb`` from there, with *File*, *Upload
+#   notebook*. If its first cell doesn't find two ``.whl`` files, upload them as well,
+#   under *Files*.
 #
 # The first puzzle is called ``map``. Square every element, ``out[:] = x**2``.
 # *Threads:* one for each element. *It counts if* a thread reads memory once. **Put your
@@ -82,11 +82,12 @@ def calibrate(x, gain, n, out): ...
 #
 # __ https://github.com/srush/GPU-Puzzles
 #
-# One puzzle together
-# -------------------
+# 5. ``stride``, together
+# -----------------------
 #
-# The fifth puzzle, ``stride``, asks for ``out[:] = 1 - tau / 2``. *Threads:* as a rule,
-# fewer than elements. The smallest case has 21 elements, and 2 blocks of 4 threads.
+# Before 3 and 4, here is one together. ``stride`` asks for ``out[:] = 1 - tau / 2``.
+# *Threads:* as a rule, fewer than elements. The smallest case has 21 elements, and 2
+# blocks of 4 threads.
 #
 # We'll need three attempts. First we write what we always write. It has ``float32(1)``
 # in place of ``1``, because a plain number would make Numba :doc:`calculate in float64
@@ -102,9 +103,9 @@ def one_each(tau, out):
 
 
 # %%
-# The judge names the case, the element, and what it holds, which is −77 before the
-# kernel begins. A picture shows all elements at once. Each cell is an element, row by
-# row, with the number of the thread that wrote it.
+# The judge names the case, the element, and what it should hold. Before the kernel
+# begins, each holds −77. A picture shows them all, row by row, with the number of the
+# thread that wrote each.
 
 PUZZLES["stride"].plot(one_each, "out")
 plt.show()
@@ -175,8 +176,8 @@ bench.show()
 # On an H100, ``pieces`` took :timing:`puzzles-stride median pieces
 # @nvidia-h100-80gb-hbm3` and ``side_by_side`` took :timing:`puzzles-stride median "side
 # by side" @nvidia-h100-80gb-hbm3`. The wrong order took :timing:`puzzles-stride speedup
-# "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, and not just eight times. So
-# sectors aren't the whole story here.
+# "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, and not just eight times. The
+# count says which is slower, and not by how much.
 #
 # .. holds::
 #
@@ -317,9 +318,9 @@ def histogram(x, counts): ...
 # 12. ``scan``
 # ~~~~~~~~~~~~
 #
-# Write the running sum, as ``np.cumsum`` does: each element becomes the sum of itself
-# and of all before it in its block of 64. That looks like 63 steps, one after the
-# other. *It counts if* there are six.
+# Write the running sum, as ``np.cumsum`` does, and begin anew in each block of 64. That
+# looks like 63 steps, one after the other. *It counts if* six are enough: a thread
+# reads memory once, and shared memory at most 13 times.
 
 
 @attempt("scan")
@@ -385,10 +386,11 @@ def matmul(a, b, out): ...
 # 16. ``gridding``
 # ~~~~~~~~~~~~~~~~
 #
-# Add weighted :term:`visibilities <visibility>` to the nearest cells of three grids.
-# ``u`` and ``v`` are in cells, and zero is at row and column ``size // 2``. The sky is
-# real, so each visibility counts again at ``(-u, -v)``, with the opposite imaginary
-# part. Leave out what falls outside. No coordinate is halfway between two cells.
+# Add ``weight * re``, ``weight * im`` and ``weight`` of each :term:`visibility` to the
+# nearest cell of three grids. ``u`` counts columns and ``v`` rows, with zero at ``size
+# // 2``. The sky is real, so each visibility counts again at ``(-u, -v)``, with the
+# opposite imaginary part. Leave out what falls outside. No coordinate is halfway
+# between two cells.
 #
 # *Threads:* one for each visibility, perhaps more. *It counts if* a thread reads 5
 # numbers and makes at most 6 atomic operations.

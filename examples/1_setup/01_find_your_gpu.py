@@ -76,8 +76,10 @@ borrow one from Google.
 #      - Take a PyTorch for an older CUDA, with the command below, or install a newer
 #        driver: for CUDA 13, 580 or later.
 #    * - ``True``, then ``no kernel image is available``
-#      - Your PyTorch has no code for your card. Get a newer PyTorch, or one for CUDA
-#        12.6 if your card is an old one, with the command below.
+#      - Your PyTorch has no code for your card: ``torch.cuda.get_arch_list()`` lacks
+#        ``torch.cuda.get_device_capability()``. Get a newer PyTorch, or one for CUDA
+#        12.6 if your card is of 2014 to 2017 (GTX 10, P100, V100), with the command
+#        below. For one that's older, such as a K80, there's none: borrow one (below).
 #    * - anything else
 #      - Paste it on :doc:`the doctor's page </doctor>`, which knows its likely causes.
 #

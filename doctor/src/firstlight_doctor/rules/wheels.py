@@ -107,7 +107,7 @@ def no_code_for_card(facts: Facts) -> Signs | None:
     [not windows] $ export CUDA_VISIBLE_DEVICES={served}
 
     To do (ancient):
-    No wheel of today has code for so old a card. Compute on the CPU, or on another machine.
+    No wheel of today has code for so old a card. Compute on the CPU, or on another machine: Colab and Kaggle lend a T4.
 
     To do:
     {wheel}

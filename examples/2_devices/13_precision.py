@@ -99,9 +99,14 @@ for use_amp in (False, True):
 #      - ``jax.config.update("jax_enable_x64", True)``, first of all. On cards for games
 #        it is slow (:doc:`/cards`): if a larger batch takes longer, turn it off again.
 #    * - it isn't faster
-#      - Mostly large products and convolutions gain. A small network waits for its
-#        launches, and autocast :doc:`adds some
-#        </tutorials/2_devices/17_training_a_cnn>`.
+#      - Mostly large products and convolutions gain. A loop that waits for data gains
+#        nothing, so :doc:`find out </tutorials/2_devices/18_slow_on_the_gpu>`. A small
+#        network waits for its launches, and autocast :doc:`adds some
+#        </tutorials/2_devices/17_training_a_cnn>`. Cards before the A100 are slow at
+#        ``bfloat16``, and a GTX 10 has no tensor cores. Widths of layers `should be
+#        multiples of 8`__.
+#
+# __ https://docs.nvidia.com/deeplearning/performance/dl-performance-matrix-multiplication/
 #
 # Try it
 # ------

@@ -42,8 +42,9 @@ it's slow without a GPU, too.
 #    * - **loading**
 #      - Go through the loader once, and train nothing. Is that most of an epoch? In a
 #        profile: ``enumerate(DataLoader)…__next__``
-#      - workers, or data on the GPU from the start
-#        (:doc:`/tutorials/2_devices/02_training_loop`)
+#      - If ``top`` shows busy cores, they decode: more workers, or do it on the GPU.
+#        If they idle, it's the disk: a local copy, in fewer and larger files. Or data
+#        on the GPU from the start (:doc:`/tutorials/2_devices/02_training_loop`)
 #    * - **launches**
 #      - Double the batch. Does a step take hardly longer? In a profile:
 #        ``cudaLaunchKernel``, and kernels that leave most of the time empty. If they

@@ -459,6 +459,11 @@ plt.show()
 # out, 8))`` gives a time in milliseconds. Or let ``@triton.autotune`` time a list of
 # choices at the first launch, and keep the fastest.
 #
+# With a few thousand numbers you'd compare launches, not kernels. Triton launches from
+# Python, which can take longer than all the work. So compare at sizes where the rate in
+# GB/s has stopped rising, or launch from a :doc:`CUDA graph
+# </tutorials/2_devices/16_fewer_launches>`.
+#
 # Ask torch.compile first
 # -----------------------
 #
@@ -499,6 +504,12 @@ plt.show()
 #    </tutorials/2_devices/13_precision>`, and Triton does that without asking. If you
 #    want all bits, write ``tl.dot(a, b, input_precision="ieee")``. Triton's interpreter
 #    cuts no bits, so a test that passes there may fail on a GPU.
+#
+#    The places that a mask leaves out are undefined unless you give ``other``, and in a
+#    product they'd enter the sum. So load both tiles with ``other=0.0``. And if a loop
+#    adds K numbers, ``BLOCK_K`` in each step, mask by what is left of them, ``k < K -
+#    step * BLOCK_K``. If you forget ``other``, the interpreter hides that as well,
+#    because it fills such places with zeros.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #

@@ -520,6 +520,18 @@ print(f"take {min(table, key=table.get):.3f}")
 # %%
 # It, too, chooses 0.003.
 #
+# .. dropdown:: The loss is NaN, or it falls while the image vanishes
+#
+#    Look at χ² and at each regularizer by itself; ``fit(…).terms`` has them. If χ²
+#    stays high while the image fades, λ is far too large, or the weights are too small.
+#    With a sparsity of λ = 1, for example, a disk like ours fades away while the loss
+#    falls. So divide λ by ten, and look at the units and weights of the data.
+#
+#    And NaN? Our pixels, and MPoL's, are ``softplus`` of a parameter. Below about -104,
+#    that is exactly 0 in ``float32``, and ``0 * log(0)``, as in an entropy, is NaN. So
+#    stop at the first one, look which term it's in, and take a smaller learning rate.
+#    If χ² is NaN at the start, it's in the data.
+#
 # How much do 54 fits cost?
 # -------------------------
 #

@@ -84,9 +84,10 @@ for use_amp in (False, True):
 #    * - NaN, with ``use_amp=False`` as well
 #      - It isn't the 16 bits. Look at the learning rate, at ``log(0)``, at ``0 / 0``.
 #    * - NaN or ``inf``, only with ``float16``
-#      - Something exceeds 65,504, often an ``exp``, a square, or a sum. Take
-#        ``bfloat16``, above all if the model was trained in it, or compute that part
-#        from ``x.float()`` under ``torch.autocast("cuda", enabled=False)``.
+#      - Something exceeds 65,504, often a layer's output, or ``x * x``. After
+#        ``model.half()`` it may also be an ``exp`` or a sum, which autocast takes in 32
+#        bits. Take ``bfloat16``, above all if the model was trained in it, or compute
+#        that part from ``x.float()`` under ``torch.autocast("cuda", enabled=False)``.
 #    * - you don't know where
 #      - ``torch.autograd.set_detect_anomaly(True)`` names the operation. It is slow.
 #        In JAX it's ``jax.config.update("jax_debug_nans", True)``.

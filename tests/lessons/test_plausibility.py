@@ -87,7 +87,7 @@ def test_the_static_form_and_the_terminal_say_all(capsys) -> None:
     html = board()._repr_html_()
     assert board().show() is None
     for said in (html, " ".join(capsys.readouterr().out.split())):
-        for told in ("GTX 1080", "3.10 ms is 0.84 of the floor", "not waiting", "Double the work"):
+        for told in ("GTX 1080", "3.10 ms is 0.84 of the floor", "not waiting", "Wait for the GPU"):
             assert told in said
     assert "<details open>" in html
     assert "<input" not in html  # the page's script makes what it gives life to

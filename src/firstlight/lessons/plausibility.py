@@ -31,7 +31,7 @@ class Mistake:
 MISTAKES = {
     "not-waiting": Mistake(
         "not waiting",
-        "Double the work. If the time stays the same, the clock stopped before the work was done.",
+        "Wait for the GPU before you look at the clock. If the time grows a lot, the clock had stopped too early.",
         "It waits; a number below the floor is flagged.",
     ),
     "first-call": Mistake(

@@ -48,7 +48,8 @@ it's slow without a GPU, too.
 #    * - **launches**
 #      - Double the batch. Does a step take hardly longer? In a profile:
 #        ``cudaLaunchKernel``, and kernels that leave most of the time empty. If they
-#        fill it, they wait for the *weights*, or the optimizer does
+#        fill it, they're too small for the card, or wait for the *weights*, or the
+#        optimizer does
 #      - larger batches, if they reach your score sooner; :doc:`fewer launches
 #        </tutorials/2_devices/16_fewer_launches>`; else the GPU isn't for it
 #    * - **waiting**
@@ -123,30 +124,32 @@ def step(x, y):
 
 
 # %%
-# We need three times: of an epoch, of the loading alone, and of steps with a batch and
-# with two. Take the functions along for your own loop.
+# We need the times of an epoch, of the loading alone, and of twenty steps with a batch
+# of 16 and with one of 32. Other programs can only make them longer, so we measure in
+# turns, and keep the least of each. Take the functions along for your own loop.
+
+torch.set_num_threads(1)  # more gain next to nothing on tensors as small as here
 
 
 def seconds(work):
-    times = []
-    for _ in range(4):
-        began = time.perf_counter()
-        work()
-        if device.type != "cpu":
-            torch.accelerator.synchronize()  # wait until the GPU has finished
-        times.append(time.perf_counter() - began)
-    return sorted(times[1:])[1]  # without the first, which is always slower
+    began = time.perf_counter()
+    work()
+    if device.type != "cpu":
+        torch.accelerator.synchronize()  # wait until the GPU has finished
+    return time.perf_counter() - began
 
 
 def look(loader, step):
     x, y = (part.to(device) for part in next(iter(loader)))
     double = torch.cat((x, x)), torch.cat((y, y))
-    return {
-        "epoch": seconds(lambda: [step(*batch) for batch in loader]),
-        "loading": seconds(lambda: [None for _ in loader]),
-        "step": seconds(lambda: [step(x, y) for _ in range(20)]) / 20,
-        "doubled": seconds(lambda: [step(*double) for _ in range(20)]) / 20,
+    works = {
+        "epoch": lambda: [step(*batch) for batch in loader],
+        "loading": lambda: [None for _ in loader],
+        "step": lambda: [step(x, y) for _ in range(20)],
+        "doubled": lambda: [step(*double) for _ in range(20)],
     }
+    turns = [{name: seconds(work) for name, work in works.items()} for _ in range(5)]
+    return {name: min(turn[name] for turn in turns) for name in works}
 
 
 found = look(DataLoader(Stars(), 16), step)
@@ -159,11 +162,14 @@ print(f"with an infinitely fast GPU: at most {1 / share:.1f} times as fast")
 # %%
 # The first line is *loading*. No GPU makes that faster, and the third line says what
 # follows: even if a step took no time at all, the epoch would gain no more than that.
-# The second is *launches*. If a step takes about as long for 32 pictures as for 16, it
-# isn't the arithmetic that takes the time. On an H100, a step of another small network
-# took :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
-# for one picture and :timing:`training-a-cnn median "small, GPU/cuda:0/n=256"
-# @nvidia-h100-80gb-hbm3` for 256.
+# If your share comes out above 100 %, other programs kept your computer busy, so
+# measure again.
+#
+# The second fault is *launches*. On a quiet computer, a step takes about as long for 32
+# pictures as for 16, so it isn't the arithmetic that takes the time. On an H100, a step
+# of another small network took :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
+# @nvidia-h100-80gb-hbm3` for one picture and :timing:`training-a-cnn median "small,
+# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for 256.
 #
 # .. holds::
 #
@@ -336,7 +342,7 @@ print(f"""\
 1. Go through the loader alone: here that was {share:.0%} of an epoch, and no GPU makes
    it faster.
 2. Double the batch. If a step takes no longer, arithmetic isn't what it waits for: most
-   likely launches, or in a large model its weights.
+   likely launches, or small kernels, or in a large model its weights.
 3. If only the first call is slow, something is compiled or loaded. Keep its cache.""")
 
 # %%

@@ -234,7 +234,8 @@ print("\n".join(times))
 # the work, in about the same time. Only at ten million did it rise, to
 # :timing:`fewer-launches median "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
 # You can use this as a test of your own program: give it ten times as much to do in
-# every call. If that takes hardly longer on the GPU, it's most probably launch-bound.
+# every call. If that takes hardly longer on the GPU, it's most probably launch-bound,
+# or its kernels are too small to fill the card.
 #
 # What can you do? You can order for many guests in one call (*batch*), order dishes in
 # place of ingredients (*compile*), or leave a written list in the kitchen (*capture*).

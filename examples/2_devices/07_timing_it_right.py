@@ -415,11 +415,11 @@ print(f"largest relative error: {worst_error():.1e}")
 # ---------
 #
 # ``report`` gets all samples in the order in which they were taken, in seconds, with
-# the first call at the head. It also gets a :doc:`floor <03_is_it_possible>`, and no
-# call can be faster than that. Return a dictionary with ``first``, ``median``, the
-# quartiles ``low`` and ``high``, and ``count``, the number of samples behind them.
-# Return ``None`` if you wouldn't report anything. One such case is that fewer than nine
-# samples follow the first. What is the other?
+# the first call at the head. It also gets a :doc:`floor <03_is_it_possible>`, of which
+# we're sure. Return a dictionary with ``first``, ``median``, the quartiles ``low`` and
+# ``high``, and ``count``, the number of samples behind them. Return ``None`` if you
+# wouldn't report anything. One such case is that fewer than nine samples follow the
+# first. What is the other?
 #
 # Put your answer where the dots are, and run ``firstlight try 07_timing_it_right.py``.
 
@@ -507,8 +507,9 @@ def check(answer):
 print(check(report))
 
 # %%
-# A sample under the floor isn't an outlier that you may leave out. It proves that the
-# clock stopped too early at least once, and you don't know how often.
+# A sample under the floor isn't an outlier that you may leave out. It says that the
+# clock stopped too early, or that :doc:`the floor is wrong <03_is_it_possible>`, and
+# you don't know how often.
 #
 # Three lines to remember
 # -----------------------

@@ -349,19 +349,23 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # it's also faster, with fewer threads to start. We gave each thread four pixels. But
 # the H100 took :timing:`grids median "kernel, 4 a thread" @nvidia-h100-80gb-hbm3`, and
 # with a pixel for each thread :timing:`grids median "kernel, 32 × 8"
-# @nvidia-h100-80gb-hbm3`. Starting a thread costs a GPU next to nothing, but the loop
-# isn't free. The step of its ``range`` is known only when the kernel runs. So
-# :doc:`each thread first works out </tutorials/3_kernels/10_what_the_compiler_did>` the
-# number of rounds, with a *division* of integers. The loop also needs half as many
-# registers again, so fewer threads find room.
+# @nvidia-h100-80gb-hbm3`. Starting a thread isn't free, but here the loop costs more.
+# The step of its ``range`` is known only when the kernel runs. So :doc:`each thread
+# first works out </tutorials/3_kernels/10_what_the_compiler_did>` the number of rounds,
+# with a *division* of integers. The loop also needs half as many registers again, so
+# fewer threads find room.
 #
 # .. holds::
 #
 #    call("kernel, 4 a thread") > good
+#    looped = median("bytes-in-flight/1 load, 100% full")
+#    looped < 0.75 * median("bytes-in-flight/loads_first(1)")
 #
 # So take the loop when you need it: when an image is too tall (CUDA allows 65,535
 # blocks along y), when a thread has something to prepare that it can use for many
-# pixels, or when you want a single block to find a mistake.
+# pixels, when a kernel :doc:`only moves bytes
+# </tutorials/3_kernels/11_bytes_in_flight>`, or when you want a single block to find a
+# mistake.
 #
 # PyTorch's ``avg_pool2d``, which does the same, took :timing:`grids median "torch,
 # avg_pool2d/cuda:0/n=67108863" @nvidia-h100-80gb-hbm3` on the H100. NumPy took

@@ -76,10 +76,12 @@ borrow one from Google.
 #      - Take a PyTorch for an older CUDA, with the command below, or install a newer
 #        driver: for CUDA 13, 580 or later.
 #    * - ``True``, then ``no kernel image is available``
-#      - Your PyTorch has no code for your card: ``torch.cuda.get_arch_list()`` lacks
-#        ``torch.cuda.get_device_capability()``. Get a newer PyTorch, or one for CUDA
-#        12.6 if your card is of 2014 to 2017 (GTX 10, P100, V100), with the command
-#        below. For one that's older, such as a K80, there's none: borrow one (below).
+#      - Your PyTorch has no code for your card. If you like, compare
+#        ``torch.cuda.get_arch_list()`` with ``torch.cuda.get_device_capability()``:
+#        code for ``sm_86`` also runs on an 8.9, but not on an 8.0 or a 9.0. Get a newer
+#        PyTorch, or one for CUDA 12.6 if your card is of 2014 to 2017 (GTX 10, P100,
+#        V100), with the command below. For one that's older, such as a K80, there's
+#        none: borrow one (below).
 #    * - anything else
 #      - Paste it on :doc:`the doctor's page </doctor>`, which knows its likely causes.
 #
@@ -119,8 +121,9 @@ borrow one from Google.
 # WSL and in most containers the list of programs stays empty, so look at the memory in
 # use.
 # ``GPU-Util`` isn't how busy it was: a program that uses a thousandth of the card shows
-# 100 %, too. Look at the watts beside it, and how near they come to the limit. A GB10's
-# memory isn't shown there, but by ``free -h``.
+# 100 %, too. Look at the watts beside it, and how near they come to the limit. If a
+# program waits for memory, they may stay far below it. A GB10's memory isn't shown
+# there, but by ``free -h``.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #

@@ -114,8 +114,9 @@ plt.show()
 # If your card isn't on our list, its maker's data sheet has both rates, as *memory
 # bandwidth* and *FP32*. For some chips, such as Apple's, it has only the first, which
 # is enough for the time of the bytes. If the data have to travel to the GPU, their
-# bytes divided by the rate of the link is a third time. For example, 10 GB over PCIe 4,
-# with its :spec:`PCIe 4 x16 bandwidth`, need a third of a second whatever the GPU.
+# bytes divided by the rate of the link is a third time. For example, 10 GB over 16
+# lanes of PCIe 4, at :spec:`PCIe 4 x16 bandwidth`, need nearly a third of a
+# second, or longer, whatever the GPU.
 #
 # The board below does this division. **Choose report 1, and drag the blue point to the
 # right. How often does the verdict change, and why?** Then type a number of your own,

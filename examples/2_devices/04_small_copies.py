@@ -411,6 +411,8 @@ print(check(collect))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# The second line is for data that already lie together.
 
 # remember
 

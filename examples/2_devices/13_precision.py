@@ -620,7 +620,8 @@ print(check(choose))
 # Three lines to remember
 # -----------------------
 #
-# The half of the time in the second line is for code that waits for memory.
+# The √3 in the first line is for matrices of numbers around 0. The half of the time in
+# the second is for code that waits for memory.
 
 # remember
 met, expected = error["bfloat16"], predicted["bfloat16"]

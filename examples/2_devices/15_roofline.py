@@ -375,7 +375,8 @@ plt.show()
 # could gain. Each arrow leads from the way that people often write a step to ours. The
 # dotted roof is for the other steps, whose frames may come from a :term:`cache`, which
 # is faster than memory. On the H100 the launches hid the cache's speed, so there the
-# two roofs are one.
+# two roofs are one. The roofs are measured, too. If a point lies above its own, most
+# likely other programs kept the computer busy meanwhile.
 #
 # .. holds::
 #
@@ -659,6 +660,9 @@ print(check(least_time))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# The bytes in the first line are those that come from memory. If *match* did better
+# than its roof allows, that was most likely measured on a busy computer.
 
 # remember
 hand, saw = by_hand["match"][0], counted["match"][0]

@@ -146,8 +146,8 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 #    one = median("bytes-in-flight/1 load, 6% full")
 #    one > 1.8 * median("bytes-in-flight/1 load, 12% full")
 #
-# **Give each thread one element, and you'll usually have many more blocks than the card
-# needs.**
+# **With one element a thread, you'll usually have many more blocks than the card
+# needs**, so the tail hardly counts.
 
 # folded: The kernel that keeps a multiprocessor busy, and its check
 
@@ -216,8 +216,9 @@ bench.show()
 # --------------------
 #
 # You may have read that each thread runs on a core, and that 1,024 threads on 64 cores
-# have to take turns. Then this kernel couldn't work. Each thread takes a number, *waits
-# until everybody has one*, and puts it down at the other end:
+# have to take turns, each running to its end. Then this kernel couldn't work. Each
+# thread takes a number, *waits until everybody has one*, and puts it down at the other
+# end:
 
 
 @cuda.jit

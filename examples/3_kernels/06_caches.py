@@ -80,7 +80,7 @@ for stored, (_, fetched) in counts.items():
 # places. Each of its multiprocessors has a desk of its own, the :term:`L1` cache, from
 # which the *shared memory* of a kernel is cut. All of them share one shelf, the L2
 # cache. The basement is the memory of the card, often called *DRAM*. On an H100, an L1
-# holds 256 KiB, the L2 holds 50 MiB, and the memory 80 GB.
+# holds 256 KiB, the L2 holds 50 MiB, and the memory 80 GiB.
 #
 # How much faster is the desk? To find out, read a small array again and again, then a
 # larger one, and watch for the size at which the rate drops. **How many stairs do you

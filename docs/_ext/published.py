@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 FILE = Path(__file__).parents[1] / "published.toml"
 TITLE = "On real GPUs, measured by others"
 HEAD = ("card", "what", "our model says", "they measured", "theirs / ours")
+GAINS = ("card", "what", "their CPU", "their GPU", "gain")  # of a box whose rows all have `cpu`
 NOWHERE = "/claims"  # our page on sources that have no address
 REQUIRED = 8  # fields of a row, the first ones
 AT_MOST = 4  # rows in a box
@@ -54,6 +55,7 @@ class Row:
     spec: str = ""
     given: dict[str, float] = field(default_factory=dict)
     reason: str = ""
+    cpu: float = 0.0  # what the CPU beside it took, in the same unit
 
     def predicted(self) -> float:
         """Return what the model says today."""
@@ -69,10 +71,16 @@ class Row:
             return quantity(value, self.unit)
         return f"{float(f'{value:.3g}'):,g} {self.unit}".strip()
 
-    def cells(self) -> tuple[str, ...]:
-        """Return what the box shows of it."""
-        shown = (self.text(self.predicted()), self.text(self.value), f"{float(f'{self.ratio():.3g}'):g}")
-        return self.card, self.quantity, *shown
+    def cells(self, head: tuple[str, ...] = HEAD) -> tuple[str, ...]:
+        """Return what a box with this head shows of it."""
+        beside, times = (self.cpu, self.cpu / self.value) if head == GAINS else (self.predicted(), self.ratio())
+        last = f"{float(f'{times:.3g}'):g}" + " ×" * (head == GAINS)
+        return self.card, self.quantity, self.text(beside), self.text(self.value), last
+
+    def said(self, head: tuple[str, ...]) -> str:
+        """Return how it was measured, and why it is far off what our model says."""
+        ours = f"Our model says {self.text(self.predicted())}." if head == GAINS else ""
+        return " ".join(filter(None, (f"{self.configuration}.", ours, self.reason)))
 
 
 def numbers(name: str) -> dict[str, float]:
@@ -124,6 +132,11 @@ def rows_of(names: str) -> list[Row]:
     return [rows[name] for name in asked]
 
 
+def head_of(rows: list[Row]) -> tuple[str, ...]:
+    """Return the head of a box: the gains over a CPU, if all rows have one beside them."""
+    return GAINS if all(row.cpu for row in rows) else HEAD
+
+
 class MeasuredByOthers(SphinxDirective):
     """``.. measured-by-others:: NAME NAME`` shows what others measured, and what our models say of it."""
 
@@ -140,15 +153,16 @@ class MeasuredByOthers(SphinxDirective):
             logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="published")
             read_again(self.env)
             return []
-        box = table(rows, relative_root(self.env))
-        return [nodes.container("", box, *map(note, rows), classes=["fl-published"])]
+        box, notes = table(rows, relative_root(self.env)), [note(row, head_of(rows)) for row in rows]
+        return [nodes.container("", box, *notes, classes=["fl-published"])]
 
 
 def table(rows: list[Row], root: str) -> nodes.table:
     """Return the table of a box."""
-    group = nodes.tgroup("", *[nodes.colspec(colwidth=1) for _ in HEAD], cols=len(HEAD))
-    group += nodes.thead("", line([nodes.Text(cell) for cell in HEAD]))
-    group += nodes.tbody("", *[line([who(row, root), *map(nodes.Text, row.cells()[1:])]) for row in rows])
+    head = head_of(rows)
+    group = nodes.tgroup("", *[nodes.colspec(colwidth=1) for _ in head], cols=len(head))
+    group += nodes.thead("", line([nodes.Text(cell) for cell in head]))
+    group += nodes.tbody("", *[line([who(row, root), *map(nodes.Text, row.cells(head)[1:])]) for row in rows])
     return nodes.table("", nodes.title(text=TITLE), group)
 
 
@@ -164,20 +178,20 @@ def who(row: Row, root: str) -> nodes.inline:
     return nodes.inline("", "", nodes.strong(text=row.card), nodes.Text(", "), link)
 
 
-def note(row: Row) -> nodes.paragraph:
+def note(row: Row, head: tuple[str, ...]) -> nodes.paragraph:
     """Return how a row was measured, and why it is far off."""
-    text = f", {row.quantity}: {row.configuration}. {row.reason}".rstrip()
+    text = f", {row.quantity}: {row.said(head)}"
     return nodes.paragraph("", "", nodes.strong(text=row.card), nodes.Text(text))
 
 
 def in_markdown(names: str) -> str:
     """Return a box as Markdown, for a notebook."""
     rows = rows_of(names)
-    lines = [f"**{TITLE}**", "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
-    lines += ["| " + " | ".join(row.cells()) + " |" for row in rows]
+    head = head_of(rows)
+    lines = [f"**{TITLE}**", "", "| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines += ["| " + " | ".join(row.cells(head)) + " |" for row in rows]
     for row in rows:
         who = f"{row.by}, {row.year}"
         who = who if row.source == NOWHERE else f"[{who}]({row.source})"
-        said = f"- **{row.card}** by {who}: {row.configuration}. {row.reason}"
-        lines += ["", said.rstrip()]
+        lines += ["", f"- **{row.card}** by {who}: {row.said(head)}"]
     return "\n".join([*lines, ""])

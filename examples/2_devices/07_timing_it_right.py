@@ -70,10 +70,10 @@ print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs
 #    near(median / within, 6, 0.03)
 #
 # Without ``num_threads=``, the timer gives the CPU a single thread, which makes any GPU
-# look good. Keep ``timer.timeit(1)``, too. The timer looks first how many calls it has
-# to time together. If the very first call is slow, it settles for one at a time, and
-# then each time includes a wait. For many versions, collect the results of
-# ``blocked_autorange`` in a list, and
+# look good. Keep ``timer.timeit(1)``, too. The timer tries one call first, to see how
+# many fit into a block. If that very first call is slow, it thinks that one is enough,
+# and then every time that it reports includes a wait. For many versions, collect the
+# results of ``blocked_autorange`` in a list, and
 # ``torch.utils.benchmark.Compare(results).print()`` makes a table of them.
 #
 # Try it
@@ -244,10 +244,12 @@ print(f"{n:,} pairs on {device}: {middle} (quartiles {low} and {high})")
 
 # %%
 # It keeps the first call apart. It measures how long a wait takes when there's nothing
-# to wait for, and makes its blocks so long that this hardly counts. It drops the blocks
-# at the beginning while they're slower than the rest, because a processor raises its
-# clock rate only when it has work to do. That's called :term:`warm-up`. And it keeps at
-# least nine blocks, because a median of two or three says little.
+# to wait for, and makes its blocks so long that this hardly counts: it grows them by
+# ten at most in one go, with a fifth to spare, until they are. It drops the blocks at
+# the beginning while they're more than a twentieth slower than the rest, because a
+# processor raises its clock rate only when it has work to do. That's called
+# :term:`warm-up`. And it keeps at least nine blocks, because a median of two or three
+# says little.
 #
 # Let's compare it with PyTorch's, and with ``Bench``, which :doc:`measures everything
 # on this site </how_we_measure>`.
@@ -393,9 +395,10 @@ if device.type == "cuda":
 #   of objects found. Time one input again and again first.
 # - The time is :doc:`too good to be true <03_is_it_possible>`.
 #
-# Of these three measurements of other people, two waited for the GPU, and one didn't:
+# A :doc:`course notebook </tutorials/3_kernels/02_matrix_vector>` most likely didn't
+# wait for its GPU. These two did:
 #
-# .. measured-by-others:: add-a100 read-gtx1080 course-nine
+# .. measured-by-others:: add-a100 read-gtx1080
 
 # folded: Check: what was timed is the exact sum, rounded once
 

@@ -114,6 +114,14 @@ def test_a_changed_sheet_changes_the_box(monkeypatch):
     assert before[3] == after[3] == "4.00 µs"
 
 
+def test_a_box_whose_rows_all_have_a_cpu_shows_the_gain_over_it(file):
+    file.write_text(GOOD + "cpu = 1e-3\n", encoding="utf-8")
+    book = published.in_markdown("gtx")
+    assert "| their CPU | their GPU | gain |" in book
+    assert "| 1.00 ms | 4.00 µs | 250 × |" in book
+    assert "one call. Our model says 3.13 µs." in book
+
+
 @pytest.mark.usefixtures("file")
 def test_a_box_has_few_rows_that_are_there():
     for names in ("", "nobody", "gtx nobody", "gtx gtx gtx gtx gtx"):

@@ -152,21 +152,21 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # %%
 # With ``copy=True`` you always get a copy, and so you do with ``total.clone()``. Ask
 # for one if you keep a tensor and go on changing it. Otherwise write ``.to(device)``
-# wherever you like, without an ``if``. What other lines do, such as ``print``, you can
-# :doc:`look up </copies_and_waits>`.
+# wherever you like, without an ``if``. Which other lines copy or wait, such as
+# ``print``, you can :doc:`look up </copies_and_waits>`.
 #
 # Choose the device once
 # ----------------------
 #
 # If you write ``"cuda"`` or ``.cuda()`` in twenty places, there are twenty places to
-# change on a computer without CUDA. So choose the device at the top, and write
+# change on a computer without :term:`CUDA`. So choose the device at the top, and write
 # ``device`` everywhere else, and don't mix both. Most programs choose it like this:
 
 chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 print(chosen)
 
 # %%
-# It finds GPUs of NVIDIA and AMD, which PyTorch both calls ``"cuda"``. On a computer
+# It finds GPUs of NVIDIA and AMD. PyTorch calls both of them ``"cuda"``. On a computer
 # with a GPU of Apple or Intel, it takes the CPU. So in new programs, write the three
 # lines under *Copy this*, if your PyTorch is 2.6 or newer. Either way, *print* what was
 # chosen. If your program falls back to the CPU, you won't get an error. It will just be
@@ -235,15 +235,15 @@ scores = batch.to(weights.device) * weights
 print("scores is on", scores.device)
 
 # %%
-# The usual suspects are a batch, a mask, the class weights of a loss, and a tensor that
-# somebody made inside a function without saying ``device=``.
+# The usual suspects are a batch, a mask, the weights that a loss gives to classes, and
+# a tensor that somebody made inside a function without saying ``device=``.
 #
 # Why doesn't PyTorch move it for you? Because a move is slow, and you'd never find out
-# that you do it at every step. To copy 67 million numbers within an H100, with
-# ``copy=True``, took :timing:`moving median "copy, new memory" @nvidia-h100-80gb-hbm3`.
-# To bring them there from the CPU's memory took :timing:`moving median "from the host"
-# @nvidia-h100-80gb-hbm3`, and if they were there already, ``.to`` took :timing:`moving
-# median "there already" @nvidia-h100-80gb-hbm3`.
+# that you do it at every step. To copy 67 million numbers within an H100, one of
+# NVIDIA's largest GPUs, with ``copy=True``, took :timing:`moving median "copy, new
+# memory" @nvidia-h100-80gb-hbm3`. To bring them there from the CPU's memory took
+# :timing:`moving median "from the host" @nvidia-h100-80gb-hbm3`, and if they were there
+# already, ``.to`` took :timing:`moving median "there already" @nvidia-h100-80gb-hbm3`.
 #
 # .. dropdown:: The exceptions: single numbers go with every device
 #
@@ -293,9 +293,9 @@ print("copied:", copied)
 # the other. ``torch.tensor`` always copies. It can also take the numbers straight to
 # the GPU, and make them ``float32`` on the way. Do that, unless you need the digits:
 # NumPy's ``float64`` moves twice the bytes, makes arithmetic slow on most GPUs, and
-# doesn't work at all on Apple's. Do it with integers that you compute with, too,
-# because PyTorch takes no mean of them, but not with labels and indices. ``float32``
-# holds integers exactly up to ``2**24``, nearly 17 million.
+# doesn't work at all on Apple's. Turn integers that you compute with into ``float32``,
+# too, because PyTorch can't take the mean of integers. Leave labels and indices as they
+# are. ``float32`` holds integers exactly up to ``2**24``, nearly 17 million.
 #
 # The way back is ``.numpy()``. Like ``from_numpy``, it doesn't copy. So a tensor on a
 # GPU answers ``can't convert cuda:0 device type tensor to numpy``, and you have to call
@@ -312,7 +312,8 @@ print(weights.detach().cpu().numpy())
 # ``.detach().cpu().numpy()`` works on every device: let go of the gradient, come to the
 # CPU, become an array. A type that NumPy lacks, such as ``bfloat16``, has to become
 # another one first, with ``.to(torch.float32)``. For one number, write ``x.item()``.
-# But remember your colleague's list: on the CPU none of these three makes a copy.
+# But remember your colleague's list: on the CPU, none of ``.detach()``, ``.cpu()`` and
+# ``.numpy()`` makes a copy.
 
 # folded: Does a move change a number? There and back again, on an odd size
 

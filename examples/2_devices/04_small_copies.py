@@ -73,8 +73,8 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 # Where did the time go? Not into moving the bytes, because the big copy moves just as
 # many. Think of sending books to a friend. The walk to the post office is just as long
 # whether you carry one book or twenty. A copy also has to walk: your program calls
-# PyTorch, PyTorch calls the driver, the driver starts the copy, and at the end a
-# message comes back to say that the data have arrived. The time for all of this is
+# PyTorch, PyTorch calls the :term:`driver`, the driver starts the copy, and at the end
+# a message comes back to say that the data have arrived. The time for all of this is
 # called the :term:`latency` of a copy.
 
 # figure
@@ -146,9 +146,9 @@ for label, (move, target, source) in ways.items():
 #    :machine: nvidia-h100-80gb-hbm3
 #    :rows: to the GPU, pageable
 #
-# On the left, the curve is flat, because nearly all of it is latency. That is what 64
-# bytes took: :timing:`transfers median "to the GPU, pageable/cuda:0/n=64"
-# @nvidia-h100-80gb-hbm3`.
+# On the left, the curve is flat, because nearly all of it is latency. Copying 64 bytes
+# took :timing:`transfers median "to the GPU, pageable/cuda:0/n=64"
+# @nvidia-h100-80gb-hbm3`, which is nearly the latency itself.
 #
 # On the right, the curve climbs roughly in step with the size. There, bytes divided by
 # time is the :term:`bandwidth`: how many bytes arrive in a second once they flow. 64
@@ -214,8 +214,9 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 # bandwidth. Far below it, more bytes cost next to nothing. Far above it, a bigger copy
 # gains little.
 #
-# Let's work it out twice: with a round latency of ``10e-6`` seconds and the rate on
-# paper of :term:`PCIe` 4, the slot of many GPUs, and with the two numbers from above:
+# Let's work it out twice. First we take a round latency of ``10e-6`` seconds, and the
+# rate that :term:`PCIe` 4, the slot of many GPUs, has on paper. Then we take the two
+# numbers from above:
 
 from firstlight.timing.specs import spec
 
@@ -286,8 +287,8 @@ for some in (1, 8, 64, 512, 4096):
 #
 # .. dropdown:: And on another computer? A V100 and an A100, by others
 #
-#    The model is our formula, with the latency of the example, and for the second card
-#    the rate of its slot:
+#    The model is our formula. For the V100 it takes the round latency from above, and
+#    for the A100 the rate of its slot:
 #
 #    .. measured-by-others:: latency-v100 link-a100
 #
@@ -310,27 +311,28 @@ for some in (1, 8, 64, 512, 4096):
 # bytes, and pays the whole latency. The remedy is the same: keep the results on the
 # GPU, and fetch them together. Collect ``loss.detach()`` in a list, and print
 # ``torch.stack(losses).mean()`` every hundred steps. Compare all pixels in one
-# operation, ``(image_on_gpu > threshold).sum()``. And a NumPy array that you give to
-# :doc:`a kernel of Numba's </tutorials/3_kernels/01_first_kernel>` travels there and
-# back at every call, so put it onto the GPU once.
+# operation, ``(image_on_gpu > threshold).sum()``. And a NumPy array that you give to a
+# :term:`kernel` :doc:`in Numba </tutorials/3_kernels/01_first_kernel>` travels there
+# and back at every call, so put it onto the GPU once.
 #
 # Thousands of small arrays, and you can't collect them?
 # ------------------------------------------------------
 #
 # Then at least don't wait after each. PyTorch's `guide to copies`__ sends 1,000 tensors
-# of 1,000 numbers in two ways. With a plain ``x.to(device)``, its profile shows a wait
-# behind every copy. With ``x.to(device, non_blocking=True)`` and one
+# of 1,000 numbers in two ways. With a plain ``x.to(device)``, its :term:`profile` shows
+# a wait behind every copy. With ``x.to(device, non_blocking=True)`` and one
 # ``torch.cuda.synchronize()`` at the end, it shows a single wait, and the loop is
 # faster, even from ordinary memory.
 #
 # We haven't timed copies in this way. However much it saves, you still launch thousands
 # of copies where one would do.
 #
-# Pinning alone doesn't help. With a wait after each copy, 64 bytes from :doc:`pinned
-# memory </tutorials/2_devices/08_pinned_memory>` took the H100 :timing:`pinned-memory
-# median "to the GPU, pinned/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, as long as from
-# ordinary memory. For large copies, let the GPU :doc:`compute while the next data
-# arrive </tutorials/2_devices/09_copy_and_compute>`.
+# There is also :doc:`pinned memory </tutorials/2_devices/08_pinned_memory>`, from which
+# a GPU can fetch directly. Alone, it doesn't help: with a wait after each copy, 64
+# bytes from it took the H100 :timing:`pinned-memory median "to the GPU,
+# pinned/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, as long as from ordinary memory. For
+# large copies, let the GPU :doc:`compute while the next data arrive
+# </tutorials/2_devices/09_copy_and_compute>`.
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #

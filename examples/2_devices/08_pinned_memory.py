@@ -18,6 +18,8 @@ a half, or nothing.**
 # %%
 # Copy this: pin_memory and non_blocking
 # --------------------------------------
+#
+# On your own data, give the loader ``num_workers=2``, processes that prepare batches.
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -37,13 +39,13 @@ print("the last batch is on", x.device)
 # %%
 # In short:
 #
-# - *Pin with the loader.* ``DataLoader(…, pin_memory=True, num_workers=2)`` pins in a
-#   thread of its own, beside your loop. Without workers, as above, it pins *in* your
-#   loop.
+# - *Pin with the loader*, and give it workers. Then it pins in a thread of its own,
+#   beside your loop. Without them, as above, it pins *in* the loop. On Windows and
+#   macOS, workers need the loop under ``if __name__ == "__main__":``.
 # - *Or pin once.* For an array that you send many times, ``buffer = torch.empty(shape,
 #   pin_memory=True)`` before the loop.
 # - *Don't pin in the loop* with ``x.pin_memory()``, unless you have measured that it
-#   helps. ``x.is_pinned()`` tells you which you have.
+#   helps. ``x.is_pinned()`` tells you whether ``x`` is pinned.
 # - *Wait before you touch it.* After ``to(device, non_blocking=True)``, don't write
 #   into the array until the copy is done. After ``to("cpu", non_blocking=True)``, don't
 #   read it.
@@ -73,8 +75,16 @@ print("the last batch is on", x.device)
 #
 # To the GPU, the pinned copy is :timing:`pinned-memory speedup "to the GPU,
 # pinned/cuda:0/n=67108864"/"to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3` as fast. But a batch is rarely that large. **Do you expect the
-# same factor for 16 kB?**
+# @nvidia-h100-80gb-hbm3` as fast. It reached five sixths of what the card's slot can do
+# on paper, :spec:`PCIe 5 x16 bandwidth`, and the one from ordinary memory less than an
+# eighth. But a batch is rarely that large. **Do you expect the same factor for 16 kB?**
+#
+# .. holds::
+#
+#    way = "pinned-memory/to the GPU, {}/cuda:0/n=67108864".format
+#    least = 2**26 / spec("PCIe 5 x16", "bandwidth")
+#    near(least / median(way("pinned")), 5 / 6, 0.02)
+#    0.11 < least / median(way("pageable")) < 1 / 8
 
 # folded: The arrays that we copy
 
@@ -150,9 +160,10 @@ bench.plot()
 # It may move a page while your program runs, or write it to the disk. The CPU always
 # knows where the page is now. A GPU doesn't. It fetches data from the computer's memory
 # by itself, which the manuals call :term:`direct memory access`, and if somebody moved
-# a page in the middle of that, it would fetch somebody else's bytes. So over PCIe, a
-# copy is made only from pages that are guaranteed to stay. Memory with that guarantee
-# is :term:`pinned`, or page-locked. All other memory is :term:`pageable`.
+# a page in the middle of that, it would fetch somebody else's bytes. So over
+# :term:`PCIe`, a copy is made only from pages that are guaranteed to stay. Memory with
+# that guarantee is :term:`pinned`, or page-locked. All other memory is
+# :term:`pageable`.
 #
 # It's like a courier who collects parcels only from the loading dock, never from your
 # office. If your parcel is in the office, somebody has to carry it down first.
@@ -193,12 +204,12 @@ fig.set_label(
 plt.show()
 
 # %%
-# The *driver* does the carrying. NVIDIA's copies your bytes, piece by piece, into a
-# pinned buffer of its own, and the GPU fetches them from there. The CPU copies one
-# piece while the GPU fetches the piece before, so the slower of the two sets the pace.
-# On a fast link, that is the CPU. AMD's driver pins the pages of a large array for the
-# time of the copy, so there the CPU copies nothing. And where CPU and GPU :doc:`share
-# one memory </cards>`, all of this matters less.
+# The *driver* does the carrying. NVIDIA's driver copies your bytes, piece by piece,
+# into a pinned buffer of its own, and the GPU fetches them from there. The CPU copies
+# one piece while the GPU fetches the piece before, so the slower of the two sets the
+# pace. On a fast link, that is the CPU. AMD's driver pins the pages of a large array
+# for the time of the copy, so there the CPU copies nothing. And where CPU and GPU
+# :doc:`share one memory </cards>`, all of this matters less.
 #
 # Beside our H100, one core of the CPU needs :timing:`pinned-memory median "copy in
 # memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3` to copy 64 MiB within its own memory.
@@ -216,7 +227,7 @@ plt.show()
 #
 # People who ran a program called `clpeak <https://github.com/krrishnarraj/clpeak>`__
 # found the same on three of these four cards. The bars are what the links can do by
-# their data sheets, and the marks are theirs:
+# their data sheets, and the marks are what clpeak's users measured:
 
 # figure
 clpeak = {  # GB/s from ordinary and from pinned memory, and the slot
@@ -246,8 +257,8 @@ plt.show()
 # The squares come near the ends of the bars. The circles lie anywhere, because they
 # depend on the CPU, so measure yours. If you have to guess, take :spec:`pageable copy
 # bandwidth`, a round number that we chose from the four circles and one more card. Of
-# these other cards, it does for two, and is wrong by a factor of more than five for
-# two:
+# four other cards, it's good enough for two, and wrong by a factor of more than five
+# for the other two:
 #
 # .. measured-by-others:: pageable-h100 pageable-a100 pageable-gtx1080 pageable-mi300x
 #
@@ -265,10 +276,11 @@ plt.show()
 # On our H100, a batch of 16 kB took :timing:`pinned-memory median "to the GPU,
 # pageable/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` by the plain line. It took half as
 # long again, :timing:`pinned-memory median "to the GPU, pinned each
-# time/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`, if it was pinned each time and each copy
-# waited. With ``non_blocking=True``, as in the line at the top, nobody waits, and then
-# the two were nearly alike, as you see in the H100's tab below. So measure it with a
-# batch of your size, or let the ``DataLoader`` pin with workers.
+# time/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`, if it was pinned each time and the
+# program waited for each copy. With ``non_blocking=True``, as in the line at the top,
+# it doesn't wait, and then the two were nearly alike, as you see in the H100's tab
+# below. Of your three guesses the last was right: the line saved *nothing*. So measure
+# it with a batch of your size, or let the ``DataLoader`` pin with workers.
 #
 # .. holds::
 #
@@ -291,11 +303,12 @@ plt.show()
 #    PyTorch copies anything large with all cores of the CPU, here sixteen, and is done
 #    when the *last* of them is done. If another program keeps one core busy, a thread
 #    has to wait for its turn, which Linux gives it every few milliseconds. The H200's
-#    computer even took as long, :timing:`transfers median "within the CPU's
-#    memory/cpu/n=262144" @nvidia-h200`, to copy 262 kB within the CPU's own memory. If
-#    it happens to you, leave a core free, as in ``torch.set_num_threads(15)``.
-#    ``Bench`` calls such rows ``cpu-contended``. Even so, on both computers 64 MiB took
-#    less time than by the plain line, for which the driver seems to use one core.
+#    computer took about as long as those batches, :timing:`transfers median "within the
+#    CPU's memory/cpu/n=262144" @nvidia-h200`, even to copy 262 kB within the CPU's own
+#    memory. If it happens to you, leave a core free, as in
+#    ``torch.set_num_threads(15)``. ``Bench`` calls such rows ``cpu-contended``. Even
+#    so, on both computers 64 MiB took less time than by the plain line, for which the
+#    driver seems to use one core.
 
 from torch.utils.benchmark import Timer
 
@@ -361,8 +374,8 @@ else:
 # -------------------------
 #
 # Copies *to* the GPU are safe, as long as nobody touches the array that is being sent.
-# But here is a loop that sooner or later everybody writes who pins once and reuses. It
-# fills one buffer with batch 0, then with 1, then with 2, and sends it three times.
+# But sooner or later, everybody who pins one buffer and reuses it writes this loop. It
+# fills the buffer with batch 0, then with 1, then with 2, and sends it three times.
 # **Which batches will arrive?**
 
 

@@ -170,12 +170,12 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 #
 # If four chunks are good, are a thousand better? Each copy pays its :term:`latency`.
 # With :doc:`latency a and rate b </tutorials/2_devices/04_small_copies>`, a stage takes
-# :math:`a + n/(m\,b)` for each chunk, if :math:`n` bytes go in :math:`m` chunks. There
+# :math:`a + N/(m\,b)` for each chunk, if :math:`N` bytes go in :math:`m` chunks. There
 # are :math:`m` turns, and two more until the last chunk is out, so
 #
 # .. math::
 #
-#     t(m) = (m + 2) \left( a + \frac{n}{m\,b} \right).
+#     t(m) = (m + 2) \left( a + \frac{N}{m\,b} \right).
 #
 # More chunks shrink the second part and grow the first. For example, take 268 MB, a
 # latency of ``10e-6`` seconds, a round number of ours, and the rate that :term:`PCIe` 5
@@ -200,8 +200,8 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
 
 # %%
 # Nearly everything is gained with eight or sixteen chunks. So you needn't find the best
-# number. Any number near the square root of :math:`n/n_{1/2}` will do, where
-# :math:`n_{1/2} = a\,b` bytes are copied at half the rate. If :math:`n` is smaller than
+# number. Any number near the square root of :math:`N/n_{1/2}` will do, where
+# :math:`n_{1/2} = a\,b` bytes are copied at half the rate. If :math:`N` is smaller than
 # :math:`n_{1/2}`, leave it in one piece. Smaller data want fewer chunks: by the
 # formula, 4 MB are sent fastest in two or three, and in ten they take longer than in
 # one.
@@ -212,7 +212,8 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
 #    t = lambda m: (m + 1) * (a + 4e6 / (m * b))
 #    sorted(range(1, 51), key=t)[:2] == [3, 2] and t(10) > t(1)
 #
-# Did the H100 do what the formula says? Its curve calls the chunks *n*, not :math:`m`.
+# Did the H100 do what the formula says? The *n* of its curve is our :math:`m`, the
+# chunks.
 
 # folded code: Check and measure the pipeline on a GPU
 

@@ -32,6 +32,9 @@ if torch.cuda.is_available():
     print("nvidia-smi shows  ", total - free)
 
 # %%
+# Put a step of your training where the dots are. The H100 had nothing to do there yet,
+# so its first three numbers are 0.
+#
 # In a hurry? Try these in turn:
 #
 # - Collect ``loss.item()`` or ``loss.detach()`` in your list, never ``loss``. Run the
@@ -75,8 +78,7 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 # - ``memory_reserved()`` counts the floors that PyTorch rents: *reserved*. Its older
 #   name was ``memory_cached()``, because the empty rooms are called the *cache*.
 # - ``nvidia-smi`` sees only what the landlord has let: the floors, CUDA's own need for
-#   each program (the *context*), and all other programs. On a GB10, whose CPU and GPU
-#   share memory, it shows nothing, and ``total - free`` counts the CPU's, too.
+#   each program (the *context*), and all other programs.
 #
 # Is there room for one more?
 # ---------------------------
@@ -325,7 +327,8 @@ if on_cuda:
 bench.show()
 
 # %%
-# Others reported their contexts:
+# How large is a context? About 300 MB, a round number of ours. Before CUDA 11.7, it
+# could be 1.7 GB:
 #
 # .. measured-by-others:: context-rtx3090 context-rtx3090-then context-gtx1080
 #
@@ -348,15 +351,24 @@ bench.show()
 # of the way forward, and with a large network in the optimizer's step.
 #
 # On PyTorch's device ``"meta"``, tensors have a shape and no memory, so you can
-# *rehearse* your training there, and count what it would have needed. Our ``Meter``
-# does the counting, for your own script, too:
+# *rehearse* your training there, and count what it would have needed. Our ``Meter``,
+# from the wheel in the zip at the foot of this page, does the counting, for your own
+# script, too:
 #
 # .. code-block:: python
 #
+#    import torch
+#    from torch import nn
 #    from firstlight.memory import Meter
 #
 #    with Meter() as meter:
-#        ...  # make your network and a batch on the device "meta", and train two steps
+#        model = nn.Linear(256, 512).to("meta")  # put your network
+#        optimizer = torch.optim.Adam(model.parameters())
+#        x = torch.rand(1000, 256, device="meta")  # and your batch
+#        for _ in range(2):
+#            optimizer.zero_grad()
+#            model(x).mean().backward()
+#            optimizer.step()
 #    print(f"{max(meter.levels):,} bytes at the peak")
 #
 # Here is the network:
@@ -533,7 +545,8 @@ show_table("What a list of losses keeps", head, rows)
 #   ``gc.collect()``.
 #
 # If you don't find yours, a `memory snapshot`__ shows which line made each tensor. Drop
-# the file on `pytorch.org/memory_viz`__:
+# its file on `pytorch.org/memory_viz`__, where a leak is a staircase, and each step
+# names its line:
 #
 # .. code-block:: python
 #
@@ -567,7 +580,9 @@ show_table("What a list of losses keeps", head, rows)
 # CPU's memory, and your steps take many times as long, unless you switch that off in
 # its control panel (*CUDA - Sysmem Fallback Policy*). Where CPU and GPU share one
 # memory, the computer may swap, or Linux may end your program. There, set a limit
-# first: ``torch.cuda.set_per_process_memory_fraction(0.8)``.
+# first: ``torch.cuda.set_per_process_memory_fraction(0.8)``. On a GB10, which is one of
+# these, ``nvidia-smi`` shows nothing, and ``total - free`` counts the CPU's memory,
+# too.
 #
 # You can catch the error, and try again with half the batch. After
 # ``torch.OutOfMemoryError`` PyTorch still works. Here are two ways to write it. We

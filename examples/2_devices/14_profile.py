@@ -172,6 +172,8 @@ if has_gpu:
 # - *CPU total.* The same, with everything that the operation called. So ``frame`` has
 #   nearly all of the time, because all the rest happens inside it.
 # - *# of Calls.* There were eight frames, so 8 is once a frame.
+# - *Self CUDA*, *CUDA total.* The same on a GPU. Skip ``frame`` and ``match`` there,
+#   which hold pauses, too, as we'll see.
 #
 # To find the operation that does the work, look at *self*. To find the part of your
 # program that asked for it, look at *total*. On a CPU the winner is ``aten::copy_``.
@@ -348,10 +350,10 @@ print(f"measured:                {gain:.1f} times as fast")
 #    near(cured / found, 0.01, 0.1)
 #
 # Look for ``match`` in the first table. It has a lot of self time, although it only
-# calls others. On the H100's computer, that was most of what the copies had left.
-# Without both, a fiftieth of the frame remains. Probably it's the time to *free* the
-# converted matrix after each frame. A profile tells you how long an operation *took*.
-# Only a timer tells you what you *gain* without it
+# calls others. On the H100's computer, that was most of the time that the copies didn't
+# take. Probably it went into *freeing* the converted matrix after each frame. Take away
+# the copies and this self time, and a fiftieth of the frame remains. A profile tells
+# you how long an operation *took*. Only a timer tells you what you *gain* without it
 # (:doc:`/tutorials/2_devices/07_timing_it_right`).
 #
 # And now profile again, because something else is in the first place:
@@ -376,19 +378,19 @@ plt.show()
 # Is the GPU working, or waiting?
 # -------------------------------
 #
-# If you have a GPU, the table has two more columns, *Self CUDA* and *CUDA total*, for
-# the time on the GPU. Below it stands *Self CUDA time total*: what all kernels and
-# copies took together. Compare this sum with the time that your program took. If they
-# are about the same, the GPU is busy, and only faster kernels will help. If the sum is
-# much smaller, the GPU waits.
+# If you have a GPU, *Self CUDA time total* stands below the table: what all copies and
+# all *kernels*, the programs that run on the GPU, took together. Compare this sum with
+# the time that your program took. If they are about the same, the GPU is busy, and only
+# faster kernels will help. If the sum is much smaller, the GPU waits.
 #
 # In the H100's second table, the first two rows are larger than that sum, *frame* more
-# than twice! Skip these: they are names of ours, and not in the sum. The profiler notes
-# such a name on the GPU from the first thing that was started under it to the end of
-# the last, with all the pauses between, and *match* lies within *frame*. So during a
+# than twice! Skip these: they are names of ours, and not in the sum. On the GPU, such a
+# row lasts from the start of the first kernel or copy under that name to the end of the
+# last one, with all the pauses between. And *match* lies within *frame*. So during a
 # frame the GPU had nothing to do for more than half of the time. Look for your own
-# names in the first table, and for kernels and copies in the second. There each stands
-# twice: under PyTorch's operation that asked for it, and by itself.
+# names in the first table, and for kernels and copies in the second. There you see each
+# of these twice, for example a copy as ``aten::copy_``, which asked for it, and as
+# ``Memcpy HtoD``.
 #
 # .. holds::
 #
@@ -397,13 +399,12 @@ plt.show()
 #    near(printed(on_gpu("frame"))[0] / whole, 2.12, 0.005)
 #    printed(on_gpu("match"))[0] > whole
 #
-# What did our H100 do, after the cure? A program that runs on a GPU is called a
-# *kernel*. In the H100's profile, the kernels of a frame had less than a sixth of the
-# :timing:`profile median "converted once" @nvidia-h100-80gb-hbm3` that a frame takes,
-# and nearly all of that was the product, :timing:`roofline median match
-# @nvidia-h100-80gb-hbm3`. So this expensive GPU was mostly waiting, for the frame to
-# arrive, for Python, and for the CPU to start the next kernel. Here is a model of two
-# programs, one whose GPU waits, and one whose GPU doesn't:
+# What did our H100 do, after the cure? In its profile, the kernels of a frame had less
+# than a sixth of the :timing:`profile median "converted once" @nvidia-h100-80gb-hbm3`
+# that a frame takes, and nearly all of that was the product, :timing:`roofline median
+# match @nvidia-h100-80gb-hbm3`. So this expensive GPU was mostly waiting, for the frame
+# to arrive, for Python, and for the CPU to start the next kernel. Here is a model of
+# two programs, one whose GPU waits, and one whose GPU doesn't:
 #
 # .. holds::
 #
@@ -464,14 +465,17 @@ plt.show()
 #        ahead, and the GPU is busy: nothing to mend here.
 #
 # There's :doc:`a longer list </tutorials/2_devices/18_slow_on_the_gpu>`, with what to
-# do. What ``nvidia-smi`` calls *utilization* won't tell you.
+# do. The :term:`utilization <GPU utilization>` in ``nvidia-smi`` won't tell you what
+# the GPU waits for.
 #
-# Others measured a program of 1,185 launches, for which a GPU mostly waits, and a
-# product of two large matrices and a large frame, for which it doesn't. For each of the
-# launches, our model takes :spec:`kernel of a program seconds`, a round number that we
-# chose from this program and two others:
+# .. dropdown:: Three programs of others: does the GPU wait?
 #
-# .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
+#    In the first, with its 1,185 launches, it mostly waits. In the product of two large
+#    matrices it doesn't, nor in an operation on a large frame. For each launch, our
+#    model takes :spec:`kernel of a program seconds`, a round number that we chose from
+#    this program and two others:
+#
+#    .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #
 # Three things a profile won't tell you. For *which line* started a kernel that isn't
 # PyTorch's, such as :term:`Numba`'s, run ``nsys profile`` with your program. For *why*
@@ -482,11 +486,11 @@ plt.show()
 # Your turn
 # ---------
 #
-# Here is a colleague's loop. It takes the dark current off each frame, corrects it, and
-# adds up the light. Profile it, with three frames and with thirty, and look at the
-# column *# of Calls*: what grows with the frames although it need not? Then write
-# ``mended``, which returns the same list of numbers, in ``float32``, and leaves the
-# frames as they were.
+# Here is a colleague's loop. From each frame it subtracts ``dark``, what the camera
+# shows without light. Then it corrects the frame, and adds up the light. Profile it,
+# with three frames and with thirty, and look at the column *# of Calls*: what grows
+# with the frames although it need not? Then write ``mended``, which returns the same
+# list of numbers, in ``float32``, and leaves the frames as they were.
 
 
 def as_found(frames, dark, gain):

@@ -142,10 +142,11 @@ for place in dict.fromkeys(("cpu", device.type)):
 # speedup "CPU, 192 operations"/"GPU, 192 operations" @nvidia-h100-80gb-hbm3` as fast as
 # one of the fastest GPUs in the world.
 #
-# A single addition, repeated, took the same computer only :timing:`wins-add median
-# "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`, and others' :doc:`as long, or down to
-# less than half </tutorials/2_devices/11_when_the_gpu_wins>`. So an operation of our
-# chain costs more than a bare launch. We measured with PyTorch 2.11.
+# A single addition, repeated, took only :timing:`wins-add median "GPU/cuda:0/n=10000"
+# @nvidia-h100-80gb-hbm3` on the same computer. On the computers of others it took
+# :doc:`about as long, or less, down to under half of that
+# </tutorials/2_devices/11_when_the_gpu_wins>`. So an operation of our chain, a 192nd of
+# the time above, costs more than a single addition. We measured with PyTorch 2.11.
 #
 # .. holds::
 #
@@ -453,10 +454,10 @@ if compiled:
 # The merged program reads four numbers and writes four, which is 32 bytes.
 #
 # And when has the building paid for itself? On the H100, that is after some 20,000
-# calls with 1,000 asteroids. If your script is done by then, leave it as it is. Later
-# runs pay back sooner, because they find the program in a folder: when the same process
-# built it again, 500 to 600 calls were enough. A new process also has to load the
-# compiler, so it needs more.
+# calls with 1,000 asteroids. If your script is done by then, leave it as it is. A
+# second build pays back sooner, because PyTorch finds the program in a folder. When the
+# same process built it again, 500 to 600 calls were enough. A new process also has to
+# load the compiler, so it needs more.
 #
 # .. holds::
 #
@@ -602,8 +603,8 @@ else:
 # :timing:`fewer-launches median "compiled and captured/cuda:0/n=1000"
 # @nvidia-h100-80gb-hbm3`, longer than compiled *or* captured. The compiled function had
 # only a launch or two left to save, and its inputs are now checked and copied at each
-# call. Take this mode for what stays many launches long after it was compiled, such as
-# a network.
+# call. Take this mode for what still needs many launches when it's compiled, such as a
+# network.
 #
 # .. holds::
 #
@@ -660,15 +661,15 @@ bench.show()
 #      - a call has many short operations, always the same
 #      - values or sizes decide what is done; the GPU is busy already
 #
-# Others have met the same wall with whole programs. Two ran as they were written, and
-# one of them captured:
+# Others have met the same wall with whole programs. Two were timed as they were
+# written, and the second of them also captured:
 #
 # .. measured-by-others:: whisper-h200 code2wav-h200 code2wav-h200-graph node-a100
 #
-# The first one's GPU is busy, and the second one waited for launches. The model counts
-# :spec:`kernel of a program seconds` for each, a round number of ours, or the GPU's
-# work, and for a kernel of a graph :spec:`graph node seconds`, which RRZE-HPC measured
-# on an H200.
+# The first one's GPU is busy, and the second one waited for launches. For each launch
+# the model counts :spec:`kernel of a program seconds`, a round number of ours, and for
+# each kernel of a graph :spec:`graph node seconds`, which RRZE-HPC measured on an H200.
+# If the GPU's work takes longer than the launches, the model takes the work.
 #
 # Your turn
 # ---------
@@ -796,31 +797,32 @@ print(f"Our solution: {check(cure_solution)}")
 # that its input is like that of the first time. So it can be slower than the plain one,
 # if
 #
-# - you timed the first calls, too. Leave them out, and look at the calls until it pays,
-#   above;
+# - you timed the first calls, too. Leave them out, and see above after how many calls
+#   it pays;
 # - there was nothing to fuse. One large matrix product is a library's kernel in any
 #   case;
 # - the input changes. Each new shape can mean a new compilation, of seconds or minutes;
 # - it was cut into pieces at lines that it can't compile (a *graph break*), and each
 #   piece is launched by itself.
 #
-# Two lines tell which: ``TORCH_LOGS="recompiles,graph_breaks" python script.py`` prints
-# every new compilation with its reason, and every break. Against changing shapes,
-# compile with ``dynamic=True``, or pad the input to a few sizes.
+# For the last two, run ``TORCH_LOGS="recompiles,graph_breaks" python script.py``. It
+# prints every new compilation with its reason, and every break. Against changing
+# shapes, compile with ``dynamic=True``, or pad the input to a few sizes.
 #
 # JAX compiles again at each call: jax.jit in a loop
 # --------------------------------------------------
 #
 # ``jax.jit(f)`` compiles at the call, not where you write it: once for each shape and
-# type of the inputs, and for each new value of a ``static_argnums``. Videos of other
-# lengths, a last batch that is smaller, a Python number that is static: each compiles
-# anew. Pad to a few sizes. And a ``lambda``, a ``partial`` or a function that you
-# *define* inside a loop is a new function every time, so define it once, outside.
+# type of the inputs, and for each new value of an argument that you called static, with
+# ``static_argnums``. Videos of other lengths, a last batch that is smaller, a Python
+# number that is static: each compiles anew. Pad to a few sizes. And a ``lambda``, a
+# ``partial`` or a function that you *define* inside a loop is a new function every
+# time, so define it once, outside.
 #
 # ``JAX_LOG_COMPILES=1`` in the environment prints each compilation. If one takes
-# minutes, most likely a Python loop was unrolled: write ``jax.lax.fori_loop`` or
-# ``jax.lax.scan``. ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")`` keeps
-# the result for tomorrow's process. To time it, leave the first call out, and call
-# ``block_until_ready()`` before the clock stops. A small network, or a ``scan`` of
-# small steps, is slower on the GPU than on the CPU, by its launches:
-# ``jax.config.update("jax_platforms", "cpu")``.
+# minutes, most likely a Python loop was :term:`unrolled`: write ``jax.lax.fori_loop``
+# or ``jax.lax.scan``. ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")``
+# keeps the result for tomorrow's process. To time it, leave the first call out, and
+# call ``block_until_ready()`` before the clock stops. A small network, or a ``scan`` of
+# small steps, is slower on the GPU than on the CPU, because of its launches.
+# ``jax.config.update("jax_platforms", "cpu")`` keeps it on the CPU.

@@ -363,9 +363,9 @@ plt.show()
 
 # %%
 # The blue rings are from the GPU glossary of Modal, a company that rents GPUs: they
-# measured a T4. Up to a stride of 8 they follow the rule to about a third. And then
-# they go on falling! So our rule is incomplete. Look at the times of our kernel on the
-# H100:
+# measured a T4. Up to a stride of 8 they differ from the rule by about a third at most.
+# And then they go on falling! So our rule is incomplete. Look at the times of our
+# kernel on the H100:
 #
 # .. list-table:: One pass over the same array, on an H100
 #    :header-rows: 1
@@ -391,9 +391,9 @@ plt.show()
 #
 # With a stride of 16, half of the sectors would do, and yet it takes as long as all of
 # them. So this memory seems to hand out its boxes in pairs. NVIDIA documents that: when
-# a sector isn't in the cache, its neighbours may be fetched along with it, up to `a
-# limit`__ that CUDA can set, 128 bytes at most. Pairs are the dashed line, and the T4
-# is close to it, too.
+# a sector isn't in the :term:`cache`, its neighbours may be fetched along with it, up
+# to `a limit`__ that CUDA can set, 128 bytes at most. Pairs are the dashed line, and
+# the T4 is close to it, too.
 #
 # __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
 #
@@ -465,9 +465,9 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # On the H100, and for 8,191 × 8,191 numbers, the kernel that *writes* far apart took
 # :timing:`coalescing median "kernel, write columns" @nvidia-h100-80gb-hbm3`. The one
 # that *reads* far apart took :timing:`coalescing median "kernel, read columns"
-# @nvidia-h100-80gb-hbm3`. So let it be the reads. If the rows of your images hold a
-# power of two numbers, time both, because a column then competes for few places in the
-# cache.
+# @nvidia-h100-80gb-hbm3`. So let it be the reads. If the number of columns is a power
+# of two, time both. The numbers of a column then share few places in the cache, and
+# push each other out.
 #
 # .. holds::
 #
@@ -476,14 +476,15 @@ print("sectors a load:", noted.sectors_per_load["table"])
 #
 # How good could it be? A plain copy moves the same bytes, all of them side by side. The
 # remedy in every textbook is a *tile*: a block reads a piece of the image along its
-# rows, turns it around in :doc:`shared memory </tutorials/3_kernels/07_shared_memory>`,
-# and writes it along the rows of the result.
+# rows, turns it around in a fast memory that :doc:`its threads share
+# </tutorials/3_kernels/07_shared_memory>`, and writes it along the rows of the result.
 #
 # On the H100, the copy took :timing:`coalescing median "torch, copied"
 # @nvidia-h100-80gb-hbm3`, and the transpose through tiles :timing:`coalescing median
 # "kernel, through tiles" @nvidia-h100-80gb-hbm3`. That's hardly less than reading far
-# apart! A part of the rest, a third at most, is the odd size: rows of 8,191 numbers
-# begin anywhere in a box, so a tile's loads and stores want nearly 5 sectors, and not
+# apart! At most a third of what it took longer than the copy is due to the odd size:
+# rows of 8,191 numbers begin anywhere in a box, so a tile's loads and stores want
+# nearly 5 sectors, and not
 # 4. PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch,
 # transposed" @nvidia-h100-80gb-hbm3`.
 #
@@ -581,8 +582,8 @@ print(check((arrange, power)))
 # -----------------------
 #
 # The first line counts what a warp asks for. Beyond a stride of 8, the H100's memory
-# moved the neighbours of those sectors, too. The third line is what the H100 showed. A
-# small, old cache may forgive neither.
+# moved the neighbours of those sectors, too. The third line is what the H100 showed. On
+# a card with a small, old cache, reading far apart may be as slow as writing.
 
 # remember
 

@@ -77,10 +77,11 @@ for stored, (_, fetched) in counts.items():
 # Think of a library. The books that you're using lie on your *desk*. It's small, but
 # everything on it is at hand. There's a *shelf* in the reading room, which you share
 # with everybody. All the other books are in the *basement*. A GPU has the same three
-# places. Each of its multiprocessors has a desk of its own, the :term:`L1` cache, from
-# which the *shared memory* of a kernel is cut. All of them share one shelf, the L2
-# cache. The basement is the memory of the card, often called *DRAM*. On an H100, an L1
-# holds 256 KiB, the L2 holds 50 MiB, and the memory 80 GiB.
+# places. Each of its :term:`multiprocessors <multiprocessor>` has a desk of its own,
+# the :term:`L1` cache, from which the :term:`shared memory` of a kernel is cut. All of
+# them share one shelf, the L2 cache. The basement is the memory of the card, often
+# called *DRAM*. On an H100, an L1 holds 256 KiB, the L2 holds 50 MiB, and the memory 80
+# GiB.
 #
 # How much faster is the desk? To find out, read a small array again and again, then a
 # larger one, and watch for the size at which the rate drops. **How many stairs do you
@@ -169,11 +170,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# The hollow marks are from `RRZE-HPC`__, who measured an H100 with PCIe, a sister of
-# ours with slower memory. As long as the array fits into an L1, all desks together
-# deliver more than ten times what the basement does. From there to about 40 MB the L2
-# serves them, at a third of the rate of the desks. Beyond that, more and more comes
-# from memory, and from about 100 MB on nearly all. The blue points are a CPU.
+# The hollow marks are from `RRZE-HPC`__, who measured an H100 with :term:`PCIe`, a
+# sister of ours with slower memory. As long as the array fits into an L1, all desks
+# together deliver more than ten times what the basement does. From there to about 40 MB
+# the L2 serves them, at a third of the rate of the desks. Beyond that, more and more
+# comes from memory, and from about 100 MB on nearly all. The blue points are a CPU.
 #
 # We have climbed one of the stairs ourselves. On our H100, whose L2 holds 50 MiB, the
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
@@ -205,8 +206,8 @@ plt.show()
 # ----------------------------
 #
 # A cache can only save what somebody wants *again*, and *soon*. In each of the
-# following, many numbers that a thread gets lie in sectors of their own. **Which ones
-# will a cache forgive? Write yes or no beside each, before you read on:**
+# following, the threads of a warp read or write in many sectors at the same time.
+# **Which ones will a cache forgive? Write yes or no beside each, before you read on:**
 #
 # - a table with six numbers in each row, and each thread adds up the six of its row;
 # - numbers from random places in an array of many gigabytes;

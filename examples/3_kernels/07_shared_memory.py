@@ -10,7 +10,7 @@ times as fast.
 **Write down two guesses: how many times as fast, and what does your kernel spend its
 time on?** Then we climb from your kernel towards PyTorch's, step by step. At the third,
 a whole block of threads shares what each of them has fetched. That's the one you'll
-need for kernels of your own.
+need for kernels of your own, and if you came for it, begin there.
 
 **Needs:** any computer, and :doc:`coalescing </tutorials/3_kernels/05_coalescing>`.
 With a CUDA GPU, you time each step on it.
@@ -39,13 +39,13 @@ With a CUDA GPU, you time each step on it.
 #    * - 2: with ``while`` in place of ``for``
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 3: with a *tile* of 32 × 32
+#    * - 3: with a :term:`tile` of 32 × 32
 #      - :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "tile"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 4: tiles of 16 × 16, and 4 × 4 elements each
 #      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 5: 8 × 8 elements each, with 128 registers at most
+#    * - 5: 8 × 8 elements each, with 128 :term:`registers <register>` at most
 #      - :timing:`shared-memory median "8 x 8 each, 128 registers"
 #        @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "8 x 8 each, 128 registers"/"torch"
@@ -81,6 +81,11 @@ With a CUDA GPU, you time each step on it.
 #   warp. So a load takes at least one cycle, the time of four instructions.
 # - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. We count as if there were
 #   no caches.
+#
+# We count for a multiply-add of a *warp*, which is 32 of them: the instructions that it
+# starts, the cycles that its loads take, and the bytes that they move. At best that's
+# one instruction, no load, and 32 × 12 / 4,096 bytes, because three numbers of 4 bytes
+# serve 4,096 multiply-adds.
 
 # folded code: How the three limits are calculated
 
@@ -366,8 +371,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 #
 # **What does it wait for now?** Look at what it reads from the blackboard. For each
 # multiply-add, a warp reads 32 numbers of ``b_tile`` in one cycle, and one of
-# ``a_tile``, for all threads. Four of these come in one load of `two cycles`__, so
-# that's 1.5 cycles in all. And there are 129 instructions for 32 multiply-adds:
+# ``a_tile``, for all threads. The compiler fetches four of the latter with one load,
+# which takes `two cycles`__, so half a cycle for each. That makes 1.5 cycles. And there
+# are 129 instructions for 32 multiply-adds:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 
@@ -519,8 +525,8 @@ print(f"all {len(ladder)} are right")
 # @nvidia-h100-80gb-hbm3`, and is :timing:`shared-memory speedup "4 x 4 each"/"tile"
 # @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** The loop has
 # two instructions for each multiply-add. For four ``k`` there are 64 multiply-adds. A
-# warp loads 16 numbers of B for them, in 16 cycles, and 16 of A, four at once in two,
-# in 8:
+# warp loads 16 numbers of B for them, in 16 cycles. It also loads 16 of A, four at once
+# in two cycles, so in 8 cycles:
 
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
@@ -552,9 +558,10 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 # Look at its registers. The compiler gave each thread 146, and a block has 256 threads.
 # That's more than half of the 65,536 registers of a multiprocessor, so there's room for
-# *one* block. It has eight warps, and four instructions may start in a cycle: two warps
-# for each. When both wait, none starts. How many warps there are is called *occupancy*.
-# With 128 registers a thread, two blocks would fit, and you may ask for that:
+# *one* block. It has eight warps. Four instructions may start in a cycle, so there are
+# only two warps to choose from for each of the four. When both wait, none starts. How
+# many warps there are is called *occupancy*. With 128 registers a thread, two blocks
+# would fit, and you may ask for that:
 #
 # .. code-block:: python
 #
@@ -585,7 +592,8 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 # In its report, slots are *One or More Eligible*, loads *L1/TEX Cache Throughput*, and
 # memory *DRAM Throughput*. Here is what it measured on the H100. Before each arrow is
-# our limit, as a part of the time that the step took:
+# our limit, as a part of the time that the step took. For memory it may be above 100 %,
+# because we counted without caches:
 
 # folded: What Nsight Compute measured of each step
 # (benchmarks/profile_products.py has the command)
@@ -748,8 +756,13 @@ show_table(
 #      - 94 %
 #      - not tried
 #
+# On his card, each brought seven to nine points. On ours wide loads brought four, and
+# other sizes nothing, so wide loads were the one to try.
+#
 # .. holds::
 #
+#    points = lambda row: 100 * took("torch") / took(row)
+#    3.5 < points("wide loads") - points("8 x 8 each, 128 registers") < 4
 #    five = (8, 4), (32, 4), (16, 6), (8, 8), (16, 10)
 #    best = min(took(f"T = {T}, R = {R}") for T, R in five)
 #    took("8 x 8 each, 128 registers") < 0.9 * best
@@ -771,8 +784,9 @@ show_table(
 #
 # .. dropdown:: Another card? An A100
 #
-#     A multiprocessor of an A100 has half of the slots for multiply-adds. By the same
-#     count, a plain tile may reach a third of its rate, and 8 × 8 elements all of it:
+#     A multiprocessor of an A100 has half as many slots for multiply-adds as one of an
+#     H100. By the same count, a plain tile may reach a third of the A100's peak, and 8
+#     × 8 elements all of it:
 #
 #     .. measured-by-others:: tile-a100 eight-a100
 #
@@ -958,8 +972,8 @@ for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
 # another one has fetched. Where in the tile is it?
 #
 # Change the four marked lines, add one if you like, and run ``firstlight try
-# 07_shared_memory.py``. The check counts your loads. If it shows the same two numbers
-# after a change, look at the line that reads ``a_tile``.
+# 07_shared_memory.py``. The check counts your loads. If it finds the same wrong number
+# in ``c`` after a change, look at the line that reads ``a_tile``.
 
 
 @cuda.jit

@@ -239,7 +239,7 @@ print(f"at least {1e6 * least:.0f} µs")
 #      - :timing:`reductions median "sequential, one each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`reductions share "sequential, one each"/torch.sum
 #        @nvidia-h100-80gb-hbm3`
-#    * - the same without shared memory (*shuffles*, at the end)
+#    * - the same without shared memory (:term:`shuffles <shuffle>`)
 #      - :timing:`reductions median "shuffles, one each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`reductions share "shuffles, one each"/torch.sum
 #        @nvidia-h100-80gb-hbm3`
@@ -509,15 +509,16 @@ plt.show()
 #
 # .. dropdown:: Where the dashed lines come from
 #
-#    Each addition is off by :doc:`a fifth of an eps
-#    </tutorials/2_devices/13_precision>` on average. Independent errors add in
-#    quadrature, and :math:`k` random numbers around zero have a sum of size
-#    :math:`\sqrt k`. If you add one by one, the errors make, relative to the result,
-#    :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`. In
-#    each of the :math:`\log_2 n` rounds of a tree, the squares of what is rounded add
-#    up to :math:`n`, which makes :math:`\sqrt{\log_2 n}`. Two stages with :math:`P`
-#    threads do both: :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel
-#    (:term:`cancellation`), what is left keeps their error, so add in ``float64``.
+#    Each addition is off by :doc:`a fifth </tutorials/2_devices/13_precision>` of an
+#    :term:`eps` on average. Independent errors add in quadrature, and :math:`k` random
+#    numbers around zero have a sum of size :math:`\sqrt k`. If you add one by one, the
+#    errors make, relative to the result, :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`,
+#    which is about :math:`\sqrt{n/2}`. In each of the :math:`\log_2 n` rounds of a
+#    tree, the squares of the sums that are rounded add up to :math:`n`. Over all rounds
+#    that makes :math:`\sqrt{n \log_2 n}`, or :math:`\sqrt{\log_2 n}` relative to the
+#    result. Two stages with :math:`P` threads do both: :math:`\sqrt{n/(2P) + \log_2
+#    P}`. If large numbers cancel (:term:`cancellation`), what is left keeps their
+#    error, so add in ``float64``.
 #
 # Is the sum the same each time?
 # ------------------------------
@@ -549,12 +550,13 @@ for attempt in (1, 2, 3):
 # .. dropdown:: Shuffles, and GPUs of other makers
 #
 #    The threads of a warp, its *lanes*, can hand numbers to each other from register to
-#    register, which is called a :term:`shuffle`. ``shfl_down_sync(mask, value, by)``
-#    gives each lane the ``value`` of the lane ``by`` places on. All lanes in the mask
-#    have to reach the call, so inside an ``if`` that splits a warp the mask must name
-#    those that come, and no others. Numba's simulator knows no shuffles, but ``trace``
-#    does. Warps of AMD have up to 64 lanes, so don't write 32 into code for them. And
-#    for many short sums, one for each row, use a warp for a row, and no second stage.
+#    register, which is called a :term:`shuffle`. With ``shfl_down_sync(mask, value,
+#    by)``, lane ``k`` gets the ``value`` of lane ``k + by``, or its own if there's
+#    none. All lanes in the mask have to reach the call, so inside an ``if`` that splits
+#    a warp the mask must name those that come, and no others. Numba's simulator knows
+#    no shuffles, but ``trace`` does. Warps of AMD have up to 64 lanes, so don't write
+#    32 into code for them. And for many short sums, one for each row, use a warp for a
+#    row, and no second stage.
 #
 # Your turn
 # ---------

@@ -21,9 +21,9 @@ size or another card does. If you are in a hurry, go to :ref:`the table of sympt
 # It's right with 128 numbers
 # ---------------------------
 #
-# The first kernel computes the differences between neighbours, as ``np.diff`` does. The
-# :term:`thread` with the number ``i`` subtracts the sample before from its own. There
-# is one thread for each sample, in :term:`blocks <block>` of 64.
+# The first kernel computes the differences between neighbours, as ``np.diff`` does.
+# :term:`Thread <thread>` ``i`` takes its own sample, and subtracts the one before it.
+# There is one thread for each sample, in :term:`blocks <block>` of 64.
 
 import numpy as np
 from numba import cuda
@@ -288,8 +288,8 @@ plt.show()
 #
 # A kernel that fails only on a GPU has to be watched there. Take out the two lines of
 # the breakpoint, write ``@cuda.jit(debug=True, opt=False)``, and start Python in
-# ``cuda-gdb``, a debugger that comes with the CUDA Toolkit, on Linux. Here is a session
-# on an H100, with the lines that matter:
+# ``cuda-gdb``, a debugger that comes with the :term:`CUDA Toolkit <CUDA toolkit>`, on
+# Linux. Here is a session on an H100, with the lines that matter:
 #
 # .. code-block:: text
 #
@@ -309,9 +309,9 @@ plt.show()
 #    $2 = {..., nitems = 127, itemsize = 4, ..., shape = {127}, strides = {4}}
 #
 # The thread that we suspect is about to read ``x[127]``, of 127 samples. `Numba's
-# guide`__ wants version 13.1, and this was 13.0. `NVIDIA's manual`__ has all commands.
-# A kernel may ``print``, too, best in one thread only, and you see the text as soon as
-# you wait for the GPU.
+# guide`__ wants version 13.1 of the Toolkit, and this was 13.0. `NVIDIA's manual`__ has
+# all commands. A kernel may ``print``, too, best in one thread only, and you see the
+# text as soon as you wait for the GPU.
 #
 # __ https://nvidia.github.io/numba-cuda/user/debugging.html
 # __ https://docs.nvidia.com/cuda/cuda-gdb/index.html
@@ -373,7 +373,7 @@ plt.show()
 #   right, but another array changed out of bounds, close by  trace, memcheck
 #   another answer in each run       race, missing barrier    trace, racecheck (that
 #                                                             only in shared memory)
-#   right only in the simulator      race in global memory,   trace
+#   right only in the simulator      race in GPU memory,      trace
 #                                    divergent barrier
 #   it never ends                    divergent barrier, loop  trace, synccheck
 #   zeros or old numbers in places   memory nobody filled     start from NaN, initcheck

@@ -396,15 +396,22 @@ bench.show()
 #      - :timing:`misfit-in-pytorch median "our operation, with
 #        gradient/cuda:0/n=134217729" @nvidia-h100-80gb-hbm3`
 #
-# With 33 million numbers, ours took about half of the chain's time. We had promised
-# less than a third. The kernel keeps the promise: alone, on arrays that were made
-# beforehand, it took less than a third. And by the GPU's own clock, our operation took
-# no longer than its kernel.
+# Was that your guess? With 134 million numbers ours was :timing:`misfit-in-pytorch
+# speedup "our operation/cuda:0/n=134217729"/"chain/cuda:0/n=134217729"
+# @nvidia-h100-80gb-hbm3` as fast as the chain, with 33 million
+# :timing:`misfit-in-pytorch speedup "our
+# operation/cuda:0/n=33554433"/"chain/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3`. And
+# with 1,001 it took :timing:`misfit-in-pytorch speedup "chain/cuda:0/n=1001"/"our
+# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3` as *long*.
 #
-# But before the kernel can begin, Python has to make four arrays of tensors, ask for
-# the stream, and let Numba launch the kernel. How long does that take? Look at the
-# column of 1,001 numbers, where the GPU has next to nothing to do: with PyTorch 2.11,
-# longer than the kernel for 33 million.
+# For 33 million, we had promised less than a third of the chain's time. The kernel
+# keeps the promise: alone, on arrays that were made beforehand, it took less than a
+# third. And by the GPU's own clock, our operation took no longer than its kernel.
+#
+# But before the kernel can begin, Python has to turn four tensors into Numba's arrays,
+# ask for the stream, and let Numba launch the kernel. The column of 1,001 numbers shows
+# how long that takes, because there the GPU has next to nothing to do. With PyTorch
+# 2.11 it's longer than the kernel takes for 33 million.
 #
 # If you always use the same tensors, make their arrays once. And if Python is faster
 # than the kernel, it prepares the next launch meanwhile, and you get all that we
@@ -458,9 +465,9 @@ plt.show()
 # 134 million numbers it took about a third of the chain's time on both cards, with the
 # gradient, too.
 #
-# But all along there was a simpler way. ``torch.compile(chain)`` joins the five
-# operations by itself, and gives you the gradient for nothing. Look at its row: it was
-# faster than ours at every size.
+# But all along there was a simpler way. ``torch.compile(chain)`` joins, or *fuses*, the
+# five operations by itself, and gives you the gradient for nothing. Look at its row: it
+# was faster than ours at every size.
 #
 # .. holds::
 #
@@ -475,11 +482,6 @@ plt.show()
 #
 # So try ``torch.compile`` first. A kernel of your own is worth the trouble if it does
 # what no chain of operations can, such as a loop that stops early.
-#
-# Others have measured what such joining, or *fusing*, brings for softmax. In five steps
-# it passes through memory 8 times, and fused only twice:
-#
-# .. measured-by-others:: fused-gain-a100 softmax-steps-a100
 #
 # PyTorch can't see what your kernel writes into memory that they share. So let it write
 # into a *new* tensor, as ``launch`` does. Some calls share memory, and others copy it:

@@ -254,9 +254,9 @@ plt.show()
 #
 #    2 * 2**28 / took("Triton", 1024) > 0.8 * spec("H100 SXM", "bandwidth")
 #
-# Others have measured it on an A100:
+# .. dropdown:: The same on an A100, by others
 #
-# .. measured-by-others:: fused-gain-a100 softmax-a100
+#    .. measured-by-others:: fused-gain-a100 softmax-a100 softmax-steps-a100
 #
 # But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``,
 # *one* operation that somebody has fused for you already. It moves as few bytes as your
@@ -277,7 +277,9 @@ plt.show()
 # --------------------------------------------
 #
 # A week later you need only every second channel of the matrix, and pass ``x[:, ::2]``.
-# **What will the kernel do with that?** Let's see, with 10 of 20 channels left:
+# **What will the kernel do with that?** Let's see, with 10 of 20 channels left.
+# ``apart`` runs ``try_slice`` in a process of its own, on your GPU or in the
+# interpreter. In a file of yours, write ``try_slice("cuda", softmax)``:
 
 
 def try_slice(device, kernel):
@@ -461,8 +463,8 @@ plt.show()
 #
 # With a few thousand numbers you'd compare launches, not kernels. Triton launches from
 # Python, which can take longer than all the work. So compare at sizes where the rate in
-# GB/s has stopped rising, or launch from a :doc:`CUDA graph
-# </tutorials/2_devices/16_fewer_launches>`.
+# GB/s has stopped rising, or launch from a :term:`CUDA graph`, which :doc:`replays many
+# launches as one </tutorials/2_devices/16_fewer_launches>`.
 #
 # Ask torch.compile first
 # -----------------------
@@ -506,10 +508,11 @@ plt.show()
 #    cuts no bits, so a test that passes there may fail on a GPU.
 #
 #    The places that a mask leaves out are undefined unless you give ``other``, and in a
-#    product they'd enter the sum. So load both tiles with ``other=0.0``. And if a loop
-#    adds K numbers, ``BLOCK_K`` in each step, mask by what is left of them, ``k < K -
-#    step * BLOCK_K``. If you forget ``other``, the interpreter hides that as well,
-#    because it fills such places with zeros.
+#    product they'd enter the sum. So load both tiles with ``other=0.0``. And suppose
+#    that a loop adds K numbers, and takes ``BLOCK_K`` of them in each step. Then the
+#    last step has fewer left, so mask with ``k < K - step * BLOCK_K``. If you forget
+#    ``other``, the interpreter hides that as well, because it fills such places with
+#    zeros.
 #
 # .. dropdown:: NVIDIA's own tiles: ten lines of cuda.tile
 #
@@ -579,8 +582,9 @@ plt.show()
 #    print(torch.autograd.gradcheck(cube, (seven,)))
 #
 # The backward uses PyTorch's own operations. If you give it a kernel of yours, make
-# that a ``triton_op``, too. Without a GPU, ``gradcheck`` tests the backward and not the
-# kernel. So run it on a GPU as well, with ``device="cuda"``.
+# that a ``triton_op``, too. Without a GPU, ``gradcheck``, PyTorch's test of a gradient,
+# tests the backward and not the kernel. So run it on a GPU as well, with
+# ``device="cuda"``.
 #
 # Which way should you take?
 # --------------------------
@@ -590,7 +594,7 @@ plt.show()
 #   =================== ========================= =====================================
 #   way                 you write                 take it if
 #   =================== ========================= =====================================
-#   a library's kernel  a call                    it's a sum, a sort, a scan
+#   a library's kernel  a call                    it's a sum, a sort, a :term:`scan`
 #   ``torch.compile``   PyTorch                   it's a chain of operations
 #   Triton              Python, for a block       your data are in PyTorch; also on AMD
 #   cuda.tile           Python, for a block       the same, on NVIDIA only
@@ -601,41 +605,8 @@ plt.show()
 #                                                 Python takes too long
 #   =================== ========================= =====================================
 #
-# The first of these has :doc:`a page </tutorials/3_kernels/16_a_sum_a_sort_a_scan>`.
-#
-# CuPy's RawKernel: arguments, dtypes, and why it gives zeros
-# -----------------------------------------------------------
-#
-# If you have some CUDA C++, CuPy's way takes the fewest lines:
-#
-# .. code-block:: python
-#
-#    import cupy as cp
-#
-#    code = r"""extern "C" __global__ void add(const float *x, float *out, int n) {
-#        int i = blockIdx.x * blockDim.x + threadIdx.x;
-#        if (i < n) out[i] += x[i];
-#    }"""
-#    add = cp.RawKernel(code, "add")
-#    add((blocks,), (256,), (x, out, cp.int32(x.size)))
-#
-# A launch takes three tuples: the blocks, the threads of a block, and the arguments.
-# **Nobody checks or converts a type**, so a wrong one gives zeros or nonsense, and no
-# error:
-#
-# - An array's dtype must be the pointer's: ``float32`` for ``float *``, ``int64`` for
-#   ``long long *``, and for ``double *`` CuPy's default, ``float64``. ``complex64`` is
-#   ``complex<float>``, with ``#include <cupy/complex.cuh>``. If the dtype is another
-#   one, convert it first, as with ``x.astype("f4")``.
-# - A Python number arrives with 64 bits: a ``float`` as ``double``, an ``int`` as
-#   ``long long``. For a ``float`` or an ``int`` in C, pass ``cp.float32(a)`` or
-#   ``cp.int32(n)``. ``cupyx.jit.rawkernel``, CuPy's kernels in Python, wants the same.
-# - A slice passes only the address of its first element, and the kernel knows no
-#   strides. So pass ``cp.ascontiguousarray(x[::2])``.
-#
-# If you don't want to think of types, take ``cp.ElementwiseKernel``, which works on one
-# element at a time. Tensors of PyTorch go into CuPy and back without a copy, with
-# ``cp.from_dlpack`` and ``torch.from_dlpack``.
+# The first of these has :doc:`a page </tutorials/3_kernels/16_a_sum_a_sort_a_scan>`,
+# and CuPy's a section at the end.
 
 # %%
 # Your turn
@@ -760,3 +731,38 @@ def standardise_solution(x, out, down, across, columns, BLOCK: tl.constexpr):
 
 
 print(f"Our solution: {check(standardise_solution)}")
+
+# %%
+# CuPy's RawKernel: arguments, dtypes, and why it gives zeros
+# -----------------------------------------------------------
+#
+# If you have some CUDA C++, CuPy's way takes the fewest lines:
+#
+# .. code-block:: python
+#
+#    import cupy as cp
+#
+#    code = r"""extern "C" __global__ void add(const float *x, float *out, int n) {
+#        int i = blockIdx.x * blockDim.x + threadIdx.x;
+#        if (i < n) out[i] += x[i];
+#    }"""
+#    add = cp.RawKernel(code, "add")
+#    add((blocks,), (256,), (x, out, cp.int32(x.size)))
+#
+# A launch takes three tuples: the blocks, the threads of a block, and the arguments.
+# **Nobody checks or converts a type**, so a wrong one gives zeros or nonsense, and no
+# error:
+#
+# - An array's dtype must be the pointer's: ``float32`` for ``float *``, ``int64`` for
+#   ``long long *``, and for ``double *`` CuPy's default, ``float64``. ``complex64`` is
+#   ``complex<float>``, with ``#include <cupy/complex.cuh>``. If the dtype is another
+#   one, convert it first, as with ``x.astype("f4")``.
+# - A Python number arrives with 64 bits: a ``float`` as ``double``, an ``int`` as
+#   ``long long``. For a ``float`` or an ``int`` in C, pass ``cp.float32(a)`` or
+#   ``cp.int32(n)``. ``cupyx.jit.rawkernel``, CuPy's kernels in Python, wants the same.
+# - A slice passes only the address of its first element, and the kernel knows no
+#   strides. So pass ``cp.ascontiguousarray(x[::2])``.
+#
+# If you don't want to think of types, take ``cp.ElementwiseKernel``, which works on one
+# element at a time. Tensors of PyTorch go into CuPy and back without a copy, with
+# ``cp.from_dlpack`` and ``torch.from_dlpack``.

@@ -82,10 +82,10 @@ def calibrate(x, gain, n, out): ...
 #
 # __ https://github.com/srush/GPU-Puzzles
 #
-# 5. ``stride``, together
+# 3. ``stride``, together
 # -----------------------
 #
-# Before 3 and 4, here is one together. ``stride`` asks for ``out[:] = 1 - tau / 2``.
+# Let's solve the third one together. ``stride`` asks for ``out[:] = 1 - tau / 2``.
 # *Threads:* as a rule, fewer than elements. The smallest case has 21 elements, and 2
 # blocks of 4 threads.
 #
@@ -191,7 +191,7 @@ bench.show()
 # In the next four, each thread works on an element of its own. *Threads:* one for each
 # element, perhaps more.
 #
-# 3. ``zip``
+# 4. ``zip``
 # ~~~~~~~~~~
 #
 # Turn complex numbers by an angle with the cosine ``c`` and the sine ``s``. Their real
@@ -206,7 +206,7 @@ def rotate(re, im, c, s): ...
 
 
 # %%
-# 4. ``neighbours``
+# 5. ``neighbours``
 # ~~~~~~~~~~~~~~~~~
 #
 # Replace each element by the mean of itself and its two neighbours. At the ends, use
@@ -263,7 +263,8 @@ def distance(u, v, out): ...
 # Let each warp of 32 threads write the sum of its 32 elements into its own element of
 # ``out``. Elements after the end count as zero. ``cuda.shfl_down_sync(0xFFFFFFFF,
 # value, by)`` gives a thread the ``value`` of the thread that is ``by`` places further
-# on in its warp. *It counts if* there is no shared memory and nothing atomic.
+# on in its warp. If there's none, the thread gets its own, and its sum doesn't matter.
+# *It counts if* there is no shared memory and nothing atomic.
 
 
 @attempt("warp sum")
@@ -387,10 +388,10 @@ def matmul(a, b, out): ...
 # ~~~~~~~~~~~~~~~~
 #
 # Add ``weight * re``, ``weight * im`` and ``weight`` of each :term:`visibility` to the
-# nearest cell of three grids. ``u`` counts columns and ``v`` rows, with zero at ``size
-# // 2``. The sky is real, so each visibility counts again at ``(-u, -v)``, with the
-# opposite imaginary part. Leave out what falls outside. No coordinate is halfway
-# between two cells.
+# nearest cell of three grids. ``u`` counts columns and ``v`` rows. The cell in column
+# and row ``size // 2`` is that of u = v = 0. The sky is real, so each visibility counts
+# again at ``(-u, -v)``, with the opposite imaginary part. Leave out what falls outside.
+# No coordinate is halfway between two cells.
 #
 # *Threads:* one for each visibility, perhaps more. *It counts if* a thread reads 5
 # numbers and makes at most 6 atomic operations.
@@ -450,7 +451,7 @@ def solution(name):
 
 
 # %%
-# 1 to 4: ``map``, ``guard``, ``zip`` and ``neighbours``
+# 1, 2, 4 and 5: ``map``, ``guard``, ``zip`` and ``neighbours``
 
 # solution
 

@@ -42,9 +42,10 @@ from firstlight.timing.specs import spec
 # -------------------------
 #
 # Let's begin with the second guess. A fit has to keep the image of a channel, its
-# gradient, two moving averages of Adam's, the dirty beam at twice the width, which is
-# four images, and the padded images that go through the FFTs. We count about 30 images
-# for each channel. On an H100 PyTorch handed out *38*, so let's take those.
+# gradient, two moving averages of Adam's, and the dirty beam at twice the width, which
+# is four images. The rest are padded images, each as large as four, which go through
+# the FFTs. On an H100 PyTorch handed out *38* images for each channel, so let's take
+# those.
 #
 # A number in ``float32`` has 4 bytes, so a channel of :math:`n \times n` pixels takes
 # :math:`38 \cdot 4\, n^2` bytes. For example, at 1024 × 1024 pixels that's 159 MB. Into
@@ -438,7 +439,7 @@ plt.show()
 # In the figure, the CPU's marks fall at first and then level off, where the work of a
 # channel is all that counts. Where is that point on a GPU? Count 150 images that a step
 # reads or writes for each channel, and :spec:`kernel of a program seconds` for each
-# call, a round number of ours. By this model, an H100 carries more than a thousand
+# call, two round numbers of ours. By this model, an H100 carries more than a thousand
 # channels of 96 × 96 pixels in the time of one, but only 13 of 1024 × 1024.
 #
 # And ``fit``? Its step is :doc:`a dozen kernels in a CUDA graph
@@ -668,8 +669,10 @@ print(check(fit_in_groups))
 # Three lines to remember
 # -----------------------
 #
-# The two factors of the first line are those of a CPU's core. On the H100, 16 at once
-# gain more. And the 32 GB of the second line are counted.
+# The two factors of the first line are those of the core that built this page. The H100
+# took :timing:`many-channels median "GPU, 96 pixels, 1" @nvidia-h100-80gb-hbm3` for one
+# image of 96 × 96 pixels, and :timing:`many-channels median "GPU, 96 pixels, 256"
+# @nvidia-h100-80gb-hbm3` for 256 at once. The 32 GB of the second line are counted.
 
 # remember
 print(

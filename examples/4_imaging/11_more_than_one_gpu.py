@@ -277,8 +277,8 @@ bench.show()
 # %%
 # On an H100, the gradient of one channel of 96 × 96 pixels took
 # :timing:`more-than-one-gpu median "GPU, channels: 1" @nvidia-h100-80gb-hbm3`, and that
-# of 64 channels took about as long: :timing:`more-than-one-gpu median
-# "GPU, channels: 64" @nvidia-h100-80gb-hbm3`, give or take a third.
+# of 64 channels took about as long: :timing:`more-than-one-gpu median "GPU, channels:
+# 64" @nvidia-h100-80gb-hbm3`, though single measurements took up to a third longer.
 #
 # .. holds::
 #
@@ -289,7 +289,7 @@ bench.show()
 # The time goes into asking the GPU, not into computing. ``fit`` asks less often, and
 # fills a GPU with :doc:`fewer channels </tutorials/4_imaging/09_many_channels>`. If you
 # divide 64 such channels among four GPUs, each of them takes just as long as one GPU
-# would have taken for all. Fill one GPU first.
+# would have taken for all. So with eight, you gain nothing. Fill one GPU first.
 #
 # How many are too many?
 # ----------------------

@@ -3,7 +3,7 @@ Ten mistakes in an image, and what reveals them
 ===============================================
 
 You have an image of your own data at last. The :term:`loss` has stopped falling, the
-reduced :math:`\\chi^2` is 0.99, and it looks like a disk. Is it right?
+:term:`reduced χ² <reduced chi²>` is 0.99, and it looks like a disk. Is it right?
 
 Maybe not. We made ten common mistakes on purpose, on a sky that we know, and seven of
 them can leave :math:`\\chi^2` within a few per cent of 1. **Write down what else you'd
@@ -143,11 +143,12 @@ image, cell_size, model = right.image, right.coords.cell_size, data - left_over
 # Copy this
 # ---------
 #
-# ``data``, ``weight``, ``u`` and ``v`` are your visibilities, ``model`` those of your
-# image, and ``image`` is in Jy/arcsec². MPoL's ``NuFFT`` layer gives you ``model``, and
-# so does ``tclean`` in the column MODEL_DATA, if ``savemodel="modelcolumn"``. If you do
-# one thing more, then make a :doc:`dirty image </tutorials/4_imaging/05_dirty_image>`
-# of ``data - model``, and look at it.
+# ``data``, ``weight``, ``u`` and ``v`` are your :term:`visibilities <visibility>`,
+# ``model`` those of your image, and ``image`` is in :term:`Jy/arcsec²`. The ``NuFFT``
+# layer of :term:`MPoL` gives you ``model``, and so does :doc:`tclean </tclean>` in the
+# column MODEL_DATA, if ``savemodel="modelcolumn"``. If you do one thing more, then make
+# a :doc:`dirty image </tutorials/4_imaging/05_dirty_image>` of ``data - model``, and
+# look at it.
 
 frequency = 230e9  # Hz: put yours
 good = weight > 0  # the others are flagged
@@ -205,8 +206,8 @@ for letter, of in fits.items():
 #
 # Why doesn't :math:`\chi^2` cry out? It's a mean over all 22,320 visibilities. A source
 # that the fit has missed, ten times as bright as the noise of the image, is obvious
-# when you look. But to :math:`\chi^2` it adds only :math:`10^2 / 2N`, and that's a
-# third of its own error:
+# when you look. But to the :math:`\chi^2` of :math:`N` visibilities it adds only
+# :math:`10^2 / 2N`, and that's a third of the error that :math:`\chi^2` has by chance:
 
 error = count**-0.5
 print(f"{count:,} visibilities: the error of χ² is {error:.4f}")
@@ -229,7 +230,7 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 #
 #    * - look at
 #      - and find
-#    * - the flux, beside that of the shortest baselines
+#    * - the flux, beside that of the shortest :term:`baselines <baseline>`
 #      - 1, a field too wide
 #    * - an image of the residuals
 #      - 2, a field too small; 4, not converged
@@ -254,9 +255,9 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 # ------------------------
 #
 # **1. A field too wide (D).** Pixels are positive, so the empty sky keeps only the
-# positive part of its noise. It shows in the flux, which the shortest :term:`baselines
-# <baseline>` contradict. The remedy is a *mask*: keep pixels at zero, unless the first
-# fit, seen through the beam, is above four times the noise there.
+# positive part of its noise. It shows in the flux, which the shortest baselines
+# contradict. The remedy is a *mask*: keep pixels at zero, unless the first fit, seen
+# through the :term:`beam <dirty beam>`, is above four times the noise there.
 
 masked = Fitted(seen, field=None, mask=bright_in(wide))
 tell("too wide", wide)
@@ -273,12 +274,14 @@ tell("too small", small)
 # %%
 # **3. Fitted noise (A).** With too weak a :term:`regularizer`, the image follows the
 # noise. What is left over is then *quieter* than noise. In the source its rms should be
-# 1 σ, and here it is 0.10. The remedy is a larger λ.
+# 1 σ, and here it is 0.10. The remedy is a larger :term:`λ`, the factor in front of the
+# regularizer.
 #
 # **4. A fit that has not converged (B).** The loss had stopped falling, by the usual
 # rule. But in the image of the :term:`residuals <residual>` a source of 12 σ was left.
-# Each pixel is a softplus of its parameter, and we had started it where that's so flat
-# that there is hardly a gradient. Another start helps:
+# Each pixel is the *softplus* of its parameter, a curve that is flat below zero and
+# straight above. We had started it where that's so flat that there is hardly a
+# gradient. Another start helps:
 
 tell("not converged", stuck)
 tell("another start", Fitted(seen, bend=300))
@@ -289,10 +292,11 @@ print(f"the largest residual contributes {worth:.4f} to χ²")
 # Three mistakes in the averages
 # ------------------------------
 #
-# **5. Channels that share noise.** ALMA's correlator usually mixes a quarter of each
-# neighbour into every :term:`channel`. If you average sixteen, you expect the noise to
-# fall to a quarter, and it stays higher, because neighbours err together. **Will**
-# ``check_weights`` **notice? Before averaging, or after?**
+# **5. Channels that share noise.** ALMA's correlator, the computer that makes the
+# channels, usually mixes a quarter of each neighbour into every :term:`channel`. If you
+# average sixteen, you expect the noise to fall to a quarter, and it stays higher,
+# because neighbours err together. **Will** ``check_weights`` **notice? Before
+# averaging, or after?**
 
 # folded: Sixteen channels, smoothed as ALMA does it, and the noise of their image
 
@@ -335,9 +339,9 @@ shared = (steps[1:] * steps[:-1].conj()).real.sum() / (np.abs(steps[1:]) ** 2).s
 print(f"correlation of neighbouring channels: {shared:.2f}")
 
 # %%
-# Only after. It compares one time with the next, and there the sixteen channels are
-# fine. So average first, *then* check the weights. The last number, the correlation of
-# neighbouring channels, should be 0.
+# Only after. It compares one time with the next, and for each channel by itself the
+# weights are right. So average first, *then* check the weights. The last number, the
+# correlation of neighbouring channels, should be 0.
 #
 # **6. Too much averaging.** While a visibility is measured, u and v change, with time
 # and across the band. Far from the :term:`phase centre` the phase turns meanwhile, so a
@@ -400,9 +404,9 @@ say(limit_of("time", integration=seconds))
 # and integrations are.
 #
 # **7. Averages in cells.** Many programs, MPoL's ``DataAverager`` among them, average
-# all visibilities in a cell of the uv plane. If the sky is as wide as the field, they
-# change within a cell, so the averages are wrong, and even the *true* sky :doc:`doesn't
-# fit them </tutorials/4_imaging/06_averaging>`:
+# all visibilities in a cell of the :term:`uv plane`. If the sky is as wide as the
+# field, they change within a cell, so the averages are wrong, and even the *true* sky
+# :doc:`doesn't fit them </tutorials/4_imaging/06_averaging>`:
 
 from firstlight_imaging import FourierCube
 
@@ -485,8 +489,8 @@ print(said_of(Fitted(misread, 5.4 * shrunk)))
 # divides them by the number of channels, if a set has no ``WEIGHT_SPECTRUM``. You won't
 # see it in an image, but :math:`\chi^2` and all errors are off. The data themselves
 # know better, because apart from its noise, a visibility changes little from one moment
-# to the next. If you have read another column, no factor helps. The page on
-# :doc:`tclean </tclean>` says which of SIGMA, WEIGHT and WEIGHT_SPECTRUM is which.
+# to the next. If you have read the wrong column of weights, no factor helps. The page
+# on :doc:`tclean </tclean>` says which of SIGMA, WEIGHT and WEIGHT_SPECTRUM is which.
 
 light = replace(seen, weight=seen.weight / 4)
 report = check_weights(light)
@@ -504,10 +508,11 @@ print(f"{chi2_of_truth(mended):.3f}; check_weights found {report.worst:.2f} for 
 #    If an antenna is miscalibrated, you'll see stripes or rings in the residuals, and
 #    no remedy of this page removes them. If the pixels are wider than a third of the
 #    beam, the longest baselines don't fit into the image: ``check_image_grid`` says so.
-#    Fluxes away from an antenna's centre are too low until you divide by the primary
-#    beam. ``tclean`` with ``stokes="I"`` drops visibilities with one polarization
-#    flagged, and our readers keep them, so compare with ``stokes="pseudoI"``. And a
-#    mask can exclude a real source: look at the residuals outside it.
+#    Fluxes away from an antenna's centre are too low until you divide by the
+#    :term:`primary beam`. For ``stokes="I"``, the total intensity, ``tclean`` drops
+#    visibilities with one polarization flagged, and our readers keep them, so compare
+#    with ``stokes="pseudoI"``. And a mask can exclude a real source: look at the
+#    residuals outside it.
 #
 # Your turn
 # ---------

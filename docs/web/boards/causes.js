@@ -65,11 +65,13 @@ globalThis.causes = (() => {
       const excluded = unless.some((phrase) => there.has(phrase) || has(whole, phrase));
       const said = !shown || excluded ? [] : seen.length ? seen.map(({ phrase }) => phrase) : typed;
       const own = seen.filter(({ phrase }) => phrase.sharedBy === 1 && says.includes(phrase));
+      const isWhole = ({ bare }) => own.some(({ phrase }) => phrase.bare !== bare && bare.includes(phrase.bare));
       return {
         ...cause,
         score: often + sum(seen.map(({ weight, phrase }) => weight / phrase.sharedBy)),
         own: sum(own.map(({ phrase }) => phrase.bare.length)),
         said: said.map((phrase) => phrase.text),
+        whole: excluded ? [] : says.filter(isWhole).map((phrase) => phrase.text), // what its own words are a part of
       };
     }
 

@@ -126,8 +126,10 @@ globalThis.search = (() => {
   /** All that is found: causes of an error, and documents. */
   async function find(text) {
     const { find: pages } = await index();
-    const [, known] = isNoProse(text) ? await causes.of(text) : ["", []];
-    const errors = known.filter(({ said, near }) => !near && (isError(text) || said.some(isNoProse))).slice(0, 3);
+    const [, known] = text.split(/\s+/).length > 2 || isNoProse(text) ? await causes.of(text) : ["", []];
+    // "no kernel image" could be prose, and is a part of an error.
+    const from = ({ said, whole }) => (isNoProse(text) ? [...said, ...whole] : whole);
+    const errors = known.filter((one) => !one.near && (isError(text) || from(one).some(isNoProse))).slice(0, 3);
     const urls = new Set(errors.map(({ code }) => `doctor/${code}.html`));
     return {
       errors,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 # Of a report: the questions up to the first that is broken, the diagnosis, what shows it, and the commands.
 CUT = re.compile(r"(?s)(\n✗[^\n]*\n).*?(Diagnosis[^\n]*\n).*?(  Seen here:.*\n    \$ [^\n]*).*")
 PAGE = "doctor"  # that lists all causes
+WHEELS = "install.html#which-wheel-for-which-driver"
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,9 @@ def sheet(app: Sphinx, cause: Cause) -> nodes.section:
         reported = (nodes.reference("", url.removeprefix("https://"), refuri=url) for url in links[:4])
         page += section("Where it was reported", "where-it-was-reported", listed(reported))
     titles = {name: app.env.titles.get(f"tutorials/{name}") for name in cause.known.get("pages", ())}
-    read = ((f"../tutorials/{name}.html", title.astext()) for name, title in titles.items() if title)
+    read = [(f"../tutorials/{name}.html", title.astext()) for name, title in titles.items() if title]
+    if any("driver 525 to 579" in step for remedy in (fix or (), *dict(had)) for step in remedy):
+        read.append((f"../{WHEELS}", "Which wheel for which driver and card"))
     if links := [nodes.reference("", title, refuri=address) for address, title in read]:
         page += section("What to read", "what-to-read", listed(links))
     ask = nodes.reference("", "Paste your error, or let the doctor look", refuri=f"../{PAGE}.html")

@@ -9,7 +9,7 @@ from contextlib import suppress
 import pytest
 
 from firstlight_doctor import Facts, case, cases, diagnose, examine
-from firstlight_doctor.report import remedies
+from firstlight_doctor.report import OLDER, remedies
 from firstlight_doctor.rules import QUESTIONS, RULES, run_checks
 from firstlight_doctor.rules.machine import CONDITIONS
 from firstlight_doctor.rules.steps import COMMANDS
@@ -65,6 +65,18 @@ def test_a_machine_says_how_to_tell_that_it_is_yours_where_its_remedy_is_not_the
             assert all(any(words in step for step in cured) for words in said)
         else:
             assert not any(said), f"{rule.code}: {said}"
+
+
+def test_commands_for_cuda_13_say_for_which_drivers_and_what_the_others_take() -> None:
+    for code in ("cpu-wheel", "torch-missing", "conda-cpu-build", "numba-without-toolkit"):
+        fix = remedies(code)[0][0]
+        first, others = fix[: fix.index(OLDER)], fix[fix.index(OLDER) + 1 :]
+        assert any("13" in step for step in first)
+        assert others
+        assert all(step.startswith("$ ") and "12" in step and "cu13" not in step for step in others)
+    blackwell = next(fix for fix, had in remedies("no-code-for-card") if had[0][0].name == "no-code-for-blackwell")
+    assert OLDER not in blackwell, "it computes with no CUDA 12.6"
+    assert any("580" in step for step in blackwell)
 
 
 @pytest.mark.parametrize("told", [*(rule.judge for rule in RULES), *COMMANDS.values()], ids=lambda told: told.__name__)

@@ -66,7 +66,8 @@ borrow one from Google.
 #        look in ``C:\Windows\System32``), install the driver (on Ubuntu with ``sudo
 #        ubuntu-drivers install``; for WSL on *Windows*, never inside WSL), and restart.
 #        If it works, but not *in your container*, start that with ``docker run --gpus
-#        all`` or ``apptainer exec --nv``.
+#        all`` (the host needs NVIDIA's Container Toolkit) or ``apptainer exec --nv``.
+#        Install no driver in the image: the host's comes in.
 #    * - ``False``, then ``No CUDA GPUs are available``
 #      - You're not where the GPU is. On a cluster, ask for a job with one: ``srun -p
 #        <partition> --gres=gpu:1 -t 30 --pty bash``. On your own computer, type ``unset
@@ -82,11 +83,15 @@ borrow one from Google.
 #        PyTorch, or one for CUDA 12.6 if your card is of 2014 to 2017 (GTX 10, P100,
 #        V100), with the command below. For one that's older, such as a K80, there's
 #        none: borrow one (below).
+#        An RTX 30 or 40 gets this from a PyTorch for CUDA 10, which an old project may
+#        ask for. The CUDA of ``nvidia-smi`` or ``nvcc`` doesn't matter.
 #    * - anything else
 #      - Paste it on :doc:`the doctor's page </doctor>`, which knows its likely causes.
 #
 # This is the command, for the environment in which your program runs. Its last part is
-# the version of CUDA, here 13.0. For 12.6, write ``cu126``:
+# the version of CUDA, here 13.0, which needs driver 580 or newer; ``nvidia-smi`` prints
+# yours. With driver 525 to 579, or a card of 2014 to 2017, write ``cu126``
+# (:doc:`all cases </install>`):
 #
 # .. code-block:: bash
 #

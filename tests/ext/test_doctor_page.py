@@ -85,6 +85,11 @@ def test_a_page_is_titled_and_described_with_the_words_of_the_error(site) -> Non
         assert len(words_of(site, cause.code)) > 200
 
 
+def test_commands_that_ask_for_a_driver_lead_to_the_table_of_drivers(site) -> None:
+    assert 'href="../install.html#which-wheel-for-which-driver"' in site.read("html/doctor/cpu-wheel.html")
+    assert "which-wheel-for-which-driver" not in site.read("html/doctor/nouveau.html")
+
+
 def test_commands_are_copied_without_their_prompt() -> None:
     made = list(steps(["First this:", "$ one --a 'b'", "$ two", "Then that.", "And that.", "$ three"]))
     assert [node.tagname for node in made] == ["paragraph", "literal_block", "paragraph", "paragraph", "literal_block"]

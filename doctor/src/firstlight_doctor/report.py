@@ -12,13 +12,17 @@ from firstlight_doctor.cases import Case, case, cases
 from firstlight_doctor.errors import TABLE, ErrorMatch, causes_of
 from firstlight_doctor.facts import collect
 from firstlight_doctor.rules import QUESTIONS, RULES, Check, Finding, diagnose, ruled_out, run_checks
-from firstlight_doctor.rules.machine import vendor_of
+from firstlight_doctor.rules.machine import is_blackwell, vendor_of
 from firstlight_doctor.schema import Facts
 
 FORMAT = 1
 MAX_CAUSES = 5  # causes of an error that a person reads of
 MARKS = {True: "✓", False: "✗", None: "·"}
 COLOURS = {"✓": 32, "✗": 31, "·": 90}
+OLDER = (  # what follows is for other drivers than those of the kept machines
+    "The commands are for CUDA 13, so for driver 580 or newer. With driver 525 to 579 (nvidia-smi prints yours), or "
+    "with a card of 2014 to 2017 (GTX 9, GTX 10, P100, V100), take CUDA 12:"
+)
 END = {
     "error": "Nothing is wrong with this machine. The error comes from another one, or from the program.",
     "computes": "Diagnosis: healthy. Your GPU computes, and its results are right.",
@@ -163,8 +167,21 @@ def remedies(code: str) -> list[tuple[tuple[str, ...], list[tuple[Case, Finding]
     found: dict[tuple[str, ...], list[tuple[Case, Finding]]] = {}
     for each in sorted((one for one in map(case, cases()) if one.cause == code), key=lambda one: one.name != code):
         finding = next(found for found in diagnose(each.facts) if found.rule.code == code)
-        found.setdefault(finding.fix, []).append((each, finding))
+        fix = (*finding.fix, *for_older_driver(each.facts, finding))
+        found.setdefault(fix, []).append((each, finding))
     return list(found.items())
+
+
+def for_older_driver(facts: Facts, finding: Finding) -> tuple[str, ...]:
+    """Return the commands that a finding would have with a driver for CUDA 12, where they are others."""
+    if is_blackwell(facts) or facts.system.machine in (
+        "aarch64",
+        "arm64",
+    ):  # for which CUDA 12.6 has no code, or no wheels
+        return ()
+    older = finding.rule.look(replace(facts, cuda=replace(facts.cuda, version=12040)))
+    others = [step for step in older.fix if step.startswith("$ ") and step not in finding.fix] if older else []
+    return (OLDER, *others) if others else ()
 
 
 def _when(machines: list[tuple[Case, Finding]]) -> str:

@@ -13,6 +13,10 @@ from firstlight_doctor.schema import Facts
 RELEASES = {"cu126": ((2, 6), (2, 15)), "cu130": ((2, 9), (99, 0))}
 EXTRAS = (0, 20)  # the first numba-cuda that brings CUDA 13
 OURS = "2.13.0"  # the release that the site's page on installing names
+NO_WHEEL = (
+    "No wheel of today has code for so old a card, and no newer driver changes that. Compute on the CPU, or on another "
+    "machine: Colab and Kaggle lend a T4."
+)
 FIRST_DRIVER = {12: 525, 13: 580}  # that can run programs of a generation of CUDA
 
 
@@ -77,6 +81,8 @@ def cuda_tag(facts: Facts) -> str:
 @command
 def wheel(facts: Facts) -> tuple[str, ...]:
     """Return the command for the wheel that fits the card and the driver, and before it what it needs."""
+    if machine.is_ancient(facts):
+        return (NO_WHEEL,)
     late = wheel_needs_driver(facts)
     tag = "cu126" if machine.is_old_card(facts) else "cu130" if late else cuda_tag(facts)
     numba = (numba_for(facts, tag),) if facts.numba.target else ()

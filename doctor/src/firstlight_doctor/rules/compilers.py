@@ -34,7 +34,8 @@ def numba_without_toolkit(facts: Facts) -> Signs | None:
 
     Numba writes a kernel, and libraries of NVIDIA's toolkit, NVVM and NVRTC, turn it into code for the card. The
     package numba-cuda does not bring them unless you ask by [cu13] or [cu12]. The hint in some of the errors, to
-    install cudatoolkit with conda, is out of date. The toolkit for the whole system is not needed.
+    install cudatoolkit with conda, is out of date. The toolkit for the whole system is not needed. One that you have in
+    a place of its own is found by the variable CUDA_HOME, such as CUDA_HOME=/opt/cuda-12.6.
 
     To do:
     {numba_cuda}

@@ -53,8 +53,9 @@ def container_without_gpu(facts: Facts) -> Signs | None:
 
     A container shares the Linux kernel of the machine around it, so the card shows on the bus. But the device files
     through which programs reach it, and the driver's libraries, come in only if the container is started with them.
-    Nothing that you install inside helps; least of all a driver. NVIDIA_VISIBLE_DEVICES=none (or void) has the same
-    effect: an image or a description can set it, and then no card comes in although you ask for it.
+    So install no driver in your Docker image, nor in the container: it is the host's driver that comes in, and a second
+    one only gets in its way. The image needs no more than PyTorch for CUDA. NVIDIA_VISIBLE_DEVICES=none (or void) has
+    the same effect: an image or a description can set it, and then no card comes in although you ask for it.
 
     To do:
     Leave the container, and start it again on the machine around it:
@@ -158,9 +159,9 @@ def container_lost_gpu(facts: Facts) -> Signs | None:
 def no_container_toolkit(facts: Facts) -> Signs | None:
     """Docker or Podman cannot hand out the GPU: NVIDIA's Container Toolkit is missing, or they do not know of it.
 
-    The card works on the machine itself. To bring it into a container, with a library that fits the driver, takes a
-    helper from NVIDIA, the Container Toolkit. Docker has to be told of it once; Podman reads a list of the cards that
-    it writes.
+    The card works on the machine itself, and its driver stays there: you install none in the image. To bring the card
+    and the driver's library into a container takes a helper from NVIDIA, the Container Toolkit. Docker has to be told
+    of it once; Podman reads a list of the cards that it writes.
 
     To do:
     On the machine itself, outside of any container, add NVIDIA's source of packages and install the package

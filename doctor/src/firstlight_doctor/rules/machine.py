@@ -163,6 +163,12 @@ def is_old_card(facts: Facts) -> bool:
     return bool(numbers) and 0 < max(numbers) < TURING
 
 
+def is_ancient(facts: Facts) -> bool:
+    """Return whether no wheel of today has code for any of NVIDIA's cards here: Kepler, and what was before it."""
+    known = capabilities(facts)
+    return bool(known) and max(known) < (5, 0)
+
+
 def is_blackwell(facts: Facts) -> bool:
     """Return whether a card of NVIDIA is so new that wheels for CUDA 12.6 have no code for it."""
     if known := capabilities(facts):

@@ -98,7 +98,9 @@ def no_code_for_card(facts: Facts) -> Signs | None:
     """PyTorch's wheel has no code for this card.
 
     A wheel holds programs for some generations of cards, which NVIDIA numbers by compute capability. Wheels for CUDA 13
-    begin with 7.5 (Turing); those of CUDA 12.6 end with 9.0, before Blackwell. is_available() is True all the same,
+    begin with 7.5 (Turing); those of CUDA 12.6 end with 9.0, before the RTX 50 and the B200; and those of CUDA 10 end
+    with 7.5, before the RTX 30 and 40, the A100 and the H100. What counts is the CUDA that PyTorch was built with
+    (torch.version.cuda), not the one of nvidia-smi or nvcc. is_available() is True all the same,
     because it asks the driver alone; the first computation fails.
 
     To do (served):
@@ -106,11 +108,10 @@ def no_code_for_card(facts: Facts) -> Signs | None:
     [windows] $ $env:CUDA_VISIBLE_DEVICES = "{served}"
     [not windows] $ export CUDA_VISIBLE_DEVICES={served}
 
-    To do (ancient):
-    No wheel of today has code for so old a card. Compute on the CPU, or on another machine: Colab and Kaggle lend a T4.
-
     To do:
     {wheel}
+    [blackwell] CUDA 13 needs driver 580 or newer. If nvidia-smi prints an older one, the driver comes first.
+    [not ancient] If a requirements.txt or an environment.yml names the old release, change it there too.
     """
     torch, cards = facts.torch, [device for device in facts.cuda.devices if device.capability]
     missing = [card for card in cards if torch.archs and not machine.has_code(torch.archs, card.capability)]
@@ -130,5 +131,6 @@ def no_code_for_card(facts: Facts) -> Signs | None:
         served=",".join(
             str(index) for index, card in enumerate(cards) if machine.has_code(torch.archs, card.capability)
         ),
-        ancient=any(card.capability < (5, 0) for card in cards),
+        ancient=machine.is_ancient(facts),
+        blackwell=machine.is_blackwell(facts),
     )

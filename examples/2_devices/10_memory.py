@@ -544,6 +544,14 @@ show_table("What a list of losses keeps", head, rows)
 # - *A cycle*, that is, objects that refer to each other. They wait for
 #   ``gc.collect()``.
 #
+# **It grows after several epochs, and nothing leaks?** Then your batches have different
+# sizes, such as sentences or images do. Each batch that's larger than all before it
+# raises the peak, and what ``nvidia-smi`` shows, because PyTorch keeps what it once
+# took. Look at ``torch.cuda.memory_allocated()`` at the end of each step. If it comes
+# back to the same value, nobody holds on to anything. So send the largest batch first,
+# and you'll know in the first minute whether it fits; pad to a few sizes; and switch on
+# ``expandable_segments``, as above.
+#
 # If you don't find yours, a `memory snapshot`__ shows which line made each tensor. Drop
 # its file on `pytorch.org/memory_viz`__, where a leak is a staircase, and each step
 # names its line:

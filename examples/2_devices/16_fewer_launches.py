@@ -801,13 +801,18 @@ print(f"Our solution: {check(cure_solution)}")
 #   it pays;
 # - there was nothing to fuse. One large matrix product is a library's kernel in any
 #   case;
-# - the input changes. Each new shape can mean a new compilation, of seconds or minutes;
+# - the input changes its shape, and so it's compiled again, for seconds or minutes. A
+#   new sequence length costs that only once more: at the second length PyTorch makes
+#   that dimension *dynamic*, and one program serves all lengths from then on. If more
+#   than that changes, it gives up after 8 compilations, and runs the plain function;
 # - it was cut into pieces at lines that it can't compile (a *graph break*), and each
 #   piece is launched by itself.
 #
 # For the last two, run ``TORCH_LOGS="recompiles,graph_breaks" python script.py``. It
 # prints every new compilation with its reason, and every break. Against changing
-# shapes, compile with ``dynamic=True``, or pad the input to a few sizes.
+# shapes, call ``torch._dynamo.mark_dynamic(x, 1)`` before the first call, for dimension
+# 1, and it's compiled only once; or compile with ``dynamic=True``; or pad the input to
+# a few sizes. Before you time it, call it with two lengths.
 #
 # JAX compiles again at each call: jax.jit in a loop
 # --------------------------------------------------

@@ -268,7 +268,8 @@ for kind in (np.float32, np.float32, np.float64):
 #      - ``@cuda.jit(cache=True)`` `keeps it`__ in ``__pycache__``
 #    * - Triton compiles
 #      - kernel and types (``~/.triton/cache``)
-#      - keep that folder; ``autotune`` tries anew in each process
+#      - keep that folder; ``autotune`` tries anew in each process, unless you set
+#        ``TRITON_CACHE_AUTOTUNING=1``
 #    * - ``torch.compile``
 #      - model, and often each new shape
 #      - batches of one size; keep ``TORCHINDUCTOR_CACHE_DIR``

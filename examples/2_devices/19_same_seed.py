@@ -69,6 +69,12 @@ four causes is yours, and which of them nobody can remove.
 # ``torch.randn(…, device="cuda")`` gives other numbers on another card, since its
 # multiprocessors share out the drawing. Draw on the CPU, and move what you drew.
 #
+# Two CPUs differ, too, in the seventh digit or so. PyTorch and its libraries, MKL and
+# oneDNN, choose their code by the vectors that a CPU has (AVX2, AVX-512), and the
+# threads are others. You can see it on a single computer: start your program with
+# ``ATEN_CPU_CAPABILITY=default``, or with ``MKL_CBWR=COMPATIBLE``, and compare. So ask
+# ``torch.allclose``, and never ``==``.
+#
 # __ https://docs.pytorch.org/docs/stable/notes/randomness.html
 #
 # Try it: no random number at all

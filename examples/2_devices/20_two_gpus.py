@@ -28,6 +28,10 @@ either, so what others measured has their name on it.
 #    * - cause
 #      - how to tell
 #      - what to do
+#    * - **nothing: a step does more**
+#      - it's slower in steps per second, and each GPU has the former batch
+#      - count pictures instead: steps per second × batch × GPUs, or the time of an
+#        epoch. A step of eight GPUs takes eight batches, so it may take longer
 #    * - **the batch is too small**
 #      - with half the batch, a step on *one* GPU takes as long
 #      - give each GPU the whole former batch. If the step still takes as long, stay

@@ -264,6 +264,11 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 # :doc:`48 KiB for a block </tutorials/3_kernels/15_what_a_kernel_may_contain>`, if you
 # don't ask for more.
 #
+# Nobody wipes the blackboard between classes. Shared memory isn't set to zero, so a new
+# block finds what the last one left there, or zeros by chance. Write before you read,
+# then call ``cuda.syncthreads()``, and don't count on finding anything at the next
+# launch.
+#
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
 #

@@ -52,10 +52,11 @@ print("largest:", largest(values), "or", largest(values, init=-np.inf))
 # unless you give it another ``init``. So give it one that changes nothing: 0 for a sum,
 # 1 for a product, minus infinity for a maximum. It also takes your numbers in groups
 # and in another order, so the function must be *associative* and *commutative*. With
-# ``a - b`` a GPU gives nonsense, and no error. The simulator keeps the order, so a test
-# passes there. ``cuda.reduce`` also launches 64 blocks of 128 threads, however long
-# your array, and a large GPU can hold thirty times as many. So let's build a sum that
-# uses them all.
+# ``a - b`` or ``a + 20 * b`` a GPU gives nonsense, and no error. Multiply all numbers
+# first, and add then: ``x[0] + 20 * x[1:].sum()``, with CuPy or PyTorch. The simulator
+# keeps the order, so a test passes there. ``cuda.reduce`` also launches 64 blocks of
+# 128 threads, however long your array, and a large GPU can hold thirty times as many.
+# So let's build a sum that uses them all.
 #
 # Everybody adds to one number
 # ----------------------------

@@ -316,6 +316,21 @@ plt.show()
 # __ https://nvidia.github.io/numba-cuda/user/debugging.html
 # __ https://docs.nvidia.com/cuda/cuda-gdb/index.html
 #
+# Debug a Triton kernel: print in it
+# ----------------------------------
+#
+# With ``TRITON_INTERPRET=1`` in the environment, Triton runs its kernels in Python, on
+# the CPU, so an ordinary ``print`` and ``breakpoint()`` work in them. On the GPU,
+# ``tl.device_print("x", x)`` prints a block's values, and its first argument has to be
+# a fixed text. ``tl.static_print`` prints while the kernel is compiled, for example the
+# shapes. Or write what's in between to a second output, with ``tl.store``, and look at
+# that in PyTorch.
+#
+# .. code-block:: python
+#
+#    if tl.program_id(0) == 1:  # one program, or they all print
+#        tl.device_print("x", x)
+#
 # Illegal memory access: the error comes late, and stays
 # ------------------------------------------------------
 #
@@ -377,6 +392,7 @@ plt.show()
 #                                    divergent barrier
 #   it never ends                    divergent barrier, loop  trace, synccheck
 #   zeros or old numbers in places   memory nobody filled     start from NaN, initcheck
+#   shared memory keeps old numbers  nobody filled it         trace
 #   *illegal address*, innocent line far outside, earlier     launch blocking, memcheck
 #   *device-side assert* in PyTorch  index or label too large the same lines on the CPU
 #   after an error every call fails  an earlier error         a new process

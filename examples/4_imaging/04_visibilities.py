@@ -457,6 +457,12 @@ print(f"Our solution: {check(visibility_solution)}")
 # - *Shift the phase centre.* What lies at east :math:`x`, north :math:`y` comes to the
 #   middle if you multiply each visibility by ``np.exp(2j * np.pi * (u * x + v * y))``.
 #   With CASA's signs, as in a measurement set, it's the other sign.
+# - *Which antenna is conjugated, and which way does uvw point?* The two go together.
+#   With uvw = pos(ant2) - pos(ant1), a visibility is ant1 * conj(ant2), and the other
+#   way round (`pyuvdata's convention`__, and ours). UVFITS has it the other way round,
+#   so pyuvdata conjugates the data and turns uvw when it reads one. `CASA knows
+#   both`__. If you turn only one of the two, the image is rotated by 180°. So image a
+#   source whose place you know.
 # - *Deproject a disk* of inclination :math:`i`, whose long axis has the position angle
 #   ``pa``, from north through east: ``along = u * sin(pa) + v * cos(pa)``, ``across =
 #   (u * cos(pa) - v * sin(pa)) * cos(i)``, and ``q = np.hypot(along, across)`` is the
@@ -478,3 +484,6 @@ print(f"Our solution: {check(visibility_solution)}")
 #   For pynufft, ``om`` is ``np.stack([turn * v, -turn * u], 1)``. Both take pixel
 #   ``n // 2`` of rows and columns for the centre. If yours is one beside it, phases are
 #   wrong and amplitudes aren't, so compare ten visibilities with the sum.
+#
+# __ https://github.com/RadioAstronomySoftwareGroup/pyuvdata/issues/924
+# __ https://github.com/RadioAstronomySoftwareGroup/pyuvdata/issues/1540

@@ -341,6 +341,24 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # only now and then, ``replace`` takes the corrected data, as in the loop on :doc:`a
 # real sky </tutorials/4_imaging/03_real_sky>`.
 #
+# Single precision: why is the NUFFT's error larger than eps?
+# -----------------------------------------------------------
+#
+# Because ``float32`` rounds the coordinates before the NUFFT begins. A phase is a
+# coordinate times the number of a pixel, so on a grid of ``n`` pixels across it makes
+# up to ``n / 2`` half turns, and seven digits for all of them leave few for the last
+# one. The error is about ``5e-8 * n``, however small the ``eps`` or *tolerance* that
+# you ask for. If you need less, compute in ``float64``. To see the error of yours,
+# compare a part with the direct sum, here for a transform of type 1 in one dimension:
+#
+# .. code-block:: python
+#
+#    x32, c32 = x.astype(np.float32), c.astype(np.complex64)  # x in [-π, π)
+#    k = np.arange(-n // 2, n // 2)[:256]
+#    truth = np.exp(1j * np.outer(k, x)) @ c  # in float64
+#    off = finufft.nufft1d1(x32, c32, n, eps=1e-6, isign=1)[:256] - truth
+#    print(np.linalg.norm(off) / np.linalg.norm(truth))
+#
 # Your turn
 # ---------
 #

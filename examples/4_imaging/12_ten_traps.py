@@ -251,6 +251,38 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 #    * - ``check_weights``
 #      - 10, and 5 after averaging
 #
+# Ripples around a point source, noise in the background: which mistake?
+# ----------------------------------------------------------------------
+#
+# You see something in the image before you look at a number:
+#
+# .. list-table:: What an image shows, and what to try
+#    :header-rows: 1
+#    :widths: 34 30 36
+#
+#    * - you see
+#      - likely mistake
+#      - what to do
+#    * - rings or ripples around a bright point, also in the residuals
+#      - wrong gains, or 4, not converged
+#      - more steps first; then :doc:`self-calibrate
+#        </tutorials/4_imaging/03_real_sky>`
+#    * - a bright point with negative neighbours, whatever you do
+#      - pixels too wide: it lies between two
+#      - half the pixels' width
+#    * - grain or blobs on a smooth source
+#      - 3, fitted noise
+#      - a stronger regularizer, and weights that are right (10)
+#    * - faint noise all over the empty background
+#      - 1, a field too wide
+#      - a mask
+#    * - stripes across the whole image
+#      - one bad baseline or channel
+#      - flag it
+#
+# With a smaller σ the image looks sharper, and the ripples may even go, because the fit
+# now follows the noise. Don't choose σ by the look. Measure it: 10 says how.
+#
 # Four mistakes in the fit
 # ------------------------
 #

@@ -274,6 +274,10 @@ except ptx.NoCompilerError:
 # successor ``numba-cuda-mlir`` asks by itself. In CuPy it's
 # ``kernel.max_dynamic_shared_size_bytes``.
 #
+# And what's in it at first? Shared memory isn't set to zero. It keeps the numbers that
+# some block left there, often one of your last launch, so fill it yourself before you
+# read it. It's the same with ``cuda.local.array``.
+#
 # __ https://github.com/NVIDIA/numba-cuda/issues/94
 #
 # Registers are the other limit. A multiprocessor has 65,536 of them, and all threads of

@@ -22,6 +22,7 @@ from firstlight_imaging.data.visibilities import Visibilities
 _ITERATIONS = 60
 _MIN_SOLVED = 3.0  # of the model's signal over noise, for an antenna to be solved at all
 _WEAKEST = 0.25  # of the antennas may have less signal than `Rules` ask for
+_PARTS = 4  # of the baselines, each of which is left out once
 _CHANCE = 1e-4  # that noise alone scatters so much, for an antenna's gains to be right
 
 Mode = Literal["phase", "amplitude"]
@@ -204,6 +205,33 @@ def chi2_of_gains(vis: Visibilities, model: Complex, mode: Mode = "phase", *, pa
     return float(residuals.sum() / max(1, free))
 
 
+def fit_other_baselines(vis: Visibilities, model: Complex, mode: Mode) -> bool:
+    """Return whether gains that were solved without a part of the baselines fit that part better than none.
+
+    Those of antennas do. Those that make up for what the model lacks of the sky do not.
+
+    Examples
+    --------
+    >>> from firstlight_imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight_imaging.simulate.skies import Point
+    >>> clean = observe([Point(1.0)], uv_track(n_times=5))
+    >>> turned = with_noise(replace(clean, data=clean.data * np.where(clean.antennas[:, 0] == 0, 1j, 1)), 0.1, seed=1)
+    >>> fit_other_baselines(turned, clean.data, "phase"), fit_other_baselines(turned, turned.data, "phase")
+    (True, False)
+    """
+    baselines = _Baselines(vis, model)
+    start, _, interval = baselines.intervals(_RULES[mode].min_signal, None)
+    pair = baselines.first * len(baselines.antennas) + baselines.second
+    part = np.random.default_rng(0).integers(_PARTS, size=len(baselines.antennas) ** 2)[pair]
+    worse = -baselines.residuals(np.ones((len(start), len(baselines.antennas)), complex), interval)
+    for left_out in (part == k for k in range(_PARTS)):
+        cross, power = baselines.matrices(interval, len(start), ~left_out)
+        worse[left_out] += baselines.residuals(_stefcal(cross, power, mode), interval)[left_out]
+    # An antenna with few baselines left has wild gains, which may outweigh all the others.
+    most = mode == "phase" and np.median(np.bincount(pair, worse)[np.unique(pair)]) < 0
+    return bool(most or worse.sum() < 0)
+
+
 class _Baselines:
     """The sums over channels of w V M̄, w |M|² and w |V|² of each visibility, and where in time and array it is."""
 
@@ -262,14 +290,15 @@ class _Baselines:
         interval = np.searchsorted(firsts, slot, side="right") - 1
         return slots[firsts, 1], slots[firsts, 0].astype(int), interval
 
-    def matrices(self, interval: Ints, n: int) -> tuple[Complex, Real]:
-        """Return the sums over each interval as matrices of antenna by antenna."""
+    def matrices(self, interval: Ints, n: int, of: Mask | slice = slice(None)) -> tuple[Complex, Real]:
+        """Return the sums of these visibilities over each interval as matrices of antenna by antenna."""
         shape = n, len(self.antennas), len(self.antennas)
         cross, power = np.zeros(shape, complex), np.zeros(shape)
-        np.add.at(cross, (interval, self.first, self.second), self.cross)
-        np.add.at(cross, (interval, self.second, self.first), self.cross.conj())
-        np.add.at(power, (interval, self.first, self.second), self.power)
-        np.add.at(power, (interval, self.second, self.first), self.power)
+        interval, first, second = interval[of], self.first[of], self.second[of]
+        np.add.at(cross, (interval, first, second), self.cross[of])
+        np.add.at(cross, (interval, second, first), self.cross[of].conj())
+        np.add.at(power, (interval, first, second), self.power[of])
+        np.add.at(power, (interval, second, first), self.power[of])
         return cross, power
 
 

@@ -80,6 +80,16 @@ def test_stated_errors_are_of_the_size_of_real_ones():
     assert 0.4 < rms(np.array(pulls)) < 1.6
 
 
+@pytest.mark.slow
+def test_the_error_of_a_flux_knows_that_a_point_may_be_between_pixels():
+    cell, pulls = 0.13, []
+    for seed in range(1, 4):
+        point = Point(FLUX, east=4.25 * cell, north=3.25 * cell)
+        found = image(seen([point], signal=100, seed=seed)[1], cell_size=cell, field=48 * cell, draws=8)
+        pulls.append((found.flux - FLUX) / found.flux_error)
+    assert 0.4 < rms(np.array(pulls)) < 1.6
+
+
 # The brighter one shows that it is between pixels.
 @pytest.mark.parametrize("signal", [60, pytest.param(200, marks=pytest.mark.slow)])
 def test_a_source_far_from_the_centre_of_four_channels(signal):

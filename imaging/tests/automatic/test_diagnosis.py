@@ -79,6 +79,15 @@ def test_what_no_gains_explain_is_located():
     assert "Self-calibrate" not in message
 
 
+@pytest.mark.slow
+def test_what_an_image_lacks_of_a_wide_source_is_not_blamed_on_perfect_gains():
+    """The best ones would halve chi², and make it far worse on baselines that they were solved without."""
+    vis = with_noise(observe([Ring(10.0, 0, 2.0)], uv_track(alma_antennas()[:9], n_times=8)), 0.01, seed=1)
+    found = image(vis, draws=0)
+    assert found.quality.verdict == "limited by artefacts"
+    assert "elf-calibrate" not in str(found)
+
+
 def three_windows(fluxes, gigahertz):
     """Return visibilities of windows that see the same sky, each so many times as bright."""
     track = uv_track(alma_antennas()[:20], n_times=8)

@@ -16,7 +16,7 @@ from firstlight_imaging.fitting.exact import DirtyLikelihood
 from firstlight_imaging.fitting.quality import rms
 
 TV_STRENGTH = 8.0  # λ of total variation, in units of the noise of the gradient of chi²
-_MIN_BEAMS = 4  # of a source, for its residuals to tell anything
+_MIN_BEAMS = 4  # of a source, for its residuals to tell anything, and for its place between pixels not to matter
 _MAX_ITERATIONS = 6
 MAX_RESIDUAL = 4.9  # σ, in the mask
 
@@ -44,12 +44,17 @@ class Iterations:
         """The largest residual of the last image in the mask, in σ."""
         return float(np.abs(self.problem.residual_image(self.images[-1])[self.mask]).max())
 
+    @property
+    def is_compact(self) -> bool:
+        """Whether it is bright in so few beams that their residuals tell nothing."""
+        bright = (self.images[-1][0] > 1).sum().item() * self.problem.coords.cell_size**2
+        return bright < _MIN_BEAMS * self.problem.vis.noise
+
     @cached_property
     def fraction(self) -> float:
         """The least fraction of the last iteration that leaves residuals like noise (discrepancy principle)."""
-        bright = (self.images[-1][0] > 1).sum().item() * self.problem.coords.cell_size**2
-        if len(self.images) == 1 or bright < _MIN_BEAMS * self.problem.vis.noise:
-            return 1.0  # of so few beams, the residuals tell nothing
+        if len(self.images) == 1 or self.is_compact:
+            return 1.0
         before, after = (self.problem.residual_image(one) for one in self.images[-2:])
         for fraction in np.linspace(0, 1, 1001)[:-1]:
             residual = fraction * after + (1 - fraction) * before

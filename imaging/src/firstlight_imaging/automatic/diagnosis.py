@@ -15,11 +15,11 @@ from firstlight_imaging.data.visibilities import Visibilities
 from firstlight_imaging.fitting.quality import MAX_SIGMA, ImageVerdict, rms
 from firstlight_imaging.fourier.dirty import DirtyImager
 from firstlight_imaging.fourier.limits import CELLS_PER_FRINGE
-from firstlight_imaging.gains import apply_gains, chi2_of_gains, describe_gains, solve_gains
+from firstlight_imaging.gains import apply_gains, chi2_of_gains, describe_gains, fit_other_baselines, solve_gains
 from firstlight_imaging.units import ARCSEC, angular_unit
 
 _SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
-_RANDOM_PHASES = 60.0  # degrees, rms over antennas
+_RANDOM_PHASES, _MAX_OF_RANDOM = 60.0, 50.0  # degrees, rms over antennas; a dynamic range that these do not reach
 _MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if noise does not limit it
 _MIN_CURED, _MIN_CURED_OF_NOISE = 0.25, 0.5  # of chi² above 1, for gains to be to blame, also where noise limits
 _WIDE_PIXELS = 2048  # of the width of a map in which a source outside of the field is looked for
@@ -63,7 +63,8 @@ def cause_in_field(left: Residuals) -> Cause | None:
     phases = solve_gains(vis, model_vis)
     because, scatter = describe_gains(phases), phases.phase_scatter
     too_faint = not left.is_noise and left.dynamic_range < _MIN_DYNAMIC_RANGE
-    if share > _MAX_LEFT or too_faint or rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES:
+    random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES and left.dynamic_range < _MAX_OF_RANDOM
+    if share > _MAX_LEFT or too_faint or random:
         advice = "Calibrate the data first, or image their closure quantities"
         if looks_like_noise:
             advice += ". Or the weights are too large (check_weights): the residuals look like noise"
@@ -73,7 +74,9 @@ def cause_in_field(left: Residuals) -> Cause | None:
     message = f"{reached}chi² is {chi2:.3g}. With other phases of the antennas it would be {with_phases:.3g}, "
     message += f"and with other amplitudes, too, {with_both:.3g} (allowing for the noise that gains fit): "
     cured, least = chi2 - min(with_phases, with_both), _MIN_CURED_OF_NOISE if left.is_noise else _MIN_CURED
-    if cured < max(least * (chi2 - 1), MAX_SIGMA / math.sqrt(count)):
+    are_gains = cured >= max(least * (chi2 - 1), MAX_SIGMA / math.sqrt(count))
+    if not (are_gains and any(fit_other_baselines(vis, model_vis, mode) for mode in ("phase", "amplitude"))):
+        message += "but these fit no baselines that they were solved without: " if are_gains else ""
         if looks_like_noise:
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
             return Cause("weights", calibration, message)

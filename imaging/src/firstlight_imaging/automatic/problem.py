@@ -79,10 +79,14 @@ class ImagingProblem:
 
         Visibilities are divided by its transform, so that no point source is as wide as the window.
         """
+        return self._likelihood(1 / self.share_among_four() ** 2)
+
+    def share_among_four(self) -> Real:
+        """Return the amplitudes of a source of 1 Jy in the middle of four pixels, each with a quarter of it."""
         turn = math.pi * self.coords.cell_size * ARCSEC
-        window = np.cos(turn * self.vis.u)
-        window *= np.cos(turn * self.vis.v)
-        return self._likelihood(1 / window**2)
+        amplitude = np.cos(turn * self.vis.u)
+        amplitude *= np.cos(turn * self.vis.v)
+        return amplitude
 
     def dirty_likelihood(self) -> DirtyLikelihood:
         """Return the same to be fitted, from its dirty image."""

@@ -81,8 +81,8 @@ borrow one from Google.
 #        ``torch.cuda.get_arch_list()`` with ``torch.cuda.get_device_capability()``:
 #        code for ``sm_86`` also runs on an 8.9, but not on an 8.0 or a 9.0. Get a newer
 #        PyTorch, or one for CUDA 12.6 if your card is of 2014 to 2017 (GTX 10, P100,
-#        V100), with the command below. For one that's older, such as a K80, there's
-#        none: borrow one (below).
+#        V100), with the command below. For a Kepler, such as a K80, there's none:
+#        borrow a card (below).
 #        An RTX 30 or 40 gets this from a PyTorch for CUDA 10, which an old project may
 #        ask for. The CUDA of ``nvidia-smi`` or ``nvcc`` doesn't matter.
 #    * - anything else
@@ -127,7 +127,7 @@ borrow one from Google.
 # use.
 # ``GPU-Util`` isn't how busy it was: a program that uses a thousandth of the card shows
 # 100 %, too. Look at the watts beside it, and how near they come to the limit. If a
-# program waits for memory, they may stay far below it. A GB10's memory isn't shown
+# program waits for memory, they may stay far below it. A GB10's total isn't shown
 # there, but by ``free -h``.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.

@@ -199,9 +199,10 @@ plt.show()
 # one of the cards that are good at it: the same product took :timing:`precision median
 # "GPU, matmul, float64/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, even less than in
 # ``float32``, because its tensor cores take ``float64``, too. But an addition of
-# vectors, without them, took :timing:`precision speedup "GPU, add, float32"/"GPU, add,
-# float64" @nvidia-h100-80gb-hbm3` as long as in ``float32``. On NVIDIA's cards for
-# games since Maxwell (2014), ``float64`` has 1/32 or 1/64 of the rate of ``float32``.
+# vectors, which waits for its bytes, twice as many, took :timing:`precision speedup
+# "GPU, add, float32"/"GPU, add, float64" @nvidia-h100-80gb-hbm3` as long as in
+# ``float32``. On NVIDIA's cards for games since Maxwell (2014), ``float64`` has 1/32 or
+# 1/64 of the rate of ``float32``.
 # And the price tells you nothing: the T4 and the L4, sold for data centres, are no
 # better, and neither is the very expensive B300.
 #

@@ -46,7 +46,8 @@ if torch.cuda.is_available():
 #   with ``PYTORCH_ALLOC_CONF=expandable_segments:True`` in its environment. Before
 #   PyTorch 2.9 the variable's name was ``PYTORCH_CUDA_ALLOC_CONF``. On Windows,
 #   PyTorch 2.13 doesn't know this setting.
-# - If ``nvidia-smi`` lists other programs, end them. A forgotten notebook is one, too.
+# - If ``nvidia-smi`` lists other programs of *yours*, such as a forgotten notebook, end
+#   them. (Xorg is your screen.)
 #
 # Three meters
 # ------------
@@ -327,8 +328,8 @@ if on_cuda:
 bench.show()
 
 # %%
-# How large is a context? About 300 MB, a round number of ours. Before CUDA 11.7, it
-# could be 1.7 GB:
+# How large is a context? About 300 MB, a round number of ours. (The H100 above shows
+# more, because its driver keeps some, too.) Before CUDA 11.7, it could be 1.7 GB:
 #
 # .. measured-by-others:: context-rtx3090 context-rtx3090-then context-gtx1080
 #
@@ -588,9 +589,9 @@ show_table("What a list of losses keeps", head, rows)
 # CPU's memory, and your steps take many times as long, unless you switch that off in
 # its control panel (*CUDA - Sysmem Fallback Policy*). Where CPU and GPU share one
 # memory, the computer may swap, or Linux may end your program. There, set a limit
-# first: ``torch.cuda.set_per_process_memory_fraction(0.8)``. On a GB10, which is one of
-# these, ``nvidia-smi`` shows nothing, and ``total - free`` counts the CPU's memory,
-# too.
+# first: ``torch.cuda.set_per_process_memory_fraction(0.8)``, on a Mac with
+# ``torch.mps`` in place of ``torch.cuda``. On a GB10, ``nvidia-smi`` shows no total,
+# only each program's memory, and ``total - free`` counts the CPU's, too.
 #
 # You can catch the error, and try again with half the batch. After
 # ``torch.OutOfMemoryError`` PyTorch still works. Here are two ways to write it. We

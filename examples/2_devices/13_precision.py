@@ -660,10 +660,11 @@ print(f"Our solution: {check(choose_solution)}")
 # wrong. If not, it's a mistake that only the GPU shows:
 #
 # - Give both the *same* weights and batch, and compare the first loss, and then the
-#   gradients. The first that differs by more than a few eps shows where.
+#   gradients. The first that differs by more than the tolerance above, a few eps of
+#   the terms' absolute values, shows where.
 # - Different already? Random numbers, an uninitialized array, or another ``dtype``:
 #   16 bits and TF32 are on for one of them only.
-# - After some steps? The optimizer has the parameters from before the move to the GPU,
-#   a batch from pinned memory was refilled :doc:`too early
-#   </tutorials/2_devices/08_pinned_memory>`, or several GPUs made the batch larger at
-#   the same learning rate.
+# - After some steps? The optimizer has a tensor from before ``w = w.to(device)`` (a
+#   model's parameters move with it), a batch from pinned memory was refilled
+#   :doc:`too early </tutorials/2_devices/08_pinned_memory>`, or several GPUs made the
+#   batch larger at the same learning rate.

@@ -829,5 +829,6 @@ print(f"Our solution: {check(cure_solution)}")
 # or ``jax.lax.scan``. ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")``
 # keeps the result for tomorrow's process. To time it, leave the first call out, and
 # call ``block_until_ready()`` before the clock stops. A small network, or a ``scan`` of
-# small steps, is slower on the GPU than on the CPU, because of its launches.
+# small steps, may be slower on the GPU than on the CPU, because of its launches: time
+# both.
 # ``jax.config.update("jax_platforms", "cpu")`` keeps it on the CPU.

@@ -302,7 +302,7 @@ show_table("What a block of 256 threads asks for", head, rows)
 
 # %%
 # That's more than six times as many, and the H100 took only :timing:`grids speedup
-# "kernel, 32 × 8"/"kernel, turned" @nvidia-h100-80gb-hbm3` as long, because its
+# "kernel, 32 × 8"/"kernel, turned" @nvidia-h100-80gb-hbm3` as long, partly because its
 # :doc:`caches </tutorials/3_kernels/06_caches>` kept some of them. Others saw the same
 # mistake cost more on one card than on another, and on both less than a count says:
 #

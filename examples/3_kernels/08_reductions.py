@@ -254,10 +254,10 @@ print(f"at least {1e6 * least:.0f} µs")
 #      - :timing:`reductions median torch.sum @nvidia-h100-80gb-hbm3`
 #      - 100 %
 #
-# In ``strided``, some threads of each :term:`warp` add and all the others wait for
-# them, round after round. In the tree of the figure whole warps are done early. It is
-# :timing:`reductions speedup "sequential, one each"/"strided, one each"
-# @nvidia-h100-80gb-hbm3` as fast.
+# In ``strided``, each thread works out a remainder in each round, and some threads of
+# each :term:`warp` add while all the others wait for them. In the tree of the figure
+# whole warps are done early. It is :timing:`reductions speedup "sequential, one
+# each"/"strided, one each" @nvidia-h100-80gb-hbm3` as fast.
 #
 # But look at the fourth row. If each thread brings many numbers, the same tree is
 # :timing:`reductions speedup sequential/"sequential, one each" @nvidia-h100-80gb-hbm3`
@@ -617,7 +617,8 @@ print(check(any_tree))
 
 # %%
 # Three of the :doc:`puzzles </tutorials/3_kernels/14_puzzles>` go on from here: ``block
-# sum``, ``dot`` and ``warp sum``.
+# sum``, ``dot`` and ``warp sum``. (What the third line says of atomic additions is so
+# of floats.)
 #
 # Three lines to remember
 # -----------------------
@@ -669,5 +670,5 @@ print(f"Our solution: {check(any_tree_solution)}")
 #
 # In PyTorch, ``grid.index_add_(0, cell, value)`` and ``torch.bincount`` do it, and in
 # CuPy ``cupyx.scatter_add`` does. Cards since 2016 have atomic additions in
-# ``float64``, which move twice the bytes. And the order, and so the last bits, are
-# different every time.
+# ``float64``, which move twice the bytes. And of floats the order, and so the last
+# bits, may be different every time.

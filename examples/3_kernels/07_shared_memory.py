@@ -10,7 +10,8 @@ times as fast.
 **Write down two guesses: how many times as fast, and what does your kernel spend its
 time on?** Then we climb from your kernel towards PyTorch's, step by step. At the third,
 a whole block of threads shares what each of them has fetched. That's the one you'll
-need for kernels of your own, and if you came for it, begin there.
+need for kernels of your own. If you came for it, begin at :ref:`step 3 <tile-step>`.
+Of what comes before, you need only the kernel of step 1.
 
 **Needs:** any computer, and :doc:`coalescing </tutorials/3_kernels/05_coalescing>`.
 With a CUDA GPU, you time each step on it.
@@ -84,8 +85,9 @@ With a CUDA GPU, you time each step on it.
 #
 # We count for a multiply-add of a *warp*, which is 32 of them: the instructions that it
 # starts, the cycles that its loads take, and the bytes that they move. At best that's
-# one instruction, no load, and 32 × 12 / 4,096 bytes, because three numbers of 4 bytes
-# serve 4,096 multiply-adds.
+# one instruction and next to no loads, if what is loaded is used often. And the three
+# matrices have 3 × 4,096² numbers of 4 bytes for 4,096³ multiply-adds, which makes
+# 12 / 4,096 bytes for each, and 32 times that for a warp's.
 
 # folded code: How the three limits are calculated
 
@@ -250,6 +252,8 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 #    # Latency: so much of a warp's time from one instruction to the next, in cycles.
 #    cycles = lambda step, *of: [round(profile[metric][step]) for metric in of]
 #    cycles("2", "stalled_long_scoreboard", "warp_latency") == [41, 45]
+#
+# .. _tile-step:
 #
 # Step 3: one page on the blackboard
 # ----------------------------------
@@ -761,7 +765,7 @@ show_table(
 #      - 94 %
 #      - not tried
 #
-# On his card, each brought seven to nine points. On ours wide loads brought four, and
+# On his card, each brought six to ten points. On ours wide loads brought four, and
 # other sizes nothing, so wide loads were the one to try.
 #
 # .. holds::

@@ -100,7 +100,9 @@ def try_add(device):
 
 
 # %%
-# Then change both 1024 to 1000. **What could be wrong with a block of 1,000?**
+# Then change both 1024 to 1000. **What could be wrong with a block of 1,000?** In the
+# fold, ``first_tries`` does both, and ``apart`` runs it in a process of its own, on
+# your GPU or in the interpreter.
 
 # folded: How this page runs Triton, on a GPU or without one
 
@@ -278,8 +280,7 @@ plt.show()
 #
 # A week later you need only every second channel of the matrix, and pass ``x[:, ::2]``.
 # **What will the kernel do with that?** Let's see, with 10 of 20 channels left.
-# ``apart`` runs ``try_slice`` in a process of its own, on your GPU or in the
-# interpreter. In a file of yours, write ``try_slice("cuda", softmax)``:
+# In a file of yours, write ``try_slice("cuda", softmax)`` in place of ``apart``:
 
 
 def try_slice(device, kernel):

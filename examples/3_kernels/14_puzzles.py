@@ -18,7 +18,8 @@ a GPU: the judge plays your kernels thread by thread.
 # Write the first two now
 # -----------------------
 #
-# One file has nothing but the sixteen gaps. Open it in one of two ways:
+# First read on, if you like, and see below what the judge says of two attempts. One
+# file has nothing but the sixteen gaps. Open it in one of two ways:
 #
 # - *On your computer.* Unpack the zip at the foot of this page, and type in its folder
 #   ``uv run 3_kernels/sixteen_kernels.py``. It needs no PyTorch.
@@ -264,7 +265,8 @@ def distance(u, v, out): ...
 # ``out``. Elements after the end count as zero. ``cuda.shfl_down_sync(0xFFFFFFFF,
 # value, by)`` gives a thread the ``value`` of the thread that is ``by`` places further
 # on in its warp. If there's none, the thread gets its own, and its sum doesn't matter.
-# *It counts if* there is no shared memory and nothing atomic.
+# ``0xFFFFFFFF`` has a bit for each of the 32 threads, and says that all take part. *It
+# counts if* there is no shared memory and nothing atomic.
 
 
 @attempt("warp sum")
@@ -277,9 +279,11 @@ def warp_sum(x, out): ...
 # ~~~~~~~~~~~~~~~~
 #
 # Let each block of 64 threads write the sum of its 64 elements into its own element of
-# ``out``, through :term:`shared memory`. Elements after the end count as zero. *It
-# counts if* it adds in a tree: a thread reads memory once, and shared memory at most 13
-# times, two in each of six rounds and one at the end.
+# ``out``, through :term:`shared memory`. Elements after the end count as zero. The
+# whole block sees ``part = cuda.shared.array(64, float32)``, and
+# ``cuda.syncthreads()`` waits for all its threads. *It counts if* it adds in a tree: a
+# thread reads memory once, and shared memory at most 13 times, two in each of six
+# rounds and one at the end.
 
 
 @attempt("block sum")
@@ -292,8 +296,9 @@ def block_sum(x, out): ...
 # ~~~~~~~~~~~
 #
 # Add the dot product of ``x`` and ``y`` to what is in ``out[0]``: ``out[0] += x @ y``.
-# Blocks of 64 threads run in any order, perhaps at the same time. *It counts if* a
-# block makes only one atomic operation, and adds in a tree, as in ``block sum``.
+# Blocks of 64 threads run in any order, perhaps at the same time.
+# ``cuda.atomic.add(out, 0, value)`` adds safely where others add as well. *It counts
+# if* a block makes only one atomic operation, and adds in a tree, as in ``block sum``.
 
 
 @attempt("dot")

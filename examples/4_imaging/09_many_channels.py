@@ -451,8 +451,8 @@ plt.show()
 # median "fit, 96 pixels, 16" @nvidia-h100-80gb-hbm3` with 16, and
 # :timing:`many-channels median "fit, 96 pixels, 256" @nvidia-h100-80gb-hbm3` with 256.
 # So the bus is full about where the model says. From there on each channel costs twice
-# our count, up to 64 channels as up to 256, so it isn't that the L2 gets too small.
-# Which kernel takes it, only a profile can tell. With 256 it was still
+# what we counted, from 16 to 64 as from 64 to 256. We don't know why, and only a
+# profile could tell. With 256 it was still
 # :timing:`many-channels speedup "fit, 96 pixels, 256"/"GPU, 96 pixels, 256"
 # @nvidia-h100-80gb-hbm3` as fast as the loop.
 #

@@ -48,9 +48,10 @@ we name who measured it.
 # .. code-block:: python
 #
 #    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-#    mine = [fit_part(part, device) for part in parts[rank::size]]
+#    mine = [fit_part(part, device, rank > 0) for part in parts[rank::size]]
 #
-# With four processes the first one takes parts 0, 4, 8 and so on. For data of your own,
+# With four processes the first one takes parts 0, 4, 8 and so on, and it alone shows
+# its progress. For data of your own,
 # save four arrays with a row for each channel, and replace the program's ``seen = ...``
 # by
 #

@@ -251,10 +251,11 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 #    * - ``check_weights``
 #      - 10, and 5 after averaging
 #
-# Ripples around a point source, noise in the background: which mistake?
-# ----------------------------------------------------------------------
+# Ripples, or noise in the background: which mistake?
+# ---------------------------------------------------
 #
-# You see something in the image before you look at a number:
+# You see something in the image, such as ripples around a point source, before you look
+# at a number:
 #
 # .. list-table:: What an image shows, and what to try
 #    :header-rows: 1

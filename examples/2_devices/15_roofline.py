@@ -158,8 +158,8 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 #      - :math:`N / 6`
 #
 # So on an H100 only the last one can wait for the arithmetic, if :math:`N` is larger
-# than 120, because then :math:`N / 6` is above the ridge. (A small product waits for
-# its launch instead.) On a CPU, whose ridge may be below 5, an FFT can, too.
+# than 120, because then :math:`N / 6` is above the ridge. A small product waits for its
+# launch instead. On a CPU, whose ridge may be below 5, an FFT can wait for it, too.
 #
 # .. holds::
 #

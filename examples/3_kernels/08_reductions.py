@@ -617,8 +617,8 @@ print(check(any_tree))
 
 # %%
 # Three of the :doc:`puzzles </tutorials/3_kernels/14_puzzles>` go on from here: ``block
-# sum``, ``dot`` and ``warp sum``. (What the third line says of atomic additions is so
-# of floats.)
+# sum``, ``dot`` and ``warp sum``. What the third line below says of atomic additions
+# holds for floats.
 #
 # Three lines to remember
 # -----------------------

@@ -401,7 +401,7 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     >>> from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
     >>> from firstlight_imaging.simulate.skies import Ring
     >>> track = uv_track(alma_antennas()[::5], n_times=12)
-    >>> found = closure_image(with_noise(observe([Ring(0.5, 0.2, 0.1)], track), 0.002, seed=0), field=1.0)
+    >>> found = closure_image(with_noise(observe([Ring(0.5, 0.2, 0.06)], track), 0.002, seed=0), field=1.0)
     >>> bool(found.phase_chi2 < 2), abs(found.flux - 0.5) < 0.05, found.has_ring
     (True, True, True)
     """

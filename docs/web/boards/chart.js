@@ -1,5 +1,5 @@
 /* What the widgets have in common: their data, which Python wrote into the page, elements, controls that tell their
-   values, numbers with units, and places along an axis. It is loaded before the script of any of them. */
+   values, and numbers with units. It is loaded before the script of any of them. */
 "use strict";
 
 globalThis.chart = (() => {
@@ -63,7 +63,6 @@ globalThis.chart = (() => {
     input.nextElementSibling.textContent = text;
     input.ariaValueText = text;
   }
-  const many = (amount, name) => `${amount} ${name}${amount === 1 ? "" : "s"}`;
   const digits = (value, count) => Number(value.toPrecision(count));
 
   const PREFIXES = ["n", "µ", "m", "", "k", "M", "G", "T", "P"]; // of seconds up to the fourth, else from there on
@@ -72,7 +71,8 @@ globalThis.chart = (() => {
   function quantity(value, unit, count = 3) {
     if (!value) return `0 ${unit}`;
     const rounded = digits(value, count);
-    const thousands = inside(Math.floor(Math.log10(rounded) / 3 + 1e-12), unit === "s" ? [-3, 0] : [0, 5]);
+    const [least, most] = unit === "s" ? [-3, 0] : [0, 5];
+    const thousands = Math.min(most, Math.max(least, Math.floor(Math.log10(rounded) / 3 + 1e-12)));
     const scaled = rounded / 10 ** (3 * thousands);
     const decimals = Math.max(0, count - 1 - Math.floor(Math.log10(scaled) + 1e-12));
     return `${scaled.toFixed(decimals)} ${PREFIXES[thousands + 3]}${unit}`;
@@ -98,32 +98,5 @@ globalThis.chart = (() => {
     return element("div", region, element("table", {}, ...caption, first, body));
   }
 
-  // An axis of powers: from a number to its place, and from a place to its number; what lies beyond is at an end.
-  const inside = (value, ends) => Math.min(Math.max(...ends), Math.max(Math.min(...ends), value));
-  function at({ least, most, start, end }, value) {
-    const part = Math.log(inside(value, [least, most]) / least) / Math.log(most / least);
-    return digits(start + part * (end - start), 6);
-  }
-  const from = ({ least, most, start, end }, place) =>
-    least * (most / least) ** ((inside(place, [start, end]) - start) / (end - start));
-
-  return {
-    element,
-    load,
-    slider,
-    choice,
-    controls,
-    status,
-    open,
-    tell,
-    many,
-    digits,
-    quantity,
-    quartiles,
-    table,
-    text,
-    inside,
-    at,
-    from,
-  };
+  return { element, load, slider, choice, controls, status, open, tell, digits, quantity, quartiles, table, text };
 })();

@@ -3,7 +3,7 @@
 "use strict";
 
 (() => {
-  const { element, many, text } = chart;
+  const { element, text } = chart;
   const [LANES, SECTOR, LINE, WORD] = [32, 32, 128, 4];
   const [BLOCKS, THREADS, MOST] = [2, 128, 2 ** 31]; // of an index of the reader's own
   const TITLE = "Three levels of memory";
@@ -181,6 +181,8 @@
     drawing.lastElementChild.replaceChildren(...parts);
     drawing.setAttribute("viewBox", `0 0 411 ${TOP + lines.length * ROW + 2}`);
   }
+
+  const many = (amount, name) => `${amount} ${name}${amount === 1 ? "" : "s"}`;
 
   function update() {
     let access;

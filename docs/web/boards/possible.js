@@ -5,9 +5,13 @@
 (() => {
   const { element, quantity, text: label } = chart;
   const UNITS = { bytes: "B", seconds: "s", flops: "FLOP" };
-  const RATIOS = { least: 1e-3, most: 1e3, start: 24, end: 376 };
-  const BASE = 124; // of the axis in its drawing
-  const at = (ratio) => chart.at(RATIOS, ratio);
+
+  // The axis in its drawing: from a ratio to its place and back; what lies beyond is at an end.
+  const [LEAST, MOST, START, END, BASE] = [1e-3, 1e3, 24, 376, 124];
+  const inside = (value, least, most) => Math.min(most, Math.max(least, value));
+  const at = (ratio) =>
+    chart.digits(START + ((END - START) * Math.log(inside(ratio, LEAST, MOST) / LEAST)) / Math.log(MOST / LEAST), 6);
+  const ratioAt = (x) => LEAST * (MOST / LEAST) ** ((inside(x, START, END) - START) / (END - START));
 
   // -- Judging as ReportedTime does, with numbers written as the tables write them ----------------------------------
 
@@ -50,7 +54,7 @@
   const title = ({ name }, number) => `${number + 1} ${name}`;
 
   function axis(rules) {
-    const [left, floor, right] = [RATIOS.start - 12, at(1), RATIOS.end + 12];
+    const [left, floor, right] = [START - 12, at(1), END + 12];
     const diamond = element("path", { d: `M0 ${BASE - 13}l13 13-13 13-13-13Z` });
     const path = (d, look) => element("path", { d, stroke: "currentColor", ...look });
     const ticks = [-3, -2, -1, 0, 1, 2, 3].flatMap((power) => {
@@ -147,7 +151,7 @@
     if (!here.hasPointerCapture(event.pointerId)) return;
     const box = drawing.getBoundingClientRect();
     const place = ((event.clientX - box.left) / box.width) * drawing.viewBox.baseVal.width;
-    change({ seconds: chart.inside(chart.from(RATIOS, place) * judge(state, data).floor, [1e-6, 10]) });
+    change({ seconds: inside(ratioAt(place) * judge(state, data).floor, 1e-6, 10) });
   });
   change({}, 1);
 })();

@@ -23,17 +23,14 @@ from textwrap import dedent
 from typing import Any
 
 from docutils import nodes
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.prose import example_by_bench, row_of
-from _ext.records import project_root, read_again
+from _ext.records import project_root, warn
 from firstlight.records.record import Record, read
 from firstlight.records.slices import depends_on
 from firstlight.timing.result import Timing
 from firstlight.timing.specs import spec
-
-logger = logging.getLogger(__name__)
 
 H100 = "nvidia-h100-80gb-hbm3"  # whose numbers most sentences are about
 BLOCK = re.compile(r"\n#?\n(?P<at>(?:# )? *)\.\. holds::(?P<body>(?:(?:\n#?)*\n(?P=at) +.*)+)")
@@ -149,9 +146,7 @@ class Holds(SphinxDirective):
         pages: Any = self.env.current_document  # as untyped as a dictionary
         known: Known = pages.setdefault("firstlight_holds", Known(project_root(self.env), example))
         for line, said in false_in("\n".join(self.content), known):
-            place = self.env.docname, self.content_offset + line
-            logger.warning("%s", said, location=place, type="firstlight", subtype="holds")
-            read_again(self.env)
+            warn(self.env, said, (self.env.docname, self.content_offset + line))
         for path in known.records:
             self.env.note_dependency(str(path))
         return []

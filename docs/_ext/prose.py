@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
-from _ext.records import project_root, read_again, records_of, relative_root
+from _ext.records import project_root, records_of, relative_root, warn
 from firstlight.display import quantity
 from firstlight.records.record import Judged, Record, State, bench_names
 from firstlight.timing.specs import spec_of
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
     from firstlight.timing.result import Timing
-
-logger = logging.getLogger(__name__)
 
 ROW, SLUG = r'"[^"]+"|[^\s"/@]+', "[a-z0-9-]+"
 REQUEST = re.compile(rf"(?P<bench>{SLUG}) (?P<what>[a-z]+) (?P<rows>.+) @(?P<machine>{SLUG})")
@@ -200,8 +197,7 @@ class NumberRole(SphinxRole):
         try:
             return [self.number_for(self.text, self.env).node(relative_root(self.env))], []
         except ValueError as error:
-            logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="prose")
-            read_again(self.env)
+            warn(self.env, error, self.get_location())
             return [nodes.literal("", self.rawtext)], []
 
 

@@ -14,14 +14,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from docutils import nodes
-from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.records import read_again, relative_root
+from _ext.records import relative_root, warn
 from firstlight.display import quantity
 from firstlight.timing import specs
-
-logger = logging.getLogger(__name__)
 
 FILE = Path(__file__).parents[1] / "published.toml"
 TITLE = "On real GPUs, measured by others"
@@ -150,8 +147,7 @@ class MeasuredByOthers(SphinxDirective):
         try:
             rows = rows_of(self.arguments[0])
         except ValueError as error:
-            logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="published")
-            read_again(self.env)
+            warn(self.env, error, self.get_location())
             return []
         box, notes = table(rows, relative_root(self.env)), [note(row, head_of(rows)) for row in rows]
         return [nodes.container("", box, *notes, classes=["fl-published"])]

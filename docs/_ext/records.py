@@ -51,7 +51,7 @@ def records_of(env: BuildEnvironment, example: str = "*/*", bench: str = "") -> 
     if (example, bench) not in cache:
         cache[example, bench], problems = judge_records(project_root(env), example, bench)
         for problem in problems:
-            logger.warning("%s", problem, location=env.docname, type="firstlight", subtype="records")
+            warn(env, problem, env.docname)
         paths = [judged.record.path for judged in cache[example, bench] if judged.record.path]
         for path in (*paths, *stands_on(project_root(env), example)):
             env.note_dependency(path)
@@ -59,8 +59,14 @@ def records_of(env: BuildEnvironment, example: str = "*/*", bench: str = "") -> 
     return cache[example, bench]
 
 
+def warn(env: BuildEnvironment, problem: object, location: Any) -> None:
+    """Warn of what is wrong with this page, and read it again, so that it fails every build until it is mended."""
+    logger.warning("%s", problem, location=location, type="firstlight")
+    read_again(env)
+
+
 def read_again(env: BuildEnvironment) -> None:
-    """Read this page at the next build too: what is wrong with it shall fail every build until it is mended."""
+    """Read this page at the next build, too."""
     env.metadata[env.docname].setdefault(SHOWN, {})[""] = ["no such file"]
 
 

@@ -5,6 +5,9 @@
 const N = 256u;
 const T = 64u;
 
+struct Place {
+  @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local: vec3u
+}
 struct Settings { area: f32, share: f32, strength: f32, epsilon: f32, rate: f32 }
 
 @group(0) @binding(0) var<storage, read_write> parameter: array<f32>;
@@ -46,10 +49,8 @@ fn transform(t: u32, sign: f32) {  // radix 4, sorted as it goes (Stockham)
 }
 
 @compute @workgroup_size(T)
-fn brighten(
-  @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local: vec3u
-) {
-  let row = group.x; let t = local.x;
+fn brighten(place: Place) {
+  let row = place.group.x; let t = place.local.x;
   for (var i = t; i < N; i += T) {
     let x = parameter[row * N + i];
     let brightness = max(x, 0.0) + log(1.0 + exp(-abs(x)));  // softplus
@@ -61,10 +62,8 @@ fn brighten(
 }
 
 @compute @workgroup_size(T)
-fn compare(
-  @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local: vec3u
-) {
-  let column = group.x; let t = local.x;
+fn compare(place: Place) {
+  let column = place.group.x; let t = place.local.x;
   for (var i = t; i < N; i += T) { line[i] = across[column * N + i]; }
   transform(t, -1.0);
   var sum = 0.0;
@@ -84,20 +83,16 @@ fn compare(
 }
 
 @compute @workgroup_size(T)
-fn back_across(
-  @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local: vec3u
-) {
-  let row = group.x; let t = local.x;
+fn back_across(place: Place) {
+  let row = place.group.x; let t = place.local.x;
   for (var i = t; i < N; i += T) { line[i] = down[row * N + i]; }
   transform(t, 1.0);
   for (var i = t; i < N; i += T) { across[i * N + row] = line[i]; }
 }
 
 @compute @workgroup_size(T)
-fn back_down(
-  @builtin(workgroup_id) group: vec3u, @builtin(local_invocation_id) local: vec3u
-) {
-  let column = group.x; let t = local.x;
+fn back_down(place: Place) {
+  let column = place.group.x; let t = place.local.x;
   for (var i = t; i < N; i += T) { line[i] = across[column * N + i]; }
   transform(t, 1.0);
   let scale = settings.area * settings.share;

@@ -6,7 +6,7 @@ import re
 
 from firstlight_doctor.rules.checks import OF_CARD
 from firstlight_doctor.rules.libcuda import cuda_errors
-from firstlight_doctor.rules.machine import closed_files, find_in_log, find_message, nvml_sees
+from firstlight_doctor.rules.machine import closed_files, find_in_log, find_message, nvml_sees, on_bus
 from firstlight_doctor.rules.rule import RULES, Signs, rule, signs
 from firstlight_doctor.schema import HUNG, Facts
 
@@ -267,11 +267,7 @@ def nvml_sees_cuda_does_not(facts: Facts) -> Signs | None:
     if cuda.init is None or cuda.devices or cuda.failed or any(each.look(facts) for each in earlier):
         return None
     return signs(
-        *(
-            f"on the bus is NVIDIA's model {gpu.device}, run by {gpu.driver}"
-            for gpu in facts.gpus
-            if gpu.vendor == "nvidia"
-        ),
+        *(f"on the bus is NVIDIA's model {gpu.device}, run by {gpu.driver}" for gpu in on_bus(facts, "nvidia")),
         nvml_sees(facts),
         f"cuInit returned {cuda.init}, and CUDA shows no device",
         certainty="possible",

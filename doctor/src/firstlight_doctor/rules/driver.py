@@ -17,7 +17,7 @@ KEYS = {
 
 def nvidia_cards(facts: Facts) -> list[Gpu]:
     """Return the cards of NVIDIA on the bus for which PyTorch has code."""
-    return [gpu for gpu in facts.gpus if gpu.vendor == "nvidia" and not machine.unsupported(facts, gpu)]
+    return [gpu for gpu in machine.on_bus(facts, "nvidia") if not machine.unsupported(facts, gpu)]
 
 
 def driverless(facts: Facts) -> bool:
@@ -193,9 +193,7 @@ def closed_module(facts: Facts) -> Signs | None:
     Still no device? Switch on "Above 4G Decoding" and "Resizable BAR" in the settings of the firmware (BIOS).
     """
     line = machine.find_in_log(facts, "requires use of the NVIDIA open kernel modules")
-    new = [
-        gpu.device for gpu in facts.gpus if gpu.vendor == "nvidia" and machine.device_number(gpu) >= machine.BLACKWELL
-    ]
+    new = [gpu.device for gpu in nvidia_cards(facts) if machine.device_number(gpu) >= machine.BLACKWELL]
     dark = not facts.cuda.devices and not facts.nvml.devices
     branch = max(machine.major(machine.driver_version(facts)), 580)
     if not line and not (new and dark and facts.kernel.open_module is False):

@@ -32,12 +32,17 @@ def vendor_of(facts: Facts) -> str | None:
     return next((vendor for vendor in here if getattr(facts.torch, TORCH_BUILDS[vendor])), here[0] if here else None)
 
 
+def on_bus(facts: Facts, vendor: str) -> list[Gpu]:
+    """Return a vendor's cards on the bus."""
+    return [gpu for gpu in facts.gpus if gpu.vendor == vendor]
+
+
 def has_card(facts: Facts, vendor: str) -> bool:
     """Return whether anything tells of a vendor's card that PyTorch can use: the bus, a kernel module, device files.
 
     In Windows' Linux (WSL) and on a Jetson no card is on the bus.
     """
-    listed = [gpu for gpu in facts.gpus if gpu.vendor == vendor]
+    listed = on_bus(facts, vendor)
     if listed or vendor_in_use(facts) == vendor:
         return vendor_in_use(facts) == vendor or not all(unsupported(facts, gpu) for gpu in listed)
     paths = [node.path for node in facts.nodes]
@@ -159,8 +164,7 @@ def is_old_card(facts: Facts) -> bool:
     """Return whether a card of NVIDIA is so old that wheels for CUDA 13 and drivers after 580 do not know it."""
     if known := capabilities(facts):
         return min(known) < (7, 5)
-    numbers = [device_number(gpu) for gpu in facts.gpus if gpu.vendor == "nvidia"]
-    return bool(numbers) and 0 < max(numbers) < TURING
+    return 0 < max(map(device_number, on_bus(facts, "nvidia")), default=0) < TURING
 
 
 def is_ancient(facts: Facts) -> bool:
@@ -173,7 +177,7 @@ def is_blackwell(facts: Facts) -> bool:
     """Return whether a card of NVIDIA is so new that wheels for CUDA 12.6 have no code for it."""
     if known := capabilities(facts):
         return max(known) >= (10, 0)
-    return any(gpu.vendor == "nvidia" and device_number(gpu) >= BLACKWELL for gpu in facts.gpus)
+    return any(device_number(gpu) >= BLACKWELL for gpu in on_bus(facts, "nvidia"))
 
 
 def find_in_log(facts: Facts, pattern: str) -> str | None:

@@ -53,13 +53,11 @@ class Report:
     @cached_property
     def checks(self) -> list[Check]:
         """The answered questions; one that a cause breaks is answered with no."""
-        broken = {f.rule.question: f.rule.title for f in reversed(self.findings) if f.rule.kind == "problem"}
-        checks = []
-        for check in run_checks(self.facts):
-            if check.question in broken and check.state is not False:
-                check = Check(check.question, False, broken[check.question])
-            checks.append(check)
-        return checks
+        checks = {check.question: check for check in run_checks(self.facts)}
+        for rule in (finding.rule for finding in self.findings):
+            if rule.kind == "problem" and checks[rule.question].state is not False:
+                checks[rule.question] = Check(rule.question, False, rule.title)
+        return list(checks.values())
 
     @property
     def status(self) -> Literal["healthy", "no-gpu", "problem"]:
@@ -111,13 +109,11 @@ class Report:
         for number, each in enumerate(causes[:MAX_CAUSES], 1):
             words = ", ".join(f'"{piece}"' for piece in each.words)
             lines += [f"{number}. {title_of(each.code)} ({'likely' if each.likely else 'possible'})"]
-            lines += _wrapped(f"{'Words' if each.near else 'It shows itself by'}: {words}.", width, "  ", "  ")
+            lines += _wrapped(f"{'Words' if each.near else 'It shows itself by'}: {words}.", width)
             lines += ["  This machine shows it, too: see below."] * (each.code in found)
             if each.code in self.ruled_out:
-                lines += _wrapped(
-                    f"The facts speak against it. {_plain(self.ruled_out[each.code])}.", width, "  ", "  "
-                )
-            lines += _wrapped(f"How to tell: {_sign(each.code)}", width, "  ", "  ")
+                lines += _wrapped(f"The facts speak against it. {_plain(self.ruled_out[each.code])}.", width)
+            lines += _wrapped(f"How to tell: {_sign(each.code)}", width)
             lines += ["  What to do:", *(line for step in self.cure(each.code) for line in _step(step, width))]
             pages = TABLE[each.code].get("pages", ())
             lines += [*(f"  First Light teaches it in tutorials/{page}" for page in pages), ""]
@@ -174,10 +170,7 @@ def remedies(code: str) -> list[tuple[tuple[str, ...], list[tuple[Case, Finding]
 
 def for_older_driver(facts: Facts, finding: Finding) -> tuple[str, ...]:
     """Return the commands that a finding would have with a driver for CUDA 12, where they are others."""
-    if is_blackwell(facts) or facts.system.machine in (
-        "aarch64",
-        "arm64",
-    ):  # for which CUDA 12.6 has no code, or no wheels
+    if is_blackwell(facts) or facts.system.machine in ("aarch64", "arm64"):  # no code in CUDA 12.6, or no wheels
         return ()
     older = finding.rule.look(replace(facts, cuda=replace(facts.cuda, version=12040)))
     others = [step for step in older.fix if step.startswith("$ ") and step not in finding.fix] if older else []
@@ -204,10 +197,10 @@ def _body(finding: Finding, width: int) -> list[str]:
     """Return the lines of one finding: how it comes about, what shows it, what to do."""
     lines = []
     for paragraph in finding.rule.story.split("\n\n"):
-        lines += _wrapped(" ".join(paragraph.split()), width, "  ", "  ")
+        lines += _wrapped(" ".join(paragraph.split()), width)
     lines.append("  Seen here:")
     for seen in finding.evidence:
-        lines += _wrapped(_plain(seen), width, "    - ", "      ")
+        lines += _wrapped(_plain(seen), width, "    - ")
     lines.append("  What to do:")
     lines += [line for step in finding.fix for line in _step(step, width)]
     return [*lines, *(f"  See {link}" for link in finding.rule.links)]
@@ -216,7 +209,7 @@ def _body(finding: Finding, width: int) -> list[str]:
 def _step(step: str, width: int) -> list[str]:
     """Write out one step; a command stays in one piece, to be copied."""
     step = _plain(step)
-    return [f"    {step}"] if step.startswith("$ ") else _wrapped(step, width, "    ", "    ")
+    return [f"    {step}"] if step.startswith("$ ") else _wrapped(step, width, "    ")
 
 
 def title_of(code: str) -> str:
@@ -224,8 +217,9 @@ def title_of(code: str) -> str:
     return TABLE[code].get("title") or next((rule.title for rule in RULES if rule.code == code), code)
 
 
-def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
-    """Break a text into lines, but no address, option or name inside it."""
+def _wrapped(text: str, width: int, first: str = "  ") -> list[str]:
+    """Break a text into lines as far in as the first, but no address, option or name inside it."""
+    then = " " * len(first)
     return textwrap.wrap(
         text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False, break_long_words=False
     )

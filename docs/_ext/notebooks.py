@@ -20,7 +20,7 @@ from _ext.published import in_markdown
 if TYPE_CHECKING:
     from firstlight.records.record import Judged
 
-ROLE = re.compile(r"(?<!`):(timing|spec|doc|download|term):`(?:([^`<]*?)\s*<)?([^`<>]+)>?`")
+ROLE = re.compile(r"(?<!`):(timing|spec|doc|download|offered|term):`(?:([^`<]*?)\s*<)?([^`<>]+)>?`")
 PART = re.compile(r"\n(?=\n|[-*] |\d+\. )")  # between two paragraphs or lines of a list
 NAMED = re.compile(r"(?<!`)`([^`]+)`__")
 ADDRESS = re.compile(r"^ *__ (\S+)\n?", re.MULTILINE)
@@ -52,7 +52,7 @@ def in_words(
         nonlocal told
         if role[1] == "term":
             return role[2] or role[3]
-        if role[1] in ("doc", "download"):
+        if role[1] in ("doc", "download", "offered"):
             return link(role[1], role[2] or "", role[3])
         try:
             found = spec_number(role[3]) if role[1] == "spec" else timing_number(role[3], examples, records)
@@ -110,7 +110,7 @@ def to_pages(name: str, titles: dict[str, str], base: str) -> Callable[..., str]
 
     def link(role: str, text: str, target: str) -> str:
         page = posixpath.normpath(posixpath.join("/tutorials", posixpath.dirname(name), target))[1:]
-        if role == "download":
+        if role != "doc":
             return f"`{text or posixpath.basename(target)}`"
         text = text or titles[page]
         return f"[{text}]({base}{page}.html)" if base else f"*{text}*"

@@ -8,7 +8,11 @@ You've read some kernels, and could follow every line. But could you write a
 Here are sixteen empty ones, enough for an evening. The first squares some numbers. The
 last does what the computer of a radio telescope does. A judge watches every access to
 memory, so a lucky result doesn't pass. It tells you what is wrong, and gives you a
-hint. **Write down a guess: how many will you solve?**
+hint. Do you know `GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly, but
+here a kernel also has to be cheap, and right at awkward sizes. **Write down a guess:
+how many will you solve?**
+
+__ https://github.com/srush/GPU-Puzzles
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. You don't need
 a GPU: the judge plays your kernels thread by thread.
@@ -18,18 +22,25 @@ a GPU: the judge plays your kernels thread by thread.
 # Write the first two now
 # -----------------------
 #
-# First read on, if you like, and see below what the judge says of two attempts. One
-# file has nothing but the sixteen gaps. Open it in one of two ways:
+# One file has nothing but the sixteen gaps:
 #
-# - *On your computer.* Unpack the zip at the foot of this page, and type in its folder
+# - *On your computer.* Unpack :offered:`first-light.zip`, and type in its folder
 #   ``uv run 3_kernels/sixteen_kernels.py``. It needs no PyTorch.
-# - *In Google Colab.* Upload ``sixteen_kernels.ipynb`` from there, with *File*, *Upload
-#   notebook*. If its first cell doesn't find two ``.whl`` files, upload them as well,
-#   under *Files*.
+# - *In Google Colab.* Upload :offered:`3_kernels/sixteen_kernels.ipynb`, with *File*,
+#   *Upload notebook*. If its first cell doesn't find two ``.whl`` files, upload them
+#   from the zip, under *Files*.
 #
-# The first puzzle is called ``map``. Square every element, ``out[:] = x**2``.
-# *Threads:* one for each element. *It counts if* a thread reads memory once. **Put your
-# code where the dots are. What do you need twice, and where can you keep it?**
+# 1. ``map``
+# ~~~~~~~~~~
+#
+# Square every element.
+#
+# - ``out[:] = x**2``
+# - *Threads:* one for each element.
+# - *It counts if* a thread reads memory once.
+#
+# **Put your code where the dots are. What do you need twice, and where can you keep
+# it?**
 
 import math
 
@@ -59,16 +70,17 @@ def square_at_once(x, out):
 
 
 # %%
-# The squares are right, but each thread went to memory twice for the same number. Put
-# ``x[i]`` into a variable first, and it counts. A compiler might do that for you, but
-# the judge reads what you wrote.
+# The squares are right, but each thread went to memory twice for the same number.
 #
 # 2. ``guard``
 # ~~~~~~~~~~~~
 #
-# Multiply the first ``n`` elements by a gain, ``out[:n] = gain * x[:n]``. The elements
-# after them belong to somebody else. *Threads:* at least ``n``, perhaps more. *It
-# counts if* a thread that has no element touches no memory, not even to read.
+# Multiply the first ``n`` elements by a gain. The elements after them belong to
+# somebody else.
+#
+# - ``out[:n] = gain * x[:n]``
+# - *Threads:* at least ``n``, perhaps more.
+# - *It counts if* a thread that has no element touches no memory, not even to read.
 
 
 @attempt("guard")
@@ -77,21 +89,15 @@ def calibrate(x, gain, n, out): ...
 
 
 # %%
-# Do you know `GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly. But
-# here a kernel also has to be cheap and right at awkward sizes, and a race is found
-# even if the result is right.
-#
-# __ https://github.com/srush/GPU-Puzzles
-#
 # 3. ``stride``, together
 # -----------------------
 #
-# Let's solve the third one together. ``stride`` asks for ``out[:] = 1 - tau / 2``.
-# *Threads:* as a rule, fewer than elements. The smallest case has 21 elements, and 2
-# blocks of 4 threads.
+# - ``out[:] = 1 - tau / 2``
+# - *Threads:* as a rule, fewer than elements. The smallest case has 21 elements, and 2
+#   blocks of 4 threads.
 #
-# We'll need three attempts. First we write what we always write. It has ``float32(1)``
-# in place of ``1``, because a plain number would make Numba :doc:`calculate in float64
+# First we write what we always write. It has ``float32(1)`` in place of ``1``, because
+# a plain number would make Numba :doc:`calculate in float64
 # </tutorials/3_kernels/10_what_the_compiler_did>`.
 
 
@@ -104,9 +110,8 @@ def one_each(tau, out):
 
 
 # %%
-# The judge names the case, the element, and what it should hold. Before the kernel
-# begins, each holds −77. A picture shows them all, row by row, with the number of the
-# thread that wrote each.
+# Before the kernel begins, each element holds −77. A picture shows them all, row by
+# row, with the number of the thread that wrote each.
 
 PUZZLES["stride"].plot(one_each, "out")
 plt.show()
@@ -150,8 +155,8 @@ PUZZLES["stride"].plot(side_by_side, "tau")
 plt.show()
 
 # %%
-# ``pieces`` touches up to 32 sectors where 4 would do, so it may move 8 times the
-# bytes. **How many times as long will it take on a GPU?**
+# On an H100, ``pieces`` took :timing:`puzzles-stride speedup "side by side"/pieces
+# @nvidia-h100-80gb-hbm3` as long.
 
 # folded: The timing: NumPy, and both kernels on a GPU
 
@@ -174,31 +179,22 @@ bench.time("NumPy", lambda: 1 - tau / np.float32(2), device="cpu", **size)
 bench.show()
 
 # %%
-# On an H100, ``pieces`` took :timing:`puzzles-stride median pieces
-# @nvidia-h100-80gb-hbm3` and ``side_by_side`` took :timing:`puzzles-stride median "side
-# by side" @nvidia-h100-80gb-hbm3`. The wrong order took :timing:`puzzles-stride speedup
-# "side by side"/pieces @nvidia-h100-80gb-hbm3` as long, and not just eight times. The
-# count says which is slower, and not by how much.
-#
-# .. holds::
-#
-#    median("puzzles-stride/pieces") > 1.5 * 8 * median("puzzles-stride/side by side")
-#
 # Solve the others in the same way: draw who touches what, and change one thing.
 #
 # Alone
 # -----
 #
-# In the next four, each thread works on an element of its own. *Threads:* one for each
-# element, perhaps more.
+# In the next four, each thread works on an element of its own.
 #
 # 4. ``zip``
 # ~~~~~~~~~~
 #
 # Turn complex numbers by an angle with the cosine ``c`` and the sine ``s``. Their real
-# and imaginary parts lie in two arrays, and the result goes into the same arrays:
-# ``re[:], im[:] = c * re - s * im, s * re + c * im``. *It counts if* a thread reads
-# twice and writes twice.
+# and imaginary parts lie in two arrays, and the result goes into the same arrays.
+#
+# - ``re[:], im[:] = c * re - s * im, s * re + c * im``
+# - *Threads:* one for each element, or more.
+# - *It counts if* a thread reads twice and writes twice.
 
 
 @attempt("zip")
@@ -210,9 +206,12 @@ def rotate(re, im, c, s): ...
 # 5. ``neighbours``
 # ~~~~~~~~~~~~~~~~~
 #
-# Replace each element by the mean of itself and its two neighbours. At the ends, use
-# the element itself for the neighbour that is missing. Beware: index −1 is the last
-# element. *It counts if* a thread reads at most 3 elements.
+# Replace each element by the mean of itself and its two neighbours. At the ends, the
+# element stands in for the neighbour that is missing. Beware: index −1 is the last one.
+#
+# - ``out[1:-1] = (x[:-2] + x[1:-1] + x[2:]) / 3``
+# - *Threads:* one for each element, or more.
+# - *It counts if* a thread reads at most 3 elements.
 
 
 @attempt("neighbours")
@@ -225,8 +224,11 @@ def smooth(x, out): ...
 # ~~~~~~~~~~~~
 #
 # Now the threads have two :doc:`axes </tutorials/3_kernels/03_grids>`. Replace the
-# negative pixels of an image by zero, ``out[:] = np.maximum(image, 0)``. The image
-# needn't be square. *It counts if* the threads of a warp lie along a row.
+# negative pixels of an image by zero. The image needn't be square.
+#
+# - ``out[:] = np.maximum(image, 0)``
+# - *Threads:* one for each pixel, or more.
+# - *It counts if* the threads of a warp lie along a row.
 
 
 @attempt("image")
@@ -239,9 +241,11 @@ def positive(image, out): ...
 # ~~~~~~~~~~~~~~~~
 #
 # ``u`` has a coordinate for each column, and ``v`` one for each row. Calculate the
-# squared distance from the centre, ``out[:] = u[None, :] ** 2 + v[:, None] ** 2``.
-# NumPy would broadcast. You index. *It counts if* a thread reads twice, and the threads
-# of a warp lie along a row.
+# squared distance from the centre. NumPy would broadcast. You index.
+#
+# - ``out[:] = u[None, :] ** 2 + v[:, None] ** 2``
+# - *Threads:* one for each pixel, or more.
+# - *It counts if* a thread reads twice, and the threads of a warp lie along a row.
 
 
 @attempt("broadcast")
@@ -253,20 +257,25 @@ def distance(u, v, out): ...
 # Together
 # --------
 #
-# From here on, threads exchange numbers. If you get stuck, read about :doc:`reductions
-# </tutorials/3_kernels/08_reductions>`, and about :doc:`races and barriers
-# </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`. *Threads:* one for each element,
-# perhaps more.
+# From here on, threads exchange numbers. If that's new to you, begin with 9, ``block
+# sum``. Elements after the end count as zero. If you get stuck, read about
+# :doc:`reductions </tutorials/3_kernels/08_reductions>`, and about :doc:`races and
+# barriers </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
 #
 # 8. ``warp sum``
 # ~~~~~~~~~~~~~~~
 #
-# Let each warp of 32 threads write the sum of its 32 elements into its own element of
-# ``out``. Elements after the end count as zero. ``cuda.shfl_down_sync(0xFFFFFFFF,
-# value, by)`` gives a thread the ``value`` of the thread that is ``by`` places further
-# on in its warp. If there's none, the thread gets its own, and its sum doesn't matter.
-# ``0xFFFFFFFF`` has a bit for each of the 32 threads, and says that all take part. *It
-# counts if* there is no shared memory and nothing atomic.
+# Let each warp of 32 threads add up its 32 elements. Its threads can give each other
+# numbers, without any memory:
+#
+# .. code-block:: python
+#
+#    # From the thread 16 places further on. The mask says that all 32 take part.
+#    value += cuda.shfl_down_sync(0xFFFFFFFF, value, 16)
+#
+# - ``out[0] = x[:32].sum()``, and so on
+# - *Threads:* one for each element, or more.
+# - *It counts if* there is no shared memory and nothing atomic.
 
 
 @attempt("warp sum")
@@ -278,12 +287,21 @@ def warp_sum(x, out): ...
 # 9. ``block sum``
 # ~~~~~~~~~~~~~~~~
 #
-# Let each block of 64 threads write the sum of its 64 elements into its own element of
-# ``out``, through :term:`shared memory`. Elements after the end count as zero. The
-# whole block sees ``part = cuda.shared.array(64, float32)``, and
-# ``cuda.syncthreads()`` waits for all its threads. *It counts if* it adds in a tree: a
-# thread reads memory once, and shared memory at most 13 times, two in each of six
-# rounds and one at the end.
+# Let each block of 64 threads add up its 64 elements. The whole block sees
+# ``part = cuda.shared.array(64, float32)``, its :term:`shared memory`, and
+# ``cuda.syncthreads()`` waits for all its threads. Add in a tree, which takes three
+# rounds for 8 numbers:
+#
+# .. code-block:: text
+#
+#    a         b     c   d   e  f  g  h
+#    ae        bf    cg  dh
+#    aecg      bfdh
+#    aecgbfdh
+#
+# - ``out[0] = x[:64].sum()``, and so on
+# - *Threads:* one for each element, or more.
+# - *It counts if* a thread reads memory once, and shared memory at most 13 times.
 
 
 @attempt("block sum")
@@ -295,10 +313,12 @@ def block_sum(x, out): ...
 # 10. ``dot``
 # ~~~~~~~~~~~
 #
-# Add the dot product of ``x`` and ``y`` to what is in ``out[0]``: ``out[0] += x @ y``.
-# Blocks of 64 threads run in any order, perhaps at the same time.
-# ``cuda.atomic.add(out, 0, value)`` adds safely where others add as well. *It counts
-# if* a block makes only one atomic operation, and adds in a tree, as in ``block sum``.
+# Now all blocks, of 64 threads each, add to one number. They run in any order, perhaps
+# at the same time. ``cuda.atomic.add(out, 0, value)`` adds safely where others add too.
+#
+# - ``out[0] += x @ y``
+# - *Threads:* one for each element, or more.
+# - *It counts if* a block makes only one atomic operation, and adds in a tree.
 
 
 @attempt("dot")
@@ -311,8 +331,11 @@ def dot(x, y, out): ...
 # ~~~~~~~~~~~~~~~~~
 #
 # Add to ``counts`` how often each of the numbers 0 to 15 is in ``x``. Let each block of
-# 64 threads count in shared memory first, which nobody has cleared for you. *It counts
-# if* a block makes at most 16 atomic operations on the memory of the GPU.
+# 64 threads count in shared memory first, which nobody has cleared for you.
+#
+# - ``counts += np.bincount(x, minlength=16)``
+# - *Threads:* one for each element, or more.
+# - *It counts if* a block makes at most 16 atomic operations on the memory of the GPU.
 
 
 @attempt("histogram")
@@ -324,9 +347,21 @@ def histogram(x, counts): ...
 # 12. ``scan``
 # ~~~~~~~~~~~~
 #
-# Write the running sum, as ``np.cumsum`` does, and begin anew in each block of 64. That
-# looks like 63 steps, one after the other. *It counts if* six are enough: a thread
-# reads memory once, and shared memory at most 13 times.
+# Write the running sum, and begin anew in each block of 64. That looks like 63 steps,
+# one after the other, but six are enough.
+#
+# - ``out[:64] = np.cumsum(x[:64])``, and so on
+# - *Threads:* one for each element, or more.
+# - *It counts if* a thread reads memory once, and shared memory at most 13 times.
+#
+# .. dropdown:: The six steps, if you're stuck
+#
+#    For eight numbers there are three:
+#
+#    - ``a, b, c, d, e, f, g, h``
+#    - ``a, ab, bc, cd, de, ef, fg, gh``
+#    - ``a, ab, abc, abcd, bcde, cdef, defg, efgh``
+#    - ``a, ab, abc, abcd, abcde, abcdef, abcdefg, abcdefgh``
 
 
 @attempt("scan")
@@ -345,8 +380,10 @@ def scan(x, out): ...
 # ~~~~~~~~~~~~
 #
 # Smooth as in ``neighbours``, but let a block fetch its elements first, with one more
-# at either end. *Threads:* one for each element, perhaps more, in blocks of 32. *It
-# counts if* a block fetches 34 numbers, and each of them once.
+# at either end.
+#
+# - *Threads:* one for each element, or more, in blocks of 32.
+# - *It counts if* a block fetches 34 numbers, and each of them once.
 
 
 @attempt("tile")
@@ -358,9 +395,12 @@ def smooth_tile(x, out): ...
 # 14. ``transpose``
 # ~~~~~~~~~~~~~~~~~
 #
-# Transpose an image, ``out[:] = x.T``. *Threads:* a block of 32 × 8 for each tile of 32
-# × 32 pixels. *It counts if* it reads rows and writes rows, and has no :term:`bank
-# conflicts <bank conflict>`.
+# Transpose an image.
+#
+# - ``out[:] = x.T``
+# - *Threads:* a block of 32 × 8 for each tile of 32 × 32 pixels.
+# - *It counts if* it reads rows and writes rows, and has no :term:`bank conflicts <bank
+#   conflict>`.
 
 
 @attempt("transpose")
@@ -372,9 +412,11 @@ def transpose(x, out): ...
 # 15. ``matmul``
 # ~~~~~~~~~~~~~~
 #
-# Multiply two matrices, ``out[:] = a @ b``. Let a block fetch tiles of both. *Threads:*
-# one for each element of the result, perhaps more, in blocks of 8 × 8. *It counts if*
-# each number that was fetched is used 8 times.
+# Multiply two matrices. Let a block fetch tiles of both.
+#
+# - ``out[:] = a @ b``
+# - *Threads:* one for each element of the result, or more, in blocks of 8 × 8.
+# - *It counts if* each number that was fetched is used 8 times.
 
 
 @attempt("matmul")
@@ -398,8 +440,8 @@ def matmul(a, b, out): ...
 # again at ``(-u, -v)``, with the opposite imaginary part. Leave out what falls outside.
 # No coordinate is halfway between two cells.
 #
-# *Threads:* one for each visibility, perhaps more. *It counts if* a thread reads 5
-# numbers and makes at most 6 atomic operations.
+# - *Threads:* one for each visibility, or more.
+# - *It counts if* a thread reads 5 numbers and makes at most 6 atomic operations.
 
 
 @attempt("gridding")
@@ -418,9 +460,17 @@ print(tally())
 # ``print(PUZZLES["dot"].score(dot))`` compares it with what would do, and
 # ``PUZZLES["dot"].plot(dot)`` draws it.
 #
-# How far can you trust the judge? It tries each kernel at three to five sizes, odd ones
-# among them. That's evidence, and not a proof. And it doesn't see what the compiler
-# makes of your kernel.
+# .. dropdown:: How far can you trust the judge?
+#
+#    It tries each kernel at three to five sizes, odd ones among them. That's evidence,
+#    and not a proof. It doesn't see what the compiler makes of your kernel, which may
+#    well fetch a number once where you wrote it twice. And its count says which kernel
+#    is slower, but not by how much: ``pieces`` touched at most 8 times as many sectors,
+#    and took far longer than that.
+#
+#    .. holds::
+#
+#       median("puzzles-stride/pieces") > 12 * median("puzzles-stride/side by side")
 #
 # Three lines to remember
 # -----------------------

@@ -7,10 +7,10 @@ GPU. "Just replace ``np`` by ``torch``", they say. You do, you mend a few errors
 it runs. Are you done?
 
 Not yet. The lines that raise an error are the harmless ones. Others run, and mean
-something else. And the whole may gain far less than you hoped. **Guess: if 95 % of your
-program's time shrank to nothing, how much faster would the whole be?** By the end
-you'll know whether to move to CuPy or to PyTorch, and what you'll gain. And you'll have
-moved a program that stacks sixteen pictures of the sky, and checked each step.
+something else. And the gain? On an H100, ours was sixty, fifteen or four, and all three
+are true. **Guess: if 95 % of your program's time shrank to nothing, how much faster
+would the whole be?** By the end you'll know whether to take CuPy or PyTorch, and you'll
+have moved a program that stacks sixteen pictures of the sky, and checked each step.
 
 **Needs:** any computer, and some NumPy. Without a GPU, you move to PyTorch on the CPU,
 and see what an H100 did.
@@ -30,9 +30,8 @@ and see what an H100 did.
 #    there = cp.asarray(shots)  # to the GPU
 #    back = cp.asnumpy(spread(there))  # not a letter of spread is changed
 #
-# In PyTorch, which runs on any maker's GPU, the function changes too. Here it is as you
-# have it, then in PyTorch, and a check that they agree. Write the check before you look
-# at any time.
+# In PyTorch, which runs on any maker's GPU, the function changes too. Here it is in
+# both, with a check that they agree. Write the check before you look at any time.
 
 import numpy as np
 import torch
@@ -85,22 +84,53 @@ print("the same as NumPy")
 #    gradients (it has none)                none                      ``backward``
 #    =====================================  ========================  =================
 #
-# How much does CuPy gain? We haven't timed it. Others have, beside NumPy or SciPy. They
-# gained a factor of over twenty with a median, over two hundred with an erosion, sixty
-# with a rescaling of 256³ numbers, and nothing with one of 64³:
+# On an RTX 4090, `J. Marrs`__ gained a factor of sixty in rescaling 256³ numbers,
+# and nothing with 64³, because starting an operation on a GPU takes time, however small
+# it is. You can :doc:`work out beforehand </tutorials/2_devices/11_when_the_gpu_wins>`
+# on which side your arrays are.
 #
-# .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small cupyx-erosion
+# __ https://github.com/ScrollPrize/villa/pull/915
 #
-# Starting an operation on a GPU takes time, however small it is. You can :doc:`work out
-# beforehand </tutorials/2_devices/11_when_the_gpu_wins>` on which side your arrays are.
-# The end of this page lists what is slow in CuPy, and what differs.
+# Are you staying with CuPy? Then read *What can you gain?*, *What did it bring?* and
+# these folds. The traps in between are PyTorch's. A cell near the end times the steps
+# with CuPy, if you have it.
 #
-# From here on we move to PyTorch, because its traps need a page. If you have CuPy, a
-# cell near the end times it on our steps. `JAX`__ keeps NumPy's meanings too, and adds
-# gradients and a compiler. But its arrays can't be changed, and it computes in
-# ``float32`` unless you ask for more.
+# .. dropdown:: CuPy is slower than NumPy: which lines, and what to do
 #
-# __ https://docs.jax.dev/en/latest/101/arrays.html
+#    - *Small arrays, many calls:* each operation costs Python's time whatever the size,
+#      in CuPy often more than in PyTorch. Stack the small arrays, or let
+#      ``@cupy.fuse()`` or ``cupy.ElementwiseKernel`` make one launch of several.
+#    - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
+#      ``repeat`` with counts on the GPU. Your program waits for the GPU there, as it
+#      does at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.
+#    - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
+#      :doc:`what was launched before </tutorials/2_devices/06_queues>`.
+#    - *float64* is NumPy's and CuPy's default, and :doc:`GPUs for games and Jetsons
+#      </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
+#    - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to
+#      pass it on first. Write ``cp.sin(x)`` in a loop.
+#
+# .. dropdown:: CuPy runs, and differs: four things
+#
+#    - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
+#      type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow
+#      home, let ``CUPY_CACHE_DIR`` name another folder.
+#    - *A sum is an array.* ``x.sum()`` stays on the GPU until you say
+#      ``float(x.sum())``, and that waits.
+#    - *An index beyond the end* raises an error in NumPy. `CuPy`__ starts again from
+#      the beginning.
+#    - *An index that comes twice* in an assignment: NumPy keeps the last value. With
+#      CuPy, nobody knows which one wins.
+#
+#    __ https://docs.cupy.dev/en/stable/user_guide/performance.html
+#    __ https://docs.cupy.dev/en/stable/user_guide/difference.html
+#
+# .. dropdown:: What did others gain with CuPy?
+#
+#    We haven't timed it. They have, beside NumPy or SciPy:
+#
+#    .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small
+#       cupyx-erosion
 #
 # Lines that run, and lie
 # -----------------------
@@ -129,8 +159,8 @@ except ValueError as problem:
 #   that you've kept, makes your whole array ``float64``. PyTorch :doc:`keeps float32
 #   </tutorials/2_devices/13_precision>`, as NumPy 1 did.
 #
-# A fourth is waiting further down, and a seed gives PyTorch other numbers. :doc:`One
-# table </numpy_to_pytorch>` has all of them, and the lines that only need another word.
+# And a seed gives PyTorch other numbers. :doc:`One table </numpy_to_pytorch>` has all
+# of these, and the lines that only need another word.
 #
 # A night at the telescope
 # ------------------------
@@ -288,12 +318,11 @@ show_table("The profile", ("step", "time", "share"), rows)
 print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 
 # %%
-# On the H100's computer, the two steps that stay took a twentieth of the time. So if
-# the other 95 % took none at all, as in the guess at the top, the gain would be a
-# little over twenty. However fast the plane, you spend the morning at the airport.
-#
-# And your data have to travel. There and back, they took :timing:`port-numpy median
-# transfers @nvidia-h100-80gb-hbm3` on the H100, which limits the gain to about 18.
+# A little over twenty, and that answers the guess at the top, too: on the H100's
+# computer, the two steps that stay took a twentieth of the time. However fast the
+# plane, you spend the morning at the airport. And your data have to travel. There and
+# back, they took :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3`, which
+# brings the limit down to 18.
 #
 # In general, a share :math:`p` of the time gets :math:`s` times as fast, the rest stays
 # as it is, and the journey comes on top:
@@ -303,9 +332,9 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 #     t_\text{new} = t_\text{old} \left( (1 - p) + \frac{p}{s} \right)
 #         + t_\text{journey}.
 #
-# However large :math:`s` is, the gain is never more than :math:`1/(1-p)`. This is
-# called :term:`Amdahl's law`. You needn't know :math:`s` well: here the gain is 10 with
-# :math:`s = 20`, 15 with :math:`s = 90`, and 18 if the four steps take no time at all.
+# So the gain is never more than :math:`1/(1-p)`, which is called :term:`Amdahl's law`.
+# How large :math:`s` is hardly matters: here the gain is 10 with :math:`s = 20`, and 15
+# with :math:`s = 90`.
 #
 # Move the steps, and check each
 # ------------------------------
@@ -338,7 +367,7 @@ rows = [
 show_table("One line, two libraries", ("", "NumPy", "PyTorch"), rows)
 
 # %%
-# Above, we sorted. This is quicker. PyTorch's median gives the lower of the two middle
+# This median is quicker than sorting. PyTorch's gives the lower of the two middle
 # values, and the upper one is minus the lower one of :math:`-x`:
 
 
@@ -412,8 +441,9 @@ def t_stack(frames):
 
 
 # %%
-# Here is the fourth line that runs and means something else. It subtracts a mean in
-# place, from a tensor made from an array. **What is in the array afterwards?**
+# Before we compare, one more line that lies, and it can change the very array that you
+# compare with. It subtracts a mean in place, from a tensor made from an array. **What
+# is in the array afterwards?**
 
 counts = np.array([1, 2, 3], np.float32)
 on_device = torch.from_numpy(counts).to(device)
@@ -422,9 +452,8 @@ print(f"after work in place on {device}, the array is {counts}")
 
 # %%
 # On a GPU, the work was done on a copy, and the array still holds 1, 2, 3. On the CPU,
-# ``from_numpy`` shares the array's memory, and ``.to`` has nothing to move. So the
-# tensor *is* the array, and your raw data are gone. Change things in place only if your
-# own function has made them.
+# ``from_numpy`` shares the array's memory, so your raw data are gone. Change things in
+# place only if your own function has made them.
 #
 # And now the most important part. Give each step *the same input* as NumPy's, and
 # compare:
@@ -547,11 +576,8 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #
 # On the H100, the four steps, blue in the figure, take less than a sixtieth of what
 # they took in NumPy. The whole is :timing:`port-numpy speedup "whole, ported"/"whole,
-# NumPy" @nvidia-h100-80gb-hbm3` as fast, as predicted. The single steps weren't:
-# *level* took over four times what the fold below predicts, and *stack* less than a
-# third. These errors partly cancel, and what is left of them is less than a twentieth
-# of the whole. NumPy's only run took a little longer than its parts, which is the
-# hatched rest.
+# NumPy" @nvidia-h100-80gb-hbm3` as fast, as predicted, but partly by luck: *level* took
+# over four times its prediction, and *stack* less than a third.
 #
 # .. holds::
 #
@@ -705,6 +731,28 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 # star. A GPU needs some time to start each of them, its :term:`launch`, however little
 # there is to do. To move such a loop, turn it inside out: do each operation once, for
 # all stars.
+#
+# .. dropdown:: The photometry, turned inside out
+#
+#    The first index counts stars, so one operation works on all the cut-outs:
+#
+#    .. code-block:: python
+#
+#       def photometry_of_all(image, error, stars, box):
+#           x, y = torch.tensor(stars, device=image.device).T[:, :, None, None]
+#           x0, y0 = x.round().int() - 10, y.round().int() - 10
+#           cut = y0 + box[:, None], x0 + box  # 21 × 21 pixels for each star
+#           light, noise = image[cut], error[cut] ** 2
+#           far = (box - (x - x0)) ** 2 + (box[:, None] - (y - y0)) ** 2
+#           inside, ring = far < 36, (far > 49) & (far < 100)
+#
+#           def add(values, where):
+#               return torch.where(where, values, 0).sum((1, 2))
+#
+#           area = inside.sum((1, 2)) / ring.sum((1, 2))
+#           flux = add(light, inside) - area * add(light, ring)
+#           variance = add(noise, inside) + area**2 * add(noise, ring)
+#           return torch.stack([flux, variance.sqrt()]).cpu().numpy()
 #
 # And the sky? One corner of it, on its way:
 
@@ -882,42 +930,16 @@ def brightest_solution(pictures):
 print(f"Our solution: {check(brightest_solution)}")
 
 # %%
-# CuPy is slower than NumPy: which lines, and what to do
-# ------------------------------------------------------
-#
-# - *Small arrays, many calls:* each operation costs Python's time whatever the size, in
-#   CuPy often more than in PyTorch. Stack the small arrays, or let ``@cupy.fuse()`` or
-#   ``cupy.ElementwiseKernel`` make one launch of several.
-# - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
-#   ``repeat`` with counts on the GPU. Your program waits for the GPU there, as it does
-#   at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.
-# - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
-#   :doc:`what was launched before </tutorials/2_devices/06_queues>`.
-# - *float64* is NumPy's and CuPy's default, and :doc:`GPUs for games and Jetsons
-#   </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
-# - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to pass
-#   it on first. Write ``cp.sin(x)`` in a loop.
-#
-# Four things differ from NumPy without an error:
-#
-# - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
-#   type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow home,
-#   let ``CUPY_CACHE_DIR`` name another folder.
-# - *A sum is an array.* ``x.sum()`` stays on the GPU until you say ``float(x.sum())``,
-#   and that waits.
-# - *An index beyond the end* raises an error in NumPy. `CuPy`__ starts again from the
-#   beginning.
-# - *An index that comes twice* in an assignment: NumPy keeps the last value. With CuPy,
-#   nobody knows which one wins.
-#
-# __ https://docs.cupy.dev/en/stable/user_guide/performance.html
-# __ https://docs.cupy.dev/en/stable/user_guide/difference.html
-#
 # From CuPy, JAX or Numba to PyTorch and back, without a copy
 # -----------------------------------------------------------
 #
+# `JAX`__ keeps NumPy's meanings too, and adds gradients and a compiler. But its arrays
+# can't be changed, and it computes in ``float32`` unless you ask for more.
+#
 # NumPy would copy everything to the CPU and back. But these libraries can hand over the
 # memory itself, by a standard called DLPack or, with Numba, the *CUDA array interface*:
+#
+# __ https://docs.jax.dev/en/latest/101/arrays.html
 #
 # .. code-block:: python
 #

@@ -1,13 +1,15 @@
 """The page's check accepts what is right and tells what is wrong; what it says of NumPy and PyTorch is so."""
 
+import re
 import sys
+from textwrap import dedent
 from types import ModuleType
 
 import numpy as np
 import pytest
 import scipy.ndimage
 import torch
-from pages import judged
+from pages import EXAMPLES, judged
 from samples import medians
 
 PAGE = "2_devices/12_port_your_numpy.py"
@@ -59,6 +61,15 @@ def test_photometry_finds_the_truth_and_a_plain_mean_does_not(page) -> None:
     plain = page["level"](page["read"](page["night"])[0]).mean(axis=0)
     flux, _ = page["photometry"](plain, page["exact_error"], page["stars"], page["box"])
     assert page["pull"](flux, page["exact"][1]) > 5
+
+
+def test_the_photometry_in_its_fold_is_that_of_the_loop(page) -> None:
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8").replace("\n#", "\n")
+    code = re.search(r"\n +def photometry_of_all.*?\.numpy\(\)\n", text, re.DOTALL)
+    exec(dedent(code[0]), defined := {"torch": torch})
+    image, error, box = map(torch.from_numpy, (page["exact_image"], page["exact_error"], page["box"]))
+    got = defined["photometry_of_all"](image, error, page["stars"], box)
+    np.testing.assert_allclose(got, page["exact"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (2, 7), (15, 3, 11), (16, 3, 11), (8, 1, 1)])

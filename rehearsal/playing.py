@@ -37,16 +37,11 @@ class Names(TracedCuda):
         x = thread.block.x * sizes.x + thread.index.x
         return x if ndim == 1 else (x, *super().grid(3)[1:ndim])
 
-    def _atomic(self, name: str, target: np.ndarray, index: Any, value: Any) -> Any:
-        return self._update(target, index, lambda old: _ATOMICS[name](old, value))
-
-    def _compare_and_swap(self, target: np.ndarray, *given: Any) -> Any:
-        *index, old, value = given
-        return self._update(target, index[0] if index else 0, lambda now: value if now == old else now)
-
-    def _update(self, target: np.ndarray, index: Any, change: Callable[[Any], Any]) -> Any:
+    def _atomic(self, name: str, target: np.ndarray, index: Any, *values: Any) -> Any:
+        if name == "compare_and_swap":
+            index, values = 0, (index, *values)
         old = target[index]
-        target[index] = change(old)
+        target[index] = _ATOMICS[name](old, *values)
         return old
 
 

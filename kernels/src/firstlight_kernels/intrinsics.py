@@ -59,7 +59,6 @@ class TracedCuda:
         self.threadfence_block = partial(executor.fence, OWN_BLOCK)
         self.nanosleep = lambda _: executor.give_way()
         self.atomic = SimpleNamespace(**{name: partial(self._atomic, name) for name in _ATOMICS})
-        self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
         waits: list[tuple[Any, Any]] = [(VOTES, self._vote), (BLOCK_VOTES, self._block_vote)]
         for known, wait in [*waits, (SHUFFLES, self._shuffle), (MATCHES, self._match)]:
             vars(self).update({name: partial(wait, how) for name, how in known.items()})
@@ -128,18 +127,14 @@ class TracedCuda:
             raise TraceError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
         return np.full(sizes, poison(dtype))
 
-    def _atomic(self, name: str, target: Any, index: Any, value: Any) -> Any:
+    def _atomic(self, name: str, target: Any, index: Any, *given: Any) -> Any:
         # numba-cuda-mlir's max and min leave no NaN in memory that meets a number.
         own = f"nan{name}" if self._executor.rules == "mlir" and name in ("max", "min") else name
-        operation = _ATOMICS[own]
+        if name == "compare_and_swap":  # of the first element
+            index, given = 0, (index, *given)
         _check_atomic(name, target)
-        value = convert(value, _traced(target).dtype)
-        return target.update(index, lambda old: operation(old, value), sys._getframe(1))
-
-    def _compare_and_swap(self, target: Any, *given: Any) -> Any:
-        _check_atomic("cas", target)
-        *index, expected, value = (*given[:-2], *(convert(each, _traced(target).dtype) for each in given[-2:]))
-        return target.update(index[0] if index else 0, lambda old: value if old == expected else old, sys._getframe(1))
+        values = [convert(each, _traced(target).dtype) for each in given]
+        return target.update(index, lambda old: _ATOMICS[own](old, *values), sys._getframe(1))
 
     # -- Barriers ------------------------------------------------------------------------------------------------------
 
@@ -253,7 +248,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "literal_unroll": lambda items: items,
     **{name: through_numpy(function) for name, function in OF_CUDA.items()},
 }
-_ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
+_ATOMICS: dict[str, Callable[..., Any]] = {
     "add": lambda old, value: old + value,
     "sub": lambda old, value: old - value,
     "max": lambda old, value: old if value != value else max(old, value),
@@ -266,6 +261,7 @@ _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
     "exch": lambda _, value: value,
     "inc": lambda old, value: 0 if old >= value else old + 1,
     "dec": lambda old, value: value if old == 0 or old > value else old - 1,
+    **dict.fromkeys(("cas", "compare_and_swap"), lambda old, expected, value: value if old == expected else old),
 }
 
 

@@ -320,44 +320,28 @@ class _Run:
             raise Unsupported(f"an array of {given!r:.40}")
         return element_dtype(given, self.rules)
 
-    def atomic(self, name: str, mask: Mask, array: Any, index: Any, value: Any, *, unused: bool = False) -> Any:
+    def atomic(self, name: str, mask: Mask, array: Any, index: Any, *given: Any, unused: bool = False) -> Any:
         """Let threads change elements one after the other, and return what each found."""
-        new = broadcast(mask, converted(value, self.of_atomic(array).data.dtype))
-        if self.rules == "mlir" and name in ("max", "min"):
-            name = f"nan{name}"
-        if (ufunc := _AT.get(name)) and unused:
-            place, whole = self.place(mask, array, index), new == new
-            if array.data.dtype.kind in "fc" and name in ("max", "min") and not whole.all():
-                place, new = tuple(each[whole] for each in place), new[whole]
-            ufunc.at(array.data, place, new)
-            return None
-        change = _ATOMICS[name]
-        return self.one_by_one(mask, array, index, [new], change, unused=unused)
-
-    def compare_and_swap(self, mask: Mask, array: Any, *given: Any, unused: bool = False) -> Any:
-        *index, expected, value = given
-        both = [broadcast(mask, converted(each, self.of_atomic(array).data.dtype)) for each in (expected, value)]
-
-        def change(old: Any, expected: Any, value: Any) -> Any:
-            return value if old == expected else old
-
-        return self.one_by_one(mask, array, index[0] if index else np.int64(0), both, change, unused=unused)
-
-    def one_by_one(
-        self, mask: Mask, array: Array, index: Any, given: list[np.ndarray], change: Any, *, unused: bool
-    ) -> Any:
-        place, data = self.place(mask, array, index), array.data
-        found = np.empty(mask.count, data.dtype)
-        for number, (at, values) in enumerate(zip(zip(*place, strict=True), zip(*given, strict=True), strict=True)):
-            found[number] = old = data[at]
-            data[at] = change(old, *values)
-        return None if unused else spread(mask, found)
-
-    def of_atomic(self, array: Any) -> Array:
         if type(array) is not Array:
             raise Unsupported(f"an atomic operation on {type(array).__name__}")
         self.memory.keep(array)
-        return array
+        if name == "compare_and_swap":  # of the first element
+            index, given = np.int64(0), (index, *given)
+        place, data = self.place(mask, array, index), array.data
+        new = [broadcast(mask, converted(each, data.dtype)) for each in given]
+        if self.rules == "mlir" and name in ("max", "min"):
+            name = f"nan{name}"
+        if (ufunc := _AT.get(name)) and unused:
+            (values,) = new
+            if data.dtype.kind in "fc" and name in ("max", "min") and not (whole := values == values).all():
+                place, values = tuple(each[whole] for each in place), values[whole]
+            ufunc.at(data, place, values)
+            return None
+        found, change = np.empty(mask.count, data.dtype), _ATOMICS[name]
+        for number, (at, operands) in enumerate(zip(zip(*place, strict=True), zip(*new, strict=True), strict=True)):
+            found[number] = old = data[at]
+            data[at] = change(old, *operands)
+        return None if unused else spread(mask, found)
 
     def place(self, mask: Mask, array: Array, index: Any) -> tuple[np.ndarray, ...]:
         """Return the indices of the elements of those that take part."""
@@ -536,7 +520,6 @@ _OF_RUN: dict[str, Any] = {
     "vector.load": _Run.load_vector, "vector.store": _Run.store_vector, "cg.this_grid": lambda run, mask: run.barriers,
     "lanemask_lt": lambda run, mask: ((1 << run.lanes.lane) - 1).astype(np.uint32),
     **{f"atomic.{name}": partialmethod(_Run.atomic, name) for name in _ATOMICS},
-    **dict.fromkeys(("atomic.cas", "atomic.compare_and_swap"), _Run.compare_and_swap),
 }  # fmt: skip
 _OF_BARRIERS: dict[str, Any] = {
     **{name: getattr(Barriers, name) for name in ("syncthreads", "syncwarp", "activemask")},

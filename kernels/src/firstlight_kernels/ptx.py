@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -178,10 +178,7 @@ def compile(kernel: object, signature: str | tuple[Any, ...], cc: tuple[int, int
     entry = re.search(r"\.entry\s+([\w$]+)", text)
     if entry and function.__name__.isascii():
         text = text.replace(entry[1], function.__name__)
-    log, cubin, refusal = _assemble(text, cc, _options(kernel, "max_registers").get("max_registers"))
-    if refusal:
-        raise CompileError(_at(function.__code__, function.__code__.co_firstlineno, refusal))
-    return Compiled(text, mix_of(text), *_resources(log), cubin)
+    return Compiled(text, mix_of(text), *_assembled(text, cc, kernel))
 
 
 def _checked(kernel: Any, signature: object, cc: object) -> FunctionType:
@@ -251,15 +248,11 @@ def _compiling_for(cc: tuple[int, int], compiler: Compiler) -> Iterator[None]:
             (compiler.part("cudaimpl"), "_unique_smem_id", 0),
             (compiler.part("dispatcher"), "get_current_device", lambda: device),  # for device functions
         ]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in settings]
-    try:
-        for setting in settings:
-            setattr(*setting)
-        with catch_warnings(action="ignore"):  # what Numba warns of is in its own code
-            yield
-    finally:
-        for setting in before:
-            setattr(*setting)
+    with ExitStack() as stack, catch_warnings(action="ignore"):  # what Numba warns of is in its own code
+        for owner, name, value in settings:
+            stack.callback(setattr, owner, name, getattr(owner, name))
+            setattr(owner, name, value)
+        yield
 
 
 class _Copies:
@@ -353,22 +346,22 @@ def _at(code: CodeType, line: int, reason: str) -> str:
 # -- The assembler -------------------------------------------------------------------------------------------------
 
 
-def _assemble(text: str, cc: tuple[int, int], max_registers: int | None) -> tuple[str | None, bytes | None, str | None]:
-    """Return what ptxas, where there is one, says of the machine code that it makes, the code, and its error."""
+def _assembled(text: str, cc: tuple[int, int], kernel: Any) -> tuple[Any, ...]:
+    """Return what ptxas says of the machine code that it makes of a kernel, and the code; nothing where it can't."""
     if not (ptxas := _tool("ptxas")):
-        return None, None, None
+        return ()
     with TemporaryDirectory() as folder:
         source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(text, encoding="utf-8")
-        limit = [f"--maxrregcount={max_registers}"] if max_registers else []
+        limit = [f"--maxrregcount={most}" for most in _options(kernel, "max_registers").values() if most]
         command = [ptxas, "-v", f"-arch=sm_{cc[0]}{cc[1]}", *limit, str(source), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True)
         if not done.returncode:
-            return done.stderr, made.read_bytes(), None
+            return *_resources(done.stderr), made.read_bytes()
     if any(reason in done.stderr for reason in _ANOTHER_PTXAS):
-        return None, None, None
-    says = re.search(r"(?:error|fatal)\s*: (.*)", done.stderr)
-    return None, None, f"ptxas: {says[1] if says else done.stderr.strip()}"
+        return ()
+    says, code = re.search(r"(?:error|fatal)\s*: (.*)", done.stderr), kernel.py_func.__code__
+    raise CompileError(_at(code, code.co_firstlineno, f"ptxas: {says[1] if says else done.stderr.strip()}"))
 
 
 def _tool(name: str) -> str | None:
@@ -434,7 +427,7 @@ def _without_modifiers(instruction: str) -> str:
     return ".".join(part for part in parts if part not in _ROUNDING | _CACHING)
 
 
-def _resources(log: str | None) -> tuple[int | None, int | None, int | None]:
+def _resources(log: str) -> tuple[int, int, int] | tuple[None, None, None]:
     r"""Return a kernel's registers, its bytes of shared memory and its bytes spilled, as ``ptxas -v`` prints them.
 
     Examples
@@ -442,8 +435,6 @@ def _resources(log: str | None) -> tuple[int | None, int | None, int | None]:
     >>> _resources("8 bytes spill stores, 4 bytes spill loads\nUsed 10 registers, 256 bytes smem")
     (10, 256, 12)
     """
-    used = re.search(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?", log or "")
-    if not log or not used:
-        return None, None, None
+    used = re.search(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?", log)
     spilled = sum(int(count) for count in re.findall(r"(\d+) bytes spill", log))
-    return int(used[1]), int(used[2] or 0), spilled
+    return (int(used[1]), int(used[2] or 0), spilled) if used else (None, None, None)

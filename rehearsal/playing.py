@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from firstlight_kernels.copies import looked_up_names
-from firstlight_kernels.executor import Executor, Thread, indices
+from firstlight_kernels.executor import Executor, Thread
 from firstlight_kernels.findings import Dim3
-from firstlight_kernels.grids import BoundLaunch
+from firstlight_kernels.grids import BoundLaunch, unravelled
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, SHUFFLES, VOTES, TracedCuda, instrument
 
 LIMIT = int(os.environ.get("REHEARSAL_THREADS", 100_000))  # threads of a launch
@@ -60,10 +60,10 @@ class Player(Executor):
         """Run the whole grid, block after block."""
         self.blocks, self.threads = blocks, threads
         self.cuda.blockDim, self.cuda.gridDim = threads, blocks
-        everywhere = list(indices(threads))
-        for block in indices(blocks):
+        everywhere = [unravelled(rank, threads) for rank in range(prod(threads))]
+        for number in range(prod(blocks)):
             self.shared_arrays.clear()
-            (self._together if self.waits else self._alone)(block, everywhere, arguments)
+            (self._together if self.waits else self._alone)(unravelled(number, blocks), everywhere, arguments)
 
     def _alone(self, block: Dim3, everywhere: list[Dim3], arguments: Sequence[Any]) -> None:
         """Run a block of threads that never wait, one after the other."""

@@ -9,12 +9,11 @@ import numpy as np
 
 from firstlight_kernels.arrays import poison
 from firstlight_kernels.findings import LaunchError, MissedBarrierError
-from firstlight_kernels.intrinsics import SHUFFLES
-from firstlight_kernels.lanes import WARP, Lanes, Mask, broadcast, split, spread
+from firstlight_kernels.grids import WARP
+from firstlight_kernels.intrinsics import _ALL_LANES, SHUFFLES
+from firstlight_kernels.lanes import Lanes, Mask, broadcast, split, spread
 from firstlight_kernels.masked import Unsupported
 from firstlight_kernels.promotion import truth
-
-_ALL_LANES = 2**WARP - 1
 
 
 class Barriers:

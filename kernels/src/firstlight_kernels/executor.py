@@ -9,7 +9,6 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from math import prod
 from types import CodeType, FrameType
 from typing import Any
@@ -20,10 +19,8 @@ from greenlet import getcurrent, greenlet
 from firstlight_kernels.arithmetic import compute_as, typed
 from firstlight_kernels.arrays import KINDS, ArrayInfo, TracedArray, address_of
 from firstlight_kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError, count, line_of
-from firstlight_kernels.grids import BoundLaunch
+from firstlight_kernels.grids import WARP, BoundLaunch, unravelled
 
-#: Threads of a warp.
-WARP = 32
 #: As the mask of a warp: it names nobody, so that who comes to the same line waits for no one.
 WHOEVER = 2**WARP
 #: Those to whom a fence shows what came before it.
@@ -196,8 +193,8 @@ class Executor:
         """Run the whole grid, block after block."""
         outer, self.kernel = sys.gettrace(), function.__code__
         try:
-            for number, block in enumerate(indices(self.blocks)):
-                self._run_block(number, block, function, arguments)
+            for number in range(prod(self.blocks)):
+                self._run_block(number, unravelled(number, self.blocks), function, arguments)
         finally:
             sys.settrace(outer)
 
@@ -205,8 +202,8 @@ class Executor:
         self.shared_arrays.clear()
         self.dynamic_shared = np.full_like(self.dynamic_shared, 0xFF)  # NaN, if it holds floats
         self._dynamic_written = np.zeros(self.dynamic_shared.nbytes, np.bool_)
-        first = number * self.threads.x * self.threads.y * self.threads.z
-        threads = [Thread(first + rank, rank, index, block) for rank, index in enumerate(indices(self.threads))]
+        ranks, first = range(prod(self.threads)), number * prod(self.threads)
+        threads = [Thread(first + rank, rank, unravelled(rank, self.threads), block) for rank in ranks]
 
         def work() -> None:
             self._resume_count()
@@ -317,9 +314,9 @@ class Executor:
         if len(warp) == WARP:
             return []
         axis = max((axis for axis in range(3) if self.threads[axis] > 1), default=0)
-        grown = indices(self.threads._replace(**{"xyz"[axis]: self.threads[axis] + WARP}))
-        beyond = enumerate(islice(grown, warp[-1].rank + 1, warp[0].rank + WARP), len(warp))
-        return [replace(warp[0], rank=lane, index=index, greenlet=None) for lane, index in beyond if mask >> lane & 1]
+        grown = self.threads._replace(**{"xyz"[axis]: self.threads[axis] + WARP})
+        lanes, first = (lane for lane in range(len(warp), WARP) if mask >> lane & 1), warp[0]
+        return [replace(first, rank=lane, index=unravelled(first.rank + lane, grown), greenlet=None) for lane in lanes]
 
     def _release_block(self, threads: list[Thread], waiting: list[Wait]) -> None:
         """Release the barrier at which most threads wait, and record if others are missed."""
@@ -409,11 +406,6 @@ def _by_barrier(waiting: Iterable[Wait]) -> Iterable[list[Wait]]:
         warp = None if wait.mask is None else (wait.thread.rank // WARP, wait.mask)
         groups.setdefault((wait.stack, warp), []).append(wait)
     return groups.values()
-
-
-def indices(size: Dim3) -> Iterator[Dim3]:
-    """Return the indices of a grid or a block in CUDA's order: x counts fastest."""
-    return (Dim3(x, y, z) for z in range(size.z) for y in range(size.y) for x in range(size.x))
 
 
 def codes_of(code: CodeType) -> Iterator[int]:

@@ -16,6 +16,7 @@ from firstlight_kernels.promotion import Rules
 __all__ = ["blocks_for"]
 
 Size = TypeVar("Size", int, tuple[int, ...])
+WARP = 32  # threads
 MAX_THREADS = 1024  # in one block, on every CUDA device
 MAX_THREADS_Z = 64  # of these along z
 

@@ -29,9 +29,10 @@ from firstlight_kernels.arithmetic import (
 from firstlight_kernels.arrays import REDUCTIONS, TracedArray, poison, write_elements
 from firstlight_kernels.compilers import dtype_of, imported, intrinsic_name, is_cuda
 from firstlight_kernels.copies import empty_copy, fill_copy
-from firstlight_kernels.executor import OWN_BLOCK, WARP, WHOEVER, Executor, codes_of
+from firstlight_kernels.executor import OWN_BLOCK, WHOEVER, Executor, codes_of
 from firstlight_kernels.findings import TraceError
 from firstlight_kernels.functions import OF_CUDA, element_dtype, of_numpy
+from firstlight_kernels.grids import WARP
 from firstlight_kernels.vectors import class_of, neighbours, vector_dtype
 
 _ALL_LANES = 0xFFFFFFFF

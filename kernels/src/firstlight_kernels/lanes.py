@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from firstlight_kernels.findings import Dim3, LaunchError, OutOfBoundsError, element_name
-from firstlight_kernels.grids import unravelled
+from firstlight_kernels.grids import WARP, unravelled
 from firstlight_kernels.masked import Unsupported
 from firstlight_kernels.promotion import Negative, converted
 from firstlight_kernels.vectors import Vector, class_of, is_vector, like
 
-#: Threads of a warp.
-WARP = 32
 #: Turns that the loops of a kernel may make, all together.
 MOST_TURNS = 1_000_000
 

@@ -27,12 +27,11 @@ from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_j
 from firstlight_kernels.copies import outer_names
 from firstlight_kernels.findings import LaunchError, MissedBarrierError, line_of
 from firstlight_kernels.functions import OF_CUDA, element_dtype, function_of, of_type
-from firstlight_kernels.grids import BoundLaunch
+from firstlight_kernels.grids import WARP, BoundLaunch
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, LOADS, MATCHES, SHUFFLES, STORES, VOTES
 from firstlight_kernels.lanes import (
     MOST_TURNS,
     UNSET,
-    WARP,
     Array,
     Lanes,
     Mask,

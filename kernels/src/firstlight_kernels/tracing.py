@@ -24,7 +24,7 @@ import numpy as np
 from firstlight_kernels.arguments import on_host
 from firstlight_kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo
 from firstlight_kernels.compilers import python_function
-from firstlight_kernels.executor import WARP, Executor
+from firstlight_kernels.executor import Executor
 from firstlight_kernels.findings import (
     BankConflict,
     Dim3,
@@ -37,7 +37,7 @@ from firstlight_kernels.findings import (
     count,
     element_name,
 )
-from firstlight_kernels.grids import unravelled
+from firstlight_kernels.grids import WARP, unravelled
 from firstlight_kernels.intrinsics import TracedCuda, instrument
 from firstlight_kernels.launch import bound, types_of
 from firstlight_kernels.tables import table

@@ -48,17 +48,14 @@ def host_array(value: Any) -> np.ndarray | None:
     if isinstance(value, DeviceArray):
         return value.data
     if hasattr(value, "copy_to_host"):
-        of_numpy: np.ndarray = value.copy_to_host()
-        return of_numpy
+        return np.asarray(value.copy_to_host())
     if hasattr(value, "__array__") and hasattr(value, "detach"):  # a tensor of PyTorch, on the CPU
         tensor = value.detach()
         stored = tensor.untyped_storage().nbytes() // tensor.element_size()
         whole = np.asarray(tensor.as_strided((stored,), (1,), 0))
         strides = [stride * whole.itemsize for stride in tensor.stride()]
-        part: np.ndarray = np.ndarray(
-            tuple(tensor.shape), whole.dtype, whole, tensor.storage_offset() * whole.itemsize, strides
-        )
-        return part
+        begin = tensor.storage_offset() * whole.itemsize
+        return np.ndarray(tuple(tensor.shape), whole.dtype, whole, begin, strides)
     return None
 
 

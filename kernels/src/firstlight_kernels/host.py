@@ -87,13 +87,15 @@ class DeviceArray:
         return f"<array on a simulated device, {self.data.dtype}, shape {self.data.shape}>"
 
 
+def _nothing(*_: object, **__: object) -> None:
+    pass
+
+
 class _Stream:
     """A queue that is always empty."""
 
     handle = 0
-
-    def synchronize(self) -> None:
-        pass
+    synchronize = _nothing
 
     @contextmanager
     def auto_synchronize(self) -> Iterator[_Stream]:
@@ -110,18 +112,13 @@ class _Event:
     """A moment; the time between two is the host's, and says nothing about a GPU."""
 
     _at = 0.0
+    synchronize = wait = _nothing
 
     def record(self, stream: object = 0) -> None:  # noqa: ARG002
         self._at = time.perf_counter()
 
     def query(self) -> bool:
         return True
-
-    def synchronize(self) -> None:
-        pass
-
-    def wait(self, stream: object = 0) -> None:
-        pass
 
     def elapsed_time(self, other: _Event) -> float:
         return 1e3 * (other._at - self._at)
@@ -176,10 +173,6 @@ def _as_cuda_array(obj: Any, sync: bool = True) -> DeviceArray:  # noqa: ARG001
     if not isinstance(obj, DeviceArray):
         raise TypeError("*obj* doesn't implement the cuda array interface.")
     return obj
-
-
-def _nothing(*_: object) -> None:
-    pass
 
 
 #: What takes the place of the compiler's own names.

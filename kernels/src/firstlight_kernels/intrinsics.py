@@ -109,7 +109,8 @@ class TracedCuda:
             arrays, owner = executor.current.local_arrays, frame
         if instruction not in arrays or arrays[instruction][0] is not owner:
             data = self._memory(space, shape, element_dtype(dtype, executor.rules))
-            name = _assigned_name(executor.instructions[instruction].text) or space
+            assigned = re.match(r"(\w+)\s*(?::[^=]+)?=[^=]", executor.instructions[instruction].text)
+            name = assigned[1] if assigned else space
             arrays[instruction] = owner, executor.trace_array(data, name, space, instruction)
         return arrays[instruction][1]
 
@@ -310,12 +311,6 @@ def _check_atomic(name: str, target: Any) -> None:
         known += ["float32", "float64"]
     if (kind := _traced(target).dtype.name) not in known:
         raise TraceError(f"cuda.atomic.{name} of {kind}: there is one for {', '.join(known)}")
-
-
-def _assigned_name(line: str) -> str | None:
-    """Return the name to which a line of the source assigns."""
-    found = re.match(r"(\w+)\s*(?::[^=]+)?=[^=]", line)
-    return found and found[1]
 
 
 class _OwnIndex:

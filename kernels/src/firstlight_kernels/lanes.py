@@ -248,7 +248,8 @@ class Memory:
         elif mask.full:
             data[place] = value
         else:
-            data[self.of_some(mask, place)] = value[mask.numbers] if many else value
+            some = tuple(each[mask.numbers] if isinstance(each, np.ndarray) else each for each in place)
+            data[some] = value[mask.numbers] if many else value
 
     def _store_part(self, mask: Mask, part: Array, value: Any) -> None:
         for index in np.ndindex(*map(int, part.shape)):
@@ -256,11 +257,6 @@ class Memory:
             own = key[len(key) - len(value.shape) :] if type(value) is Array else key
             element = value if _is_number(value) else self.load(mask, value, own if len(own) != 1 else own[0])
             self.store(mask, part, key, element)
-
-    @staticmethod
-    def of_some(mask: Mask, place: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the indices of those that take part."""
-        return tuple(each[mask.numbers] if isinstance(each, np.ndarray) else each for each in place)
 
     def place(self, mask: Mask, array: Array, key: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
         """Return the index of each thread's element, or raise an error that names a thread that has none."""

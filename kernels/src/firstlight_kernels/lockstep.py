@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from firstlight_kernels.arguments import host_array
+from firstlight_kernels.arguments import host_array, rebuilt
 from firstlight_kernels.arithmetic import scalar
 from firstlight_kernels.arrays import poison
 from firstlight_kernels.barriers import Barriers
@@ -47,7 +47,7 @@ from firstlight_kernels.lanes import (
 )  # fmt: skip
 from firstlight_kernels.masked import Unsupported, masked_code
 from firstlight_kernels.promotion import Rules, converted, operations, truth
-from firstlight_kernels.vectors import Vector, class_of, like, neighbours, vector_dtype
+from firstlight_kernels.vectors import Vector, class_of, neighbours, vector_dtype
 
 __all__ = ["LaunchError", "Unsupported", "run"]
 
@@ -191,8 +191,7 @@ class _Run:
         if function := function_of(value, self.rules):
             return _without_mask(function)
         if isinstance(value, tuple):
-            parts = [self.value(each, f"{name}[{number}]", space) for number, each in enumerate(value)]
-            return like(value, parts)
+            return rebuilt(lambda each, its_name: self.value(each, its_name, space), value, name)
         if value is None or isinstance(value, str):
             return value
         if (dtype := dtype_of(value)) is not None:
@@ -231,7 +230,7 @@ class _Run:
             if needed is None:
                 return first
             second = second(needed)
-        if _are_tests(first, second):
+        if all(isinstance(each, np.ndarray | np.generic) and each.dtype == np.bool_ for each in (first, second)):
             return first & second if both else first | second
         return select(truth(first), *((second, first) if both else (first, second)))
 
@@ -391,7 +390,10 @@ class Turns:
             return None
         self.run.turn()
         if self.each is None:
-            return self.next_of_own(mask)
+            inside, out = split(mask, self.ahead < self.stop if self.step > 0 else self.ahead > self.stop)
+            self.end(out)
+            self.value, self.ahead = self.ahead, self.ahead + self.step
+            return inside
         for number in self.each:
             self.value = np.int64(number) if self.items is None else self.item(mask, self.items, number)
             return mask
@@ -404,14 +406,6 @@ class Turns:
         if isinstance(items, range):
             return np.int64(items[number])
         return self.run.memory.load(mask, items, np.int64(number))
-
-    def next_of_own(self, mask: Mask) -> Mask | None:
-        """Return the same where each thread has limits of its own."""
-        more = self.ahead < self.stop if self.step > 0 else self.ahead > self.stop
-        inside, out = split(mask, more)
-        self.end(out)
-        self.value, self.ahead = self.ahead, self.ahead + self.step
-        return inside
 
     def end(self, mask: Mask | None) -> None:
         """Let threads leave the loop, and the kernel if it ends there."""
@@ -485,10 +479,6 @@ def _sizes(shape: Any) -> tuple[int, ...]:
     if any(size < 1 for size in sizes) and sizes != (0,):
         raise LaunchError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
     return tuple(map(int, sizes))
-
-
-def _are_tests(*values: Any) -> bool:
-    return all(isinstance(each, np.ndarray | np.generic) and each.dtype == np.bool_ for each in values)
 
 
 def _without_mask(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -118,11 +118,8 @@ class _Translator:
         self.emit("return result__")
         unset = [name for name in code.co_varnames + code.co_cellvars if name not in self.arguments]
         head = f"def {self.function.__name__.strip('<>')}({', '.join(('m0__', *self.arguments))}):"
-        start = [
-            (code.co_firstlineno, head),
-            (code.co_firstlineno, f"    {' = '.join([*unset, 'result__'])} = unset__"),
-        ]
-        lines = [*start, *self.lines]
+        start = head, f"    {' = '.join([*unset, 'result__'])} = unset__"
+        lines = [*((code.co_firstlineno, text) for text in start), *self.lines]
         tree = ast.parse("\n".join(text for _, text in lines))
         for node in ast.walk(tree):
             if isinstance(node, ast.expr | ast.stmt | ast.arg):
@@ -208,8 +205,6 @@ class _Translator:
                 merged = "" if mask == home else f" if {mask} is {home} else merge__({mask}, {name}, {value})"
                 self.emit(f"{name} = {value}{merged}")
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                if any(isinstance(part, ast.Starred) for part in parts):
-                    raise self.refused("a starred name", target)
                 names = [self.new("new") for _ in parts]
                 self.emit(f"{', '.join(names)}, = elements__({mask}, {value})")
                 for part, name in zip(parts, names, strict=True):
@@ -303,8 +298,7 @@ class _Translator:
         match node:
             case ast.Call(func=ast.Name(id="range"), keywords=[]) if "range" not in self.variables:
                 return ", ".join(self.expression(limit, mask) for limit in node.args)
-            case _:
-                return f"items={self.expression(node, mask)}"
+        return f"items={self.expression(node, mask)}"
 
     # -- Expressions ---------------------------------------------------------------------------------------------------
 
@@ -318,7 +312,7 @@ class _Translator:
                 return self.outside(chain, node)
             case ast.Attribute():
                 return f"attribute__({mask}, {self.expression(node.value, mask)}, {node.attr!r})"
-            case ast.Tuple(elts=parts) if not any(isinstance(part, ast.Starred) for part in parts):
+            case ast.Tuple(elts=parts):
                 return f"({''.join(f'{self.expression(part, mask)}, ' for part in parts)})"
             case ast.UnaryOp(ast.USub(), ast.Constant(value=int(value))) if 0 < value < 2**63:
                 return self.constant(Negative(-value))
@@ -370,7 +364,7 @@ class _Translator:
 
     def later(self, node: ast.expr) -> str:
         """Translate what only a part of the threads computes: if all can, they do."""
-        if _is_harmless(node):
+        if all(isinstance(each, _HARMLESS) for each in ast.walk(node)):
             return self.expression(node, "m0__")
         return f"lambda m__: {self.expression(node, 'm__')}"
 
@@ -428,10 +422,6 @@ def _stores(body: Sequence[ast.stmt]) -> Counter[str]:
     """Return how often statements assign to each name."""
     nodes = (node for statement in body for node in ast.walk(statement))
     return Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-
-
-def _is_harmless(node: ast.expr) -> bool:
-    return all(isinstance(each, _HARMLESS) for each in ast.walk(node))
 
 
 def _has(node: ast.AST, kinds: type | tuple[type, ...], within: tuple[type, ...] = ()) -> bool:

@@ -146,18 +146,17 @@ def _package_of(function: object) -> str:
 
 
 #: Where compilers keep what ``@overload`` tells them.
-_REGISTRIES = (
-    *(
-        (f"{each}.typing.templates", "builtin_registry")
-        for each in ("numba.core", "numba.cuda", "numba_cuda_mlir.numba_cuda")
-    ),
-    ("numba_cuda_mlir.extending", "typing_registry"),
-)
+_REGISTRIES = {
+    "numba.core.typing.templates": "builtin_registry",
+    "numba.cuda.typing.templates": "builtin_registry",
+    "numba_cuda_mlir.numba_cuda.typing.templates": "builtin_registry",
+    "numba_cuda_mlir.extending": "typing_registry",
+}
 
 
 def _is_overloaded(function: object) -> bool:
     """Return whether somebody told a compiler, as by ``@overload``, what a function is in a kernel."""
-    registries = [getattr(sys.modules.get(module), name, None) for module, name in _REGISTRIES]
+    registries = [getattr(sys.modules.get(module), name, None) for module, name in _REGISTRIES.items()]
     return any(function is each for registry in registries if registry for each, _ in registry.globals)
 
 

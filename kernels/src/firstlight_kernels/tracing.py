@@ -298,8 +298,7 @@ class Trace:
         [1, 0, 0, 0]
         """
         rows = self.accesses[self.in_space(space, array=array) & (self.accesses["kind"] == KINDS.index(kind))]
-        counts: np.ndarray = np.bincount(rows["thread"], minlength=prod(self.blocks) * prod(self.threads))
-        return counts
+        return np.bincount(rows["thread"], minlength=prod(self.blocks) * prod(self.threads))
 
     def __str__(self) -> str:
         """Return a table with a row for each instruction that accesses memory, and what is wrong."""
@@ -393,9 +392,9 @@ class Trace:
 
     def request_of(self, rows: np.ndarray, lanes_at_once: np.ndarray | int = WARP) -> tuple[np.ndarray, ...]:
         """Return keys that are equal for the accesses of one request: the lanes' n-th executions of an instruction."""
-        lane = rows["thread"] % prod(self.threads) % WARP
-        executed = rows["instruction"], rows["call"], rows["execution"]
-        return self._warp(rows["thread"]), *executed, lane // lanes_at_once
+        block, rank = np.divmod(rows["thread"], prod(self.threads))
+        warp = block * -(-prod(self.threads) // WARP) + rank // WARP  # a block's last one may have fewer threads
+        return warp, rows["instruction"], rows["call"], rows["execution"], rank % WARP // lanes_at_once
 
     def sectors_of(self, rows: np.ndarray) -> float:
         """Return how many sectors a request touches, on average over some accesses."""
@@ -407,12 +406,6 @@ class Trace:
         """Return an attribute of the array of each access."""
         values: np.ndarray = np.array([getattr(array, name) for array in self.arrays] or [0])[rows["array"]]
         return values
-
-    def _warp(self, threads: np.ndarray) -> np.ndarray:
-        """Number the warps: a block's last one may have fewer threads."""
-        block, rank = np.divmod(threads, prod(self.threads))
-        number: np.ndarray = block * -(-prod(self.threads) // WARP) + rank // WARP
-        return number
 
     def _segments(self, rows: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the segment of memory that each access touches, with an access once for each that it touches."""

@@ -94,17 +94,9 @@ def compatible_arch(arch: str, archs: tuple[str, ...]) -> str | None:
 
 def find_message(facts: Facts, *pieces: str) -> str | None:
     """Return the first line of an error, met here or told by the reader, that has one of these pieces in it."""
-    texts = (
-        facts.said,
-        facts.torch.error,
-        facts.torch.kernel,
-        facts.torch.failed,
-        *facts.torch.warnings,
-        facts.numba.error,
-        facts.numba.toolchain,
-        facts.numba.kernel,
-        facts.numba.failed,
-    )
+    torch, numba = facts.torch, facts.numba
+    texts = [facts.said, torch.error, torch.kernel, torch.failed, *torch.warnings]
+    texts += [numba.error, numba.toolchain, numba.kernel, numba.failed]
     for line in (line.strip() for text in texts if text for line in text.splitlines()):
         if any(piece.lower() in line.lower() for piece in pieces):
             return line[:300]

@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 
+def finish(app: Sphinx, error: Exception | None) -> None:
+    """Write what goes with a site whose pages are all there."""
+    if not error and app.builder.name == "html":
+        for step in (your_gpu.write_scripts, doctor.lay, search.lay, assets.drop_icons, programs.write):
+            step(app)
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect every step to the build.
 
@@ -114,10 +121,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("html-page-context", assets.choose, priority=900)  # when all have asked for their files
 
     # All is written.
-    app.connect("build-finished", your_gpu.write_scripts)
-    app.connect("build-finished", doctor.lay)
-    app.connect("build-finished", search.lay)
-    app.connect("build-finished", assets.drop_icons)
-    app.connect("build-finished", programs.write)
+    app.connect("build-finished", finish)
     app.connect("build-finished", gallery.tell_costs)
     return {"version": "1", "env_version": 17}

@@ -61,8 +61,8 @@ def choose(app: Sphinx, page: str, _template: str, context: dict[str, Any], _doc
         context[kind] = [file for file in context[kind] if file.filename and needed(str(file.filename), html)]
 
 
-def drop_icons(app: Sphinx, error: Exception | None) -> None:
+def drop_icons(app: Sphinx) -> None:
     """Take the icons out of the theme's styles, of which they are a third."""
     styles = Path(app.outdir, "_static/styles/pydata-sphinx-theme.css")
-    if not error and styles.is_file():
+    if styles.is_file():
         styles.write_text(ICON.sub("", styles.read_text(encoding="utf-8")), encoding="utf-8")

@@ -232,8 +232,7 @@ def known() -> dict[str, Any]:
     return {"causes": causes, "lists": table["lists"], "places": errors.PLACES, **numbers, **patterns, **words}
 
 
-def lay(app: Sphinx, error: Exception | None) -> None:
+def lay(app: Sphinx) -> None:
     """Write the table that the page's script reads; not as JSON, which a page opened from a folder may not load."""
-    if not error and app.builder.format == "html":
-        content = json.dumps(known(), ensure_ascii=False, separators=(",", ":"))
-        Path(app.outdir, "_static/doctor-causes.js").write_text(f"firstlightCauses = {content};\n", encoding="utf-8")
+    content = json.dumps(known(), ensure_ascii=False, separators=(",", ":"))
+    Path(app.outdir, "_static/doctor-causes.js").write_text(f"firstlightCauses = {content};\n", encoding="utf-8")

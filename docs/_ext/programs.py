@@ -91,10 +91,8 @@ def address(page: str, base: str, link: str) -> str:
     return urljoin(f"{base}{page}", link) if base else link
 
 
-def write(app: Sphinx, error: Exception | None) -> None:
+def write(app: Sphinx) -> None:
     """Write the Markdown of pages that have changed, and what lists all pages."""
-    if error or app.builder.name != "html":
-        return
     out, base = Path(app.outdir), app.config.html_baseurl
     lists: dict[str, list[str]] = {}
     whole: dict[str, list[str]] = {}

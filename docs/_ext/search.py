@@ -205,8 +205,7 @@ def replace_sphinxs(app: Sphinx) -> None:
         app.builder.search = False  # type: ignore[attr-defined]
 
 
-def lay(app: Sphinx, error: Exception | None) -> None:
+def lay(app: Sphinx) -> None:
     """Write the index, when all pages are there."""
-    if not error and app.builder.format == "html":
-        content = json.dumps(index(documents(app)), ensure_ascii=False, separators=(",", ":"))
-        Path(app.outdir, "_static/search-index.js").write_text(f"firstlightIndex = {content};\n", encoding="utf-8")
+    content = json.dumps(index(documents(app)), ensure_ascii=False, separators=(",", ":"))
+    Path(app.outdir, "_static/search-index.js").write_text(f"firstlightIndex = {content};\n", encoding="utf-8")

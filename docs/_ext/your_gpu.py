@@ -77,10 +77,8 @@ class FirstLight(SphinxDirective):
         return [nodes.raw("", html, format="html")]
 
 
-def write_scripts(app: Sphinx, error: Exception | None) -> None:
+def write_scripts(app: Sphinx) -> None:
     """Write what the buttons fetch."""
-    if error or app.builder.name != "html":
-        return
     static = Path(app.outdir, "_static")
     (static / "webgpu.js").write_text(bundle(), encoding="utf-8")
     if any("firstlight_sky" in facts for facts in app.env.metadata.values()):

@@ -111,7 +111,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("missing-reference", references.leave_unreachable, priority=900)  # after all who may resolve it
     app.add_html_math_renderer("mathml", maths.INLINE, maths.BLOCK)
     app.add_node(nodes.table, override=True, html=(accessibility.open_table, accessibility.close_table))
-    app.add_node(nodes.entry, override=True, html=(accessibility.open_cell, accessibility.close_cell))
+    app.add_node(nodes.entry, override=True, html=(accessibility.open_cell, None))
     app.connect("html-page-context", meta.describe)
     app.connect("html-page-context", search.write_parts)
     app.connect("html-page-context", navigation.turn_pages)

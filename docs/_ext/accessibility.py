@@ -55,8 +55,3 @@ def open_cell(self: HTML5Translator, cell: nodes.entry) -> None:
     type(self).visit_entry(self, cell)
     scope = "col" if isinstance(cell.parent.parent, nodes.thead) else "row"
     self.body[-1] = self.body[-1].replace("<th", f'<th scope="{scope}"', 1)
-
-
-def close_cell(self: HTML5Translator, cell: nodes.entry) -> None:
-    """End a cell as docutils does."""
-    type(self).depart_entry(self, cell)

@@ -139,7 +139,8 @@ def sheet(app: Sphinx, cause: Cause) -> nodes.section:
     """Return what the page of a cause says: how it shows itself, and what to do, for each machine that had it."""
     page = section(cause.title, cause.code, *(nodes.paragraph(text=text) for text in cause.story.split("\n\n") if text))
     if cause.says:
-        page += section("What it looks like", "what-it-looks-like", listed(map(code, cause.says), classes=["fl-says"]))
+        says = (nodes.literal(text=text) for text in cause.says)
+        page += section("What it looks like", "what-it-looks-like", listed(says, classes=["fl-says"]))
     had, fix = remedies(cause.code), cause.known.get("fix")
     if fix:
         page += section("What to do", "what-to-do", *steps(fix))
@@ -190,11 +191,6 @@ def section(title: str, name: str, *content: nodes.Node) -> nodes.section:
     made = nodes.section("", nodes.title(text=title), *content, ids=[name], names=[name])
     made["support_smartquotes"] = False
     return made
-
-
-def code(text: str) -> nodes.literal:
-    """Return words of a program."""
-    return nodes.literal(text=text)
 
 
 def listed(texts: Iterable[nodes.Node], **attributes: Any) -> nodes.bullet_list:

@@ -152,10 +152,8 @@ def refuse_unknown(bench: str, labels: list[str], records: list[Record]) -> None
 def value(what: str, rows: list[Timing]) -> str:
     """Return the median or the rate of a row, the sum of some, or how fast the first is, measured by the second."""
     row = rows[0]
-    if what == "sum":
+    if what in ("median", "sum"):
         return quantity(sum(one.median for one in rows), "s")
-    if what == "median":
-        return quantity(row.median, "s")
     if what == "rate":
         if not row.rate_text:
             raise ValueError(f"the row {row.label!r} has no rate: it was timed without bytes and flops")

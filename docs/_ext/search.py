@@ -159,13 +159,8 @@ def documents(app: Sphinx) -> Iterator[Document]:
         others = [part for part in parts if part not in entries]
         yield Document(url, env.titles[page].astext(), line, keywords, others, factor)
     for cause in doctor.causes(app):
-        story = shortened(cause.story)
-        yield Document(f"{cause.page}.html", cause.title, story, parts=[("", "", cause.text)], factor=CAUSE)
-
-
-def shortened(text: str) -> str:
-    """Return the first sentence of a text."""
-    return re.split(r"(?<=[.?]) ", " ".join(text.split()), maxsplit=1)[0]
+        first_sentence = re.split(r"(?<=[.?]) ", " ".join(cause.story.split()), maxsplit=1)[0]
+        yield Document(f"{cause.page}.html", cause.title, first_sentence, parts=[("", "", cause.text)], factor=CAUSE)
 
 
 def index(found: Iterable[Document]) -> dict[str, Any]:

@@ -41,6 +41,7 @@ VARIABLES = re.compile(
     "FIRSTLIGHT_DEVICE|SLURM_(JOB_ID|JOB_GPUS|GPUS_ON_NODE)|PYTORCH_NVML_BASED_CUDA_CHECK|PYTORCH_ENABLE_MPS_FALLBACK"
 )
 PACKAGES = re.compile("torch|pytorch.*|triton.*|num(ba|py)|numba-cuda|(nvidia|cuda|cupy|intel)-.*|pyopencl")
+_exists = os.path.exists  # Path.exists raises an error in a folder that is closed to this user
 CONDA = re.compile(r"(pytorch|libtorch|cuda|nvidia|numba|mkl)[a-z-]*-\d.*")
 
 
@@ -107,21 +108,19 @@ def has_room(nvml: Mapping[str, Any]) -> bool:
 
 def readable(name: str, part: Any) -> Any:
     """Return what of a part of the facts can be read; what a probe gave must not take the rest with it."""
-    try:
-        Facts.of({name: part})
-    except ValueError as error:
-        kept = {key: value for key, value in part.items() if fits({name: {key: value}})}
-        return {"failed": f"gave what cannot be read: {error}", **kept}
-    return part
+    if not (problem := misfit({name: part})):
+        return part
+    kept = {key: value for key, value in part.items() if not misfit({name: {key: value}})}
+    return {"failed": f"gave what cannot be read: {problem}", **kept}
 
 
-def fits(content: dict[str, Any]) -> bool:
-    """Whether something has the shape of facts."""
+def misfit(content: dict[str, Any]) -> str:
+    """Return what is wrong with the shape of facts; nothing where they fit."""
     try:
         Facts.of(content)
-    except ValueError:
-        return False
-    return True
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def system(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
@@ -148,7 +147,7 @@ def system(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "secure_boot": secure_boot(root),
         "root": hasattr(os, "geteuid") and os.geteuid() == 0,
         "memory_limit": memory_limit(),
-        "shadowed": [name for name in ("torch.py", "numba.py", "numpy.py", "cuda.py") if _exists(Path(name))],
+        "shadowed": [name for name in ("torch.py", "numba.py", "numpy.py", "cuda.py") if _exists(name)],
     }
 
 
@@ -291,13 +290,6 @@ def _read(path: Path, last: bool = False) -> str:
             return file.read(MAX_BYTES).decode(errors="replace")
     except OSError:
         return ""
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def _entries(folder: Path, pattern: str) -> list[Path]:

@@ -9,12 +9,13 @@ PyTorch says that there is no gradient.
 
 Written in PyTorch, that loss takes five operations, and yours takes one. **Write down a
 guess: how many times as fast will yours be?** By the end your kernel will have a
-gradient. A test will have found a mistake in it that a fit would have hidden, and
-you'll know when all this is worth the trouble.
+gradient, and a test will have found a mistake in it that a fit would have hidden. If
+your loss is a chain of operations, too, see :ref:`what we gained <kernel-gain>` before
+you write anything.
 
-**Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and to have
-called ``backward`` before. Without an NVIDIA GPU, loops on the CPU take the place of
-your kernels.
+**Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, in Numba, or
+one :ref:`in CUDA C++ or Triton <other-kernels>`. Without an NVIDIA GPU, loops on the
+CPU take the place of your kernels.
 """
 
 # %%
@@ -80,7 +81,8 @@ def launch_on_gpu(kernel, *tensors):
 
 # %%
 # Our kernel counts on numbers that lie one after the other. Those of ``image.T`` don't,
-# so ``contiguous`` makes a copy of such a tensor.
+# so ``contiguous`` makes a copy of such a tensor. And PyTorch can't see what a kernel
+# writes into memory that they share, so let yours write into a *new* tensor, ``out``.
 #
 # ``stream`` is the queue that PyTorch puts its own work into. Without it, Numba uses a
 # queue of its own, and your kernel may read a tensor before PyTorch has written it. `A
@@ -117,7 +119,7 @@ LOOPS = {value_kernel: value_loop}
 
 # %%
 # Let's try it on seven numbers, and ask for the gradient. ``launch`` calls
-# ``launch_on_gpu``, or a loop if there's no GPU.
+# ``launch_on_gpu``, or a loop if there's no GPU:
 
 model, data, weight = torch.rand(3, 7, dtype=torch.float64, device=place)
 model[0] = 1000
@@ -150,6 +152,13 @@ def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 
 
 # %%
+# .. _other-kernels:
+#
+# Is yours in CUDA C++? Then only ``launch`` is another function, which
+# ``torch.utils.cpp_extension.load_inline`` compiles, and all from ``custom_op`` on
+# stays. For Triton, :doc:`triton_op </tutorials/3_kernels/13_triton>` takes the place
+# of ``custom_op``.
+#
 # What's its gradient? If the model changes a little, by how much does :math:`\rho`
 # change? Its *slope* says so:
 #
@@ -265,9 +274,11 @@ print("mended:", gradcheck(misfit, seven))
 # for a gradient. If you ever fit the weights, write their gradient first, because
 # PyTorch takes ``None`` without a word.
 #
-# One thing is left to do. ``torch.compile`` plans a program without running it, so it
-# has to know which shape comes out. We tell it by a *fake*, and ``opcheck`` tests all
-# that we have promised:
+# Let torch.compile through
+# -------------------------
+#
+# ``torch.compile`` plans a program without running it, so it has to know which shape
+# comes out. We tell it by a *fake*, and ``opcheck`` tests all that we have promised:
 
 
 def same_shape(first, *_):
@@ -279,8 +290,13 @@ misfit_slope.register_fake(same_shape)
 print(torch.library.opcheck(misfit, seven))
 
 # %%
-# Now ``torch.compile(lambda m: misfit(m, data, weight).sum(), fullgraph=True)`` goes
-# through without a break, and gives the same gradient.
+# Now this goes through without a break, and gives the same gradient:
+#
+# .. code-block:: python
+#
+#    torch.compile(lambda m: misfit(m, data, weight).sum(), fullgraph=True)
+#
+# .. _kernel-gain:
 #
 # Is it faster?
 # -------------
@@ -407,21 +423,12 @@ bench.show()
 # with 1,001 it took :timing:`misfit-in-pytorch speedup "chain/cuda:0/n=1001"/"our
 # operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3` as *long*.
 #
-# For 33 million, we had promised less than a third of the chain's time. The kernel
-# keeps the promise: alone, on arrays that were made beforehand, it took less than a
-# third. And by the GPU's own clock, our operation took no longer than its kernel.
-#
-# But before the kernel can begin, Python has to turn four tensors into Numba's arrays,
-# ask for the stream, and let Numba launch the kernel. How long does that take? With
-# 1,001 numbers, where the GPU has next to nothing to do, our operation took
+# The kernel isn't to blame. Alone, on arrays that were made beforehand, it keeps our
+# promise for 33 million. But before each launch, Python makes Numba's arrays of four
+# tensors, asks for the stream, and lets Numba launch the kernel. With 1,001 numbers,
+# where the GPU has next to nothing to do, that's nearly all of the
 # :timing:`misfit-in-pytorch median "our operation/cuda:0/n=1001"
-# @nvidia-h100-80gb-hbm3`, nearly all of it in Python. With 33 million it took half as
-# long. On an H200 it was the other way round, and we don't know why. But each of these
-# times is longer than the kernel takes.
-#
-# If you always use the same tensors, make their arrays once. And if Python is faster
-# than the kernel, it prepares the next launch meanwhile, and you get all that we
-# promised.
+# @nvidia-h100-80gb-hbm3`. If you always use the same tensors, make their arrays once.
 #
 # .. holds::
 #
@@ -472,13 +479,20 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the kernel pays in full as soon as its work takes longer than the paperwork. With
-# 134 million numbers it took about a third of the chain's time on both cards, with the
-# gradient, too.
+# So the kernel pays in full as soon as its work takes longer than the paperwork: Python
+# then prepares the next launch meanwhile. With 134 million numbers it took about a
+# third of the chain's time on both cards, with the gradient, too.
+#
+# .. dropdown:: Does the paperwork always take the same time?
+#
+#    No, and we don't know why. With 33 million numbers our operation took half as long
+#    as with 1,001, and on an H200 it was the other way round. But each of these times
+#    is longer than the kernel takes, and by the GPU's own clock, our operation took no
+#    longer than its kernel.
 #
 # But all along there was a simpler way. ``torch.compile(chain)`` joins, or *fuses*, the
-# five operations by itself, and gives you the gradient for nothing. Look at its row: it
-# was faster than ours at every size.
+# five operations by itself, and gives you the gradient for nothing. Look at its row,
+# which is without the gradient: it was faster than ours at every size.
 #
 # .. holds::
 #
@@ -493,11 +507,8 @@ plt.show()
 #
 # So try ``torch.compile`` first. A kernel of your own is worth the trouble if it does
 # what no chain of operations can, such as a loop that stops early.
-#
-# PyTorch can't see what your kernel writes into memory that they share. So let it write
-# into a *new* tensor, as ``launch`` does. Some calls share memory, and others copy it:
 
-# folded code: Which calls share memory between PyTorch, NumPy, Numba and CuPy?
+# folded: Which calls share memory between PyTorch, NumPy, Numba and CuPy?
 
 from importlib import import_module, util
 

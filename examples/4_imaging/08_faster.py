@@ -8,11 +8,14 @@ they?
 
 **Write down a guess before you go on: which fraction of a step goes into its Fourier
 transforms?** By the end you'll be able to divide a step of your own among its parts,
-and to say how much a change can gain before you spend a week on it. You'll also see an
-H100 make six good changes worthless, and learn what to do instead.
+and to say how much a change can gain before you spend a week on it. You'll see six good
+changes bring an H100 nothing, and then what does: its step took :timing:`faster-step
+median "GPU, as usual" @nvidia-h100-80gb-hbm3` at first, and :timing:`faster-step median
+"GPU, package" @nvidia-h100-80gb-hbm3` in the end.
 
 **Needs:** any computer, and :doc:`a fit that you understand
-</tutorials/4_imaging/01_first_light>`.
+</tutorials/4_imaging/01_first_light>`. :doc:`Many channels
+</tutorials/4_imaging/09_many_channels>` have a page of their own.
 """
 
 # folded: The data: a disk, seen on two grids, one to check with and one to time
@@ -52,10 +55,10 @@ for n in (30, side):
     print(f"{n} × {n} pixels, {averages[n].index.numel():,} cells with data")
 
 # %%
-# Try it
-# ------
+# The step
+# --------
 #
-# Here is the step, with the structure of :term:`MPoL`'s tutorials. The parameters
+# Here it is, with the structure of :term:`MPoL`'s tutorials. The parameters
 # become an image, which is smoothed a little. A Fourier transform (FFT) predicts what
 # the telescope would have measured, ``mask`` picks the cells of the grid that have
 # data, and the :term:`loss` compares. Three penalties say what kind of image we'd
@@ -80,9 +83,10 @@ def advance(step):
 
 
 # %%
-# Then ``backward()`` finds the :term:`gradient`, and Adam changes the parameters. The
-# image has 512 × 512 pixels, the numbers are ``float64``, as NumPy made the data, and
-# the page uses one core of the CPU.
+# Then ``backward()`` finds the :term:`gradient`, and Adam changes the parameters.
+# ``loss`` is ``usual_loss`` with a switch for each change that we'll try. The image has
+# 512 × 512 pixels, the numbers are ``float64``, as NumPy made the data, and the page
+# uses one core of the CPU.
 
 
 # folded: The switches: smooth in slices, and where the data lie
@@ -201,6 +205,9 @@ for name, changes in (rungs | alone).items():
     print(f"{name:<16} gradient off by {off:.0e}")
 
 # %%
+# Where does it go?
+# -----------------
+#
 # PyTorch's :term:`profiler <profile>` records each operation and how long it took. We
 # sort them by name into seven parts. What nobody else claims belongs to the penalties,
 # the :term:`regularizers <regularizer>`.
@@ -253,9 +260,9 @@ for what in sorted(usual, key=usual.get, reverse=True):
 # %%
 # What was your guess? On the two computers on record, an EPYC and the Xeon beside an
 # H100, the FFTs took about a seventh of the step. Smoothing the image with nine numbers
-# had two or three times that share. And the largest part, or nearly so, are the
-# penalties. Each of them consists of a dozen operations, and each of those reads a
-# whole image from memory, and writes another one.
+# had about twice that share. And the largest part, or nearly so, are the penalties.
+# Each of them consists of a dozen operations, and each of those reads a whole image
+# from memory, and writes another one.
 #
 # To watch a step of your own, put the names of your parts into ``PARTS``, with the
 # empty pattern last, and call ``watch`` with a function that makes one step on the CPU.
@@ -272,8 +279,19 @@ for what in sorted(usual, key=usual.get, reverse=True):
 #
 #     \text{gain} = \frac{1}{1 - p + p/g} \le \frac{1}{1 - p} .
 #
-# This is called *Amdahl's law*. **Which part would you go for?** Here is the most that
-# each can give.
+# This is called *Amdahl's law*. **Which part would you go for?** The largest gives you
+# a factor of about one and a half at most, and every other one less.
+#
+# .. holds::
+#
+#    machines = "nvidia-h100-80gb-hbm3", "cpu-amd-epyc"
+#    limits = [printed(r"at most ([\d.]+) ×", on) for on in machines]
+#    all(1.4 < max(each) < 1.6 for each in limits)
+
+# folded: The most that each part can give
+
+# Changing float32 makes the penalties faster, too, so six changes can gain more than
+# the last line says.
 
 
 def limit(*parts):
@@ -296,8 +314,8 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 # 3. *Slices.* The nine numbers are the product of (1, 2, 1)/4 along rows and along
 #    columns, so add slices of the image, shifted by a pixel.
 # 4. *Real FFT.* The image is real, so half of the plane tells everything.
-# 5. *float32.* Half the bytes, for the data too: otherwise everything that meets them
-#    becomes ``float64`` again, and nobody warns you.
+# 5. *float32.* Half the bytes, in the penalties, too. Convert the data as well, or
+#    everything that meets them becomes ``float64`` again, and nobody warns you.
 # 6. *Fused Adam.* With ``fused=True``, one operation does the work of ten.
 
 
@@ -399,33 +417,29 @@ plt.show()
 # %%
 # The last bar, *few passes*, is the step inside this package's ``fit``. It leaves the
 # FFTs to a library, and *merges* everything else into six passes over the pixels,
-# written by hand and compiled by Numba. You get it only from ``fit``, and only with the
-# losses of this page. The tables call it *package*.
+# written by hand and compiled by Numba. If your losses are those of this page, call
+# ``fit(model, data, losses=terms)``, with ``terms`` as in the fold above.
 #
-# In the figure, which is of the Xeon beside the H100, the steps took turns. From now on
-# each is timed by itself. That way, the six changes made the Xeon's step
-# :timing:`faster-step speedup "CPU, fused Adam"/"CPU, as usual"
-# @nvidia-h100-80gb-hbm3` as fast, and the six passes made it :timing:`faster-step
-# speedup "CPU, package"/"CPU, as usual" @nvidia-h100-80gb-hbm3`. That's more than in
-# turns, as on an EPYC, and we don't know why. Taken alone, ``float32`` gained nothing
-# on the EPYC, because ``conv2d`` became *slower*. With slices in place of ``conv2d``,
-# it nearly halved the time. So measure again after each change.
+# The figure is of the Xeon beside the H100. Taken alone, ``float32`` gained nothing on
+# the EPYC, because ``conv2d`` became *slower*. With slices in place of ``conv2d``, it
+# nearly halved the time. So measure again after each change.
 #
 # .. holds::
 #
+#    # The fold of all times says that each gained more by itself than in turns.
 #    said = r"changes gained ([\d.]+) ×", r"few passes ([\d.]+) ×"
 #    cpu = lambda way, on: median(f"faster-step/CPU, {way}", on)
 #    alone = lambda way, on: cpu("as usual", on) / cpu(way, on)
 #    ways = zip(said, ("fused Adam", "package"), strict=True)
-#    machines = "nvidia-h100-80gb-hbm3", "cpu-amd-epyc"
 #    pairs = [(*way, on) for way in ways for on in machines]
 #    all(printed(line, on)[0] < alone(way, on) for line, way, on in pairs)
 #
 # And on a GPU?
 # -------------
 #
-# You have an H100, and six changes that are worth a factor of three or more.
-# **What will they be worth there?** Write down a number again.
+# You have an H100, and six changes that are worth a factor of three. To move there,
+# your fit needs two lines, ``model = model.to("cuda")`` and ``data = data.to("cuda")``,
+# before it makes Adam. **What will the six changes be worth?** Write down a number.
 
 # folded: A counter of operations
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -511,16 +525,13 @@ for what, label in (
 # %%
 # The bytes take a tiny part of the milliseconds that we measured. And the slices add
 # about as many operations as the others save. For each of them, Python and the driver
-# take longer than the GPU. We call such a step :term:`launch-bound`.
-#
-# Does that explain what our H100 took? A bare operation takes :spec:`PyTorch operation
-# seconds`, as the authors of Torch-FL measured on an A100, and a hundred of those make
-# a quarter of it. But ours pass through Python and autograd. In whole programs of
-# others, an operation took about :spec:`kernel of a program seconds`, and a hundred of
-# those make four fifths.
+# take longer than the GPU. In whole programs of others, an operation took about
+# :spec:`kernel of a program seconds`, and a hundred of those make four fifths of what
+# our H100 took. We call such a step :term:`launch-bound`.
 #
 # .. holds::
 #
+#    near(97 * 25e-6, 0.8 * usual, 0.05)
 #    near(usual / (97 * 8e-6), 4, 0.15)
 #
 # So on a GPU another order is right:
@@ -531,7 +542,7 @@ for what, label in (
 # 2. *Capture.* A step that never waits can be recorded as a CUDA graph, and launched as
 #    a whole. The function below does it, by PyTorch's recipe.
 # 3. *Merge*, by hand as here, or with :doc:`torch.compile
-#    </tutorials/2_devices/16_fewer_launches>`.
+#    </tutorials/2_devices/16_fewer_launches>`, which we haven't timed here.
 # 4. Save bytes last.
 
 
@@ -569,25 +580,44 @@ else:
 # %%
 
 # folded: All of these times
+
+# Here each is timed by itself, and not in turns as in the figure. On both computers,
+# changes and passes gained more this way, and we don't know why. The passes are called
+# "package".
 bench.show()
 
 # %%
-# **What are the six changes worth now?** With nothing changed but the index and Adam,
-# the captured step took the H100 :timing:`faster-step median "GPU, index, captured"
-# @nvidia-h100-80gb-hbm3`, instead of :timing:`faster-step median "GPU, index"
-# @nvidia-h100-80gb-hbm3`. Captured with all six changes, it took :timing:`faster-step
-# median "GPU, fused Adam, captured" @nvidia-h100-80gb-hbm3`. That's
-# :timing:`faster-step speedup "GPU, fused Adam, captured"/"GPU, index, captured"
-# @nvidia-h100-80gb-hbm3` as fast, so they do help! ``fit`` does all of this: its step
-# is captured, in ``float32``, and merged into six passes. So it took the H100
-# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`. That is
-# :timing:`faster-step speedup "GPU, package"/"GPU, as usual" @nvidia-h100-80gb-hbm3`
-# against the step as usual, on the same card. We haven't timed ``torch.compile``.
+# **What are the six changes worth now?**
 #
-# But with the same passes, *one core* of the CPU beside it took :timing:`faster-step
-# median "CPU, package" @nvidia-h100-80gb-hbm3`, no longer than the whole H100 with the
-# step as usual. With larger images, or many of them at once, the GPU computes for
-# longer than the launches take. Then :doc:`bytes count there, too
+# .. list-table:: A step on an H100, and on a core of the Xeon beside it
+#    :header-rows: 1
+#    :widths: 70 30
+#
+#    * - way
+#      - time
+#    * - one core, as usual
+#      - :timing:`faster-step median "CPU, as usual" @nvidia-h100-80gb-hbm3`
+#    * - one core, ``fit``
+#      - :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`
+#    * - the H100, as usual
+#      - :timing:`faster-step median "GPU, as usual" @nvidia-h100-80gb-hbm3`
+#    * - captured, with only the index and Adam changed
+#      - :timing:`faster-step median "GPU, index, captured" @nvidia-h100-80gb-hbm3`
+#    * - captured, with all six changes
+#      - :timing:`faster-step median "GPU, fused Adam, captured" @nvidia-h100-80gb-hbm3`
+#    * - the H100, ``fit``
+#      - :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`
+#
+# Once the step is captured, they make it :timing:`faster-step speedup "GPU, fused Adam,
+# captured"/"GPU, index, captured" @nvidia-h100-80gb-hbm3` as fast, so they do help!
+# ``fit`` does all of this. Its step is captured, in ``float32``, and merged into six
+# passes, which makes it :timing:`faster-step speedup "GPU, package"/"GPU, as usual"
+# @nvidia-h100-80gb-hbm3` as fast as the usual one on the same card. But with these
+# passes, *one core* takes no longer than the whole H100 as usual. A fit may need 10,000
+# steps. Then read milliseconds as tens of seconds.
+#
+# With larger images, or many of them at once, the GPU computes for longer than the
+# launches take. Then :doc:`bytes count there, too
 # </tutorials/4_imaging/09_many_channels>`.
 #
 # .. dropdown:: Others have captured, too
@@ -595,6 +625,10 @@ bench.show()
 #    These are other programs. Where the GPU had real work to do, they gained much less:
 #
 #    .. measured-by-others:: sam-a6000 sam-a6000-graph music-h200 music-h200-graph
+#
+#    How long does a bare operation take? :spec:`PyTorch operation seconds`, as the
+#    authors of Torch-FL measured on an A100. A hundred of those make a quarter of our
+#    step as usual, whose operations pass through Python and autograd.
 #
 # Your turn
 # ---------

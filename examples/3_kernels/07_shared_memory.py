@@ -83,11 +83,8 @@ With a CUDA GPU, you time each step on it.
 # - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. We count as if there were
 #   no caches.
 #
-# We count for a multiply-add of a *warp*, which is 32 of them: the instructions that it
-# starts, the cycles that its loads take, and the bytes that they move. At best that's
-# one instruction and next to no loads, if what is loaded is used often. And the three
-# matrices have 3 × 4,096² numbers of 4 bytes for 4,096³ multiply-adds, which makes
-# 12 / 4,096 bytes for each, and 32 times that for a warp's.
+# The product takes 4,096³ multiply-adds, or 137 billion operations. Its three matrices
+# have 201 MB, and at best each number moves once:
 
 # folded code: How the three limits are calculated
 
@@ -115,9 +112,10 @@ best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 # %%
 # At best, a product waits for its arithmetic, and the library comes near that.
 #
-# Now step 0. The 32 numbers of :math:`A` that a warp loads lie in 32 rows, so one load
-# takes 32 cycles, and moves 32 pieces of 32 bytes. With the number of :math:`B`, it's
-# 33 of each. And there are 36 instructions, as we'll see in step 2:
+# Now step 0. Let's count for a whole warp, which makes 32 multiply-adds at a time. The
+# 32 numbers of :math:`A` that it loads lie in 32 rows, so one load takes 32 cycles, and
+# moves 32 pieces of 32 bytes. With the number of :math:`B`, it's 33 of each. And it
+# starts 36 instructions, as we'll see in step 2:
 
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
@@ -126,8 +124,8 @@ step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 # @nvidia-h100-80gb-hbm3`. The loads explain all of it. From memory alone it would have
 # taken longer, so the caches helped.
 #
-# Step 1: neighbours read neighbours
-# ----------------------------------
+# Steps 1 and 2: neighbours read neighbours
+# -----------------------------------------
 #
 # Swap the two: write ``j, i = cuda.grid(2)``, and give the grid the columns first. Now
 # the threads of a warp read the same number of :math:`A`, and neighbouring numbers of
@@ -165,10 +163,25 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 # For each multiply-add, a warp moves one sector of :math:`A` and four of :math:`B`,
 # which makes 160 bytes. Memory alone would need as long as we measured. Case closed?
 #
-# Step 2: count the instructions
-# ------------------------------
+# No. With ``while`` in place of ``for``, step 2 loads the very same numbers, and took
+# :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`. So it wasn't
+# memory. The caches had brought most of the numbers, and the match was chance.
 #
-# Step 2 loads the very same numbers. Only its loop counts in another way:
+# .. holds::
+#
+#    ms_per_slot, ms_per_byte = code("ms_per_slot", "ms_per_byte")
+#    took = lambda step: 1e3 * median(f"shared-memory/{step}/cuda:0/n=4096")
+#    near(160 * ms_per_byte, took("first try"), 0.02)
+#    160 * ms_per_byte > 2 * took("column along x")
+#    # The profiler, below, says how many of the numbers the two caches had.
+#    counted, profile, waits = code("counted", "profile", "waits")
+#    88 < profile["l1_hit_rate"]["2"] < 90 and 74 <= profile["l2_hit_rate"]["2"] < 76
+#
+# What was it? With ``for``, a warp starts 36 instructions for a multiply-add. Nearly
+# all of them work out where ``a[row, k]`` lies, because a negative ``k`` would count
+# from the end. With ``while``, the compiler sees that there's none, and 7.5 are left.
+
+# folded: The kernel with while
 
 
 @cuda.jit
@@ -183,25 +196,8 @@ def column_along_x(a, b, c):
 
 
 # %%
-# On the H100 it took :timing:`shared-memory median "column along x"
-# @nvidia-h100-80gb-hbm3`, so it's :timing:`shared-memory speedup "column along
-# x"/"first try" @nvidia-h100-80gb-hbm3` as fast with the same loads. So it wasn't
-# memory. The caches had brought most of the numbers, and the match was chance.
-#
-# .. holds::
-#
-#    ms_per_slot, ms_per_byte = code("ms_per_slot", "ms_per_byte")
-#    took = lambda step: 1e3 * median(f"shared-memory/{step}/cuda:0/n=4096")
-#    near(160 * ms_per_byte, took("first try"), 0.02)
-#    160 * ms_per_byte > 2 * took("column along x")
-#    # The profiler, below, says how many of the numbers the two caches had.
-#    counted, profile, waits = code("counted", "profile", "waits")
-#    88 < profile["l1_hit_rate"]["2"] < 90 and 74 <= profile["l2_hit_rate"]["2"] < 76
-#
-# What was it? Let's ask NVIDIA's compiler, which needs no GPU, how many instructions
-# each loop has for a multiply-add:
 
-# folded code: How to count the instructions of a loop
+# folded: How to count the instructions of a loop, without a GPU
 
 import re
 
@@ -222,10 +218,6 @@ except (ptx.NoCompilerError, TypeError):  # or no machine code without nvdisasm
     print("without NVIDIA's compiler, believe us: 36 and 7.5")
 
 # %%
-# With ``for``, nearly all of them work out where ``a[row, k]`` lies: a negative ``k``
-# would count from the end, and the compiler doesn't see that there's none. With
-# ``while``, it does.
-#
 # Both loops load two numbers, in a cycle each. So the limits are:
 
 step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
@@ -240,10 +232,11 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 #    of_peak = lambda step: ms_per_slot / took(step)
 #    0.65 < 36 * of_peak("first try") < 0.75
 #
-# **What does step 2 wait for now?** It uses a third of its slots, and its loads take a
-# third of the time. Nothing is full, so it must wait: some numbers come from further
-# away than the nearest cache, and a warp can't go on until they arrive. That wait is
-# called *latency*. We want to fetch fewer numbers, and from nearby.
+# **What does step 2 wait for?** For numbers that are on their way. It uses a third of
+# its slots, and its loads take a third of the time, so nothing is full. But some
+# numbers come from further away than the nearest cache, and a warp can't go on until
+# they arrive. That wait is called *latency*. We want to fetch fewer numbers, and from
+# nearby.
 #
 # .. holds::
 #
@@ -267,11 +260,6 @@ step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 # It's inside the multiprocessor, and no other block sees it. It's fast, and small:
 # :doc:`48 KiB for a block </tutorials/3_kernels/15_what_a_kernel_may_contain>`, if you
 # don't ask for more.
-#
-# Nobody wipes the blackboard between classes. Shared memory isn't set to zero, so a new
-# block finds what the last one left there, or zeros by chance. Write before you read,
-# then call ``cuda.syncthreads()``, and don't count on finding anything at the next
-# launch.
 #
 # .. raw:: html
 #    :file: ../../figures/reuse.svg
@@ -363,6 +351,31 @@ def tiled(T):
 #   my own place in :math:`C` is out there, I don't leave, because the others need what
 #   I pin up.
 #
+# .. dropdown:: The same in CUDA C++
+#
+#    ``nvcc`` compiles this for an H100. With threads of a CPU in place of a GPU's, it
+#    gave the right products. We haven't timed it.
+#
+#    .. code-block:: cuda
+#
+#        template <int T>  // the side of a tile, and of a block
+#        __global__ void product(const float *a, const float *b, float *c,
+#                                int m, int k, int n) {
+#            __shared__ float a_tile[T][T], b_tile[T][T];
+#            int tx = threadIdx.x, column = T * blockIdx.x + tx;
+#            int ty = threadIdx.y, row = T * blockIdx.y + ty;
+#            float total = 0;
+#            for (int first = 0; first < k; first += T) {
+#                int x = first + tx, y = first + ty;
+#                a_tile[ty][tx] = row < m && x < k ? a[row * k + x] : 0;
+#                b_tile[ty][tx] = y < k && column < n ? b[y * n + column] : 0;
+#                __syncthreads();
+#                for (int i = 0; i < T; i++) total += a_tile[ty][i] * b_tile[i][tx];
+#                __syncthreads();
+#            }
+#            if (row < m && column < n) c[row * n + column] = total;
+#        }
+#
 # In each round, a thread fetches two numbers, and uses ``2 * T``. Let's count with
 # tiles of 8 × 8:
 
@@ -378,24 +391,21 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # x" @nvidia-h100-80gb-hbm3` as fast as step 2. But it fetches only a 32nd of the
 # numbers!
 #
-# **What does it wait for now?** Look at what it reads from the blackboard. For each
-# multiply-add, a warp reads 32 numbers of ``b_tile`` in one cycle, and one of
-# ``a_tile``, for all threads. The compiler fetches four of the latter with one load,
-# which takes `two cycles`__, so half a cycle for each. That makes 1.5 cycles. And there
-# are 129 instructions for 32 multiply-adds:
+# **What does it wait for now?** For the blackboard. Reading from it takes seven tenths
+# of the time, even with loads of four numbers in `two cycles`__:
 #
 # __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
-
-step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
-
-# %%
-# Now the blackboard is in the way: reading from it takes seven tenths of the time.
 #
 # .. holds::
 #
 #    0.65 < 4 * 1.5 * of_peak("tile") < 0.75
 #    cycles("3", "stalled_mio_throttle", "warp_latency") == [11, 33]
-#
+
+# For a multiply-add, 32 numbers of b_tile take a cycle, and one of a_tile half a cycle.
+# The loop has 129 instructions for 32 multiply-adds.
+step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
+
+# %%
 # Step 4: 4 × 4 elements each
 # ---------------------------
 #
@@ -532,28 +542,26 @@ print(f"all {len(ladder)} are right")
 # %%
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and is :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** The loop has
-# two instructions for each multiply-add. For four ``k`` there are 64 multiply-adds. A
-# warp loads 16 numbers of B for them, in 16 cycles. It also loads 16 of A, four at once
-# in two cycles, so in 8 cycles:
-
-step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
-
-# %%
-# Now the slots are the longest limit, and half of the instructions multiply and add.
+# @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** For slots:
+# they're the longest limit again, and half of the instructions multiply and add.
 #
 # .. holds::
 #
 #    0.65 < 508 / 256 * of_peak("4 x 4 each") < 0.69
 #    0.32 < of_peak("4 x 4 each") < 0.35
-#
+
+# For 64 multiply-adds, a warp loads 16 numbers of B in 16 cycles. It also loads 16 of
+# A, four at once in two cycles, so in 8.
+step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
+
+# %%
 # Step 5: 8 × 8 elements each, and fewer registers
 # ------------------------------------------------
 #
 # With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds. We
-# only change ``R``. The loop now has 1,761 instructions for 1,024 multiply-adds, and
-# loads the numbers of A one by one:
+# only change ``R``, and count again:
 
+# 1,761 instructions for 1,024 multiply-adds. The numbers of A now come one by one.
 step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)
 
 # %%
@@ -591,18 +599,57 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # Ask the profiler
 # ----------------
 #
-# We've only counted so far. **Were we right?** Let NVIDIA's profiler, Nsight Compute,
-# measure it:
+# We've only counted so far. **Were we right?** NVIDIA's profiler, Nsight Compute, found
+# the slots as busy as we had, to 3 % of the time. The loads were busier, in step 4 by
+# over a quarter, because we'd left out the stores. And memory was idle for nine tenths
+# of step 1, so now that case *is* closed.
+#
+# .. holds::
+#
+#    busy = lambda metric, step: profile[metric][step] / 100
+#    part = lambda step, i: counted[step][i] / profile["time_duration"][step]
+#    all(abs(busy("issue_active", n) - part(n, 0)) < 0.03 for n in counted)
+#    all(-0.01 < busy("lsu_wavefronts", n) - part(n, 1) < 0.15 for n in counted)
+#    all(busy("dram_throughput", n) < part(n, 2) / 2 for n in counted)
+#    busy("dram_throughput", "1") < 0.1
+#    # What it measured is what we timed.
+#    rows = ["row along x", "first try", "column along x", "tile", "4 x 4 each"]
+#    rows += ["8 x 8 each", "8 x 8 each, 128 registers", "wide loads", "torch"]
+#    lasted = profile["time_duration"].values()
+#    all(near(ms, took(row), 0.06) for row, ms in zip(rows, lasted, strict=True))
+#
+# This command gives you such a report. It also says what a warp waits for longest
+# between two of its instructions, which is called a *stall*:
 #
 # .. code-block:: bash
 #
 #    ncu --section SpeedOfLight --section SchedulerStats --section WarpStateStats \
 #        -k regex:first_try python yours.py
 #
-# In its report, slots are *One or More Eligible*, loads *L1/TEX Cache Throughput*, and
-# memory *DRAM Throughput*. Here is what it measured on the H100. Before each arrow is
-# our limit, as a part of the time that the step took. For memory it may be above 100 %,
-# because we counted without caches:
+# .. list-table:: What it says, and what helped
+#    :header-rows: 1
+#    :widths: 50 50
+#
+#    * - Nsight Compute
+#      - step
+#    * - loads near 100 %, *lg throttle* (a full queue for loads)
+#      - 1: let neighbours read neighbours
+#    * - busy slots, but few multiply-adds
+#      - 2: count the instructions
+#    * - *long scoreboard* (a number has yet to come)
+#      - 3: fetch a tile together
+#    * - *mio throttle* (a full queue to shared memory)
+#      - 4: keep more numbers in registers
+#    * - nothing is busy, and no stall is long
+#      - 5: more warps
+#
+# .. holds::
+#
+#    longest = lambda step: max(waits, key=lambda stall: waits[stall][step])
+#    {longest(n) for n in ("1", "4", last, "library")} == {"stalled_not_selected"}
+#    ready = waits["stalled_not_selected"]["1"]
+#    near(waits["stalled_math_pipe_throttle"]["1"], ready, 0.02)
+#    longest("5, 146 registers") == "stalled_wait"
 
 # folded: What Nsight Compute measured of each step
 # (benchmarks/profile_products.py has the command)
@@ -657,7 +704,14 @@ for which in names:
 
 # %%
 
-# folded code: How the table is printed
+# folded: How busy each step was, and what it waited for most
+
+# Slots are "One or More Eligible" in the report, loads "L1/TEX Cache Throughput", and
+# memory "DRAM Throughput". Before each arrow is our limit, as a part of the time that
+# the step took. For memory it may be above 100 %, because we counted without caches.
+# "Not selected" means that the warp could go on, but another one got the slot. Then
+# look at the next longest stall. In step 1 it's "math pipe throttle": the units for
+# arithmetic are busy, with addresses.
 
 from firstlight.display import show_table
 
@@ -668,59 +722,12 @@ show_table(
 )
 
 # %%
-# The slots are as we counted. The loads were busier, in step 4 by over a quarter,
-# because we'd left out the stores. And memory was idle for nine tenths of step 1, so
-# now that case *is* closed.
+# What comes next?
+# ----------------
 #
-# .. holds::
-#
-#    busy = lambda metric, step: profile[metric][step] / 100
-#    part = lambda step, i: counted[step][i] / profile["time_duration"][step]
-#    all(abs(busy("issue_active", n) - part(n, 0)) < 0.03 for n in counted)
-#    all(-0.01 < busy("lsu_wavefronts", n) - part(n, 1) < 0.15 for n in counted)
-#    all(busy("dram_throughput", n) < part(n, 2) / 2 for n in counted)
-#    busy("dram_throughput", "1") < 0.1
-#    # What it measured is what we timed.
-#    rows = ["row along x", "first try", "column along x", "tile", "4 x 4 each"]
-#    rows += ["8 x 8 each", "8 x 8 each, 128 registers", "wide loads", "torch"]
-#    lasted = profile["time_duration"].values()
-#    all(near(ms, took(row), 0.06) for row, ms in zip(rows, lasted, strict=True))
-#
-# The last column says what a warp waits for longest between two of its instructions.
-# Nsight Compute calls that a *stall*. Here is what helped against each:
-#
-# .. list-table:: What it says, and what helped
-#    :header-rows: 1
-#    :widths: 50 50
-#
-#    * - Nsight Compute
-#      - step
-#    * - loads near 100 %, *lg throttle* (a full queue for loads)
-#      - 1: let neighbours read neighbours
-#    * - busy slots, but few multiply-adds
-#      - 2: count the instructions
-#    * - *long scoreboard* (a number has yet to come)
-#      - 3: fetch a tile together
-#    * - *mio throttle* (a full queue to shared memory)
-#      - 4: keep more numbers in registers
-#    * - nothing is busy, and no stall is long
-#      - 5: more warps
-#
-# *Not selected* means that the warp could go on, but another one got the slot. Look at
-# the next longest stall. In step 1 it's *math pipe throttle*: the units for arithmetic
-# are busy, with addresses.
-#
-# .. holds::
-#
-#    longest = lambda step: max(waits, key=lambda stall: waits[stall][step])
-#    {longest(n) for n in ("1", "4", last, "library")} == {"stalled_not_selected"}
-#    ready = waits["stalled_not_selected"]["1"]
-#    near(waits["stalled_math_pipe_throttle"]["1"], ready, 0.02)
-#    longest("5, 146 registers") == "stalled_wait"
-#
-# Why is the library faster still? It needs 1.13 instructions for a multiply-add, where
-# step 5 needs 1.72. And though it has only eight warps, as step 5 had at first, each of
-# them starts an instruction every 2.2 cycles, where ours took 3.4.
+# **Why is the library faster still?** It needs 1.13 instructions for a multiply-add,
+# where step 5 needs 1.72. And though it has only eight warps, as step 5 had at first,
+# each of them starts an instruction every 2.2 cycles, where ours took 3.4.
 #
 # .. holds::
 #
@@ -739,14 +746,11 @@ show_table(
 #    [round(profile["issue_active"][n]) for n in ("library", last)] == [90, 81]
 #    profile["registers"]["library"] == 254
 #    abs(used("library", 2) - busy("issue_active", "library")) < 0.005
-
-# %%
-# What comes next?
-# ----------------
 #
-# S. Boehm `has climbed on`__, in CUDA C++ and on an RTX A6000, where
-# his step 5 had 69 % of the library. **Which of his next steps would you try first?**
-# His rates are from `his repository`__.
+# So the next step must save instructions. *Wide loads* do: they fetch four numbers with
+# one, and reach :timing:`shared-memory share "wide loads"/"torch"
+# @nvidia-h100-80gb-hbm3` of the library. S. Boehm `shows the way on`__, in CUDA C++, to
+# 94 %. On his RTX A6000, his step 5 had 69 % of the library, by `his repository`__.
 #
 # .. list-table:: Each step, beside the library on the same card
 #    :header-rows: 1
@@ -755,7 +759,7 @@ show_table(
 #    * - step
 #      - his, A6000
 #      - ours, H100
-#    * - *wide loads*: four numbers with one instruction
+#    * - *wide loads*
 #      - 78 %
 #      - :timing:`shared-memory share "wide loads"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - *autotuning*: try many sizes of tiles
@@ -765,13 +769,8 @@ show_table(
 #      - 94 %
 #      - not tried
 #
-# On his card, each brought six to ten points. On ours wide loads brought four, and
-# other sizes nothing, so wide loads were the one to try.
-#
 # .. holds::
 #
-#    points = lambda row: 100 * took("torch") / took(row)
-#    3.5 < points("wide loads") - points("8 x 8 each, 128 registers") < 4
 #    five = (8, 4), (32, 4), (16, 6), (8, 8), (16, 10)
 #    best = min(took(f"T = {T}, R = {R}") for T, R in five)
 #    took("8 x 8 each, 128 registers") < 0.9 * best
@@ -818,6 +817,11 @@ show_table(
 # %%
 # Break it: three mistakes
 # ------------------------
+#
+# Nobody wipes the blackboard between classes. Shared memory isn't set to zero, so a new
+# block finds what the last one left there, or zeros by chance. Write before you read,
+# then call ``cuda.syncthreads()``, and don't count on finding anything at the next
+# launch.
 #
 # A wrong tile often gives the right answer. You might forget the second wait, or round
 # down and take ``a.shape[1] // T`` rounds. Or you take ``cuda.gridDim.x`` rounds, the

@@ -114,8 +114,8 @@ best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 #
 # Now step 0. Let's count for a whole warp, which makes 32 multiply-adds at a time. The
 # 32 numbers of :math:`A` that it loads lie in 32 rows, so one load takes 32 cycles, and
-# moves 32 pieces of 32 bytes. With the number of :math:`B`, it's 33 of each. And it
-# starts 36 instructions, as we'll see in step 2:
+# moves 32 pieces of 32 bytes. With the number of :math:`B`, it's 33 of each. And there
+# are 36 instructions, as we'll see in step 2:
 
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
@@ -128,9 +128,11 @@ step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 # -----------------------------------------
 #
 # Swap the two: write ``j, i = cuda.grid(2)``, and give the grid the columns first. Now
-# the threads of a warp read the same number of :math:`A`, and neighbouring numbers of
-# :math:`B`:
+# the threads of a warp read one number of :math:`A`, and neighbours in :math:`B`. Blue
+# is what they need, and shaded what moves, in *sectors* of 32 bytes:
 #
+# .. raw:: html
+#    :file: ../../figures/warp.svg
 
 
 @cuda.jit
@@ -146,8 +148,7 @@ def first_try(a, b, c):
 # %%
 # On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`.
 # **What does it wait for now?** We let ``trace`` play the kernel for a small product,
-# 32 × 8 times 8 × 32. It notes each access to memory, which comes in *sectors* of 32
-# bytes:
+# 32 × 8 times 8 × 32. It notes each access to memory:
 
 a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
 plain = trace(first_try, (1, 4), (32, 8), a, b, c)
@@ -160,8 +161,8 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
 # product, it's 4,096 times.
 #
-# For each multiply-add, a warp moves one sector of :math:`A` and four of :math:`B`,
-# which makes 160 bytes. Memory alone would need as long as we measured. Case closed?
+# For each multiply-add, a warp moves five sectors, which makes 160 bytes. Memory alone
+# would need as long as we measured. Case closed?
 #
 # No. With ``while`` in place of ``for``, step 2 loads the very same numbers, and took
 # :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`. So it wasn't
@@ -575,10 +576,10 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #
 # Look at its registers. The compiler gave each thread 146, and a block has 256 threads.
 # That's more than half of the 65,536 registers of a multiprocessor, so there's room for
-# *one* block. It has eight warps. Four instructions may start in a cycle, so there are
-# only two warps to choose from for each of the four. When both wait, none starts. How
-# many warps there are is called *occupancy*. With 128 registers a thread, two blocks
-# would fit, and you may ask for that:
+# *one* block, which is eight warps. With four instructions to start in a cycle, there
+# are only two warps to choose from for each. When both wait, none starts. How many
+# warps there are is called *occupancy*. With 128 registers a thread, two blocks would
+# fit, and you may ask for that:
 #
 # .. code-block:: python
 #
@@ -600,9 +601,9 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # ----------------
 #
 # We've only counted so far. **Were we right?** NVIDIA's profiler, Nsight Compute, found
-# the slots as busy as we had, to 3 % of the time. The loads were busier, in step 4 by
-# over a quarter, because we'd left out the stores. And memory was idle for nine tenths
-# of step 1, so now that case *is* closed.
+# the slots as busy as we'd counted, to 3 % of the time. The loads were busier, in step
+# 4 by over a quarter, because we'd left out the stores. And memory was idle for nine
+# tenths of step 1, so now that case *is* closed.
 #
 # .. holds::
 #
@@ -750,7 +751,7 @@ show_table(
 # So the next step must save instructions. *Wide loads* do: they fetch four numbers with
 # one, and reach :timing:`shared-memory share "wide loads"/"torch"
 # @nvidia-h100-80gb-hbm3` of the library. S. Boehm `shows the way on`__, in CUDA C++, to
-# 94 %. On his RTX A6000, his step 5 had 69 % of the library, by `his repository`__.
+# 94 %. On an RTX A6000, his step 5 had 69 % of the library, by `his repository`__.
 #
 # .. list-table:: Each step, beside the library on the same card
 #    :header-rows: 1

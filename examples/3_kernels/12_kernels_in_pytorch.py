@@ -479,9 +479,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the kernel pays in full as soon as its work takes longer than the paperwork: Python
-# then prepares the next launch meanwhile. With 134 million numbers it took about a
-# third of the chain's time on both cards, with the gradient, too.
+# So the kernel pays in full as soon as its work takes longer than the paperwork, which
+# Python then does meanwhile. With 134 million numbers it took about a third of the
+# chain's time on both cards, with the gradient, too.
 #
 # .. dropdown:: Does the paperwork always take the same time?
 #

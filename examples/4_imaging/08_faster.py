@@ -264,6 +264,13 @@ for what in sorted(usual, key=usual.get, reverse=True):
 # Each of them consists of a dozen operations, and each of those reads a whole image
 # from memory, and writes another one.
 #
+# .. holds::
+#
+#    machines = "nvidia-h100-80gb-hbm3", "cpu-amd-epyc"
+#    share = lambda part, on: printed(rf"^{part} +(\d+)%$", on)[0]
+#    all(6 < 100 / share("FFT", on) < 8 for on in machines)
+#    all(near(share("smoothing", on), 2 * share("FFT", on), 0.1) for on in machines)
+#
 # To watch a step of your own, put the names of your parts into ``PARTS``, with the
 # empty pattern last, and call ``watch`` with a function that makes one step on the CPU.
 # For a GPU, take :doc:`these lines </tutorials/2_devices/14_profile>`.
@@ -284,7 +291,6 @@ for what in sorted(usual, key=usual.get, reverse=True):
 #
 # .. holds::
 #
-#    machines = "nvidia-h100-80gb-hbm3", "cpu-amd-epyc"
 #    limits = [printed(r"at most ([\d.]+) ×", on) for on in machines]
 #    all(1.4 < max(each) < 1.6 for each in limits)
 
@@ -362,9 +368,8 @@ for real, allowed, place in kinds:
     assert off < allowed, off
     print(f"the package, {real}, {place}: gradient off by {off:.0e}")
 # %%
-# The folds have compared the gradients of all versions, and they are the same. Now the
-# steps take turns, in random order, so that a busy moment of the computer can't hit
-# only one of them.
+# All versions have the same gradient, as the folds check. Now the steps take turns, in
+# random order, so that a busy moment of the computer can't hit only one of them.
 
 # folded: Take turns, and draw a bar
 objective, method = package(side)
@@ -420,9 +425,9 @@ plt.show()
 # written by hand and compiled by Numba. If your losses are those of this page, call
 # ``fit(model, data, losses=terms)``, with ``terms`` as in the fold above.
 #
-# The figure is of the Xeon beside the H100. Taken alone, ``float32`` gained nothing on
-# the EPYC, because ``conv2d`` became *slower*. With slices in place of ``conv2d``, it
-# nearly halved the time. So measure again after each change.
+# Taken alone, ``float32`` gained nothing on the EPYC, because ``conv2d`` became
+# *slower*. With slices in place of ``conv2d``, it nearly halved the time. So measure
+# again after each change.
 #
 # .. holds::
 #
@@ -499,18 +504,17 @@ if on_nvidia:
 torch.set_num_threads(threads)
 
 # %%
-# On an H100, the step as usual took :timing:`faster-step median "GPU, as usual"
-# @nvidia-h100-80gb-hbm3`. With all six changes it took :timing:`faster-step median
-# "GPU, fused Adam" @nvidia-h100-80gb-hbm3`, if anything longer, so there they were
-# worth nothing.
+# Nothing! On an H100, the step as usual took :timing:`faster-step median "GPU, as
+# usual" @nvidia-h100-80gb-hbm3`, and with all six changes :timing:`faster-step median
+# "GPU, fused Adam" @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
 #
 #    usual = median("faster-step/GPU, as usual")
 #    usual < median("faster-step/GPU, fused Adam") < 1.3 * usual
 #
-# Nothing is wrong with the changes. They save bytes, so let's count how long the H100
-# needs for the bytes of a step, and its operations.
+# The changes aren't wrong. They save bytes, so let's count how long the H100 needs for
+# the bytes of a step, and its operations.
 
 for what, label in (
     ("as usual", "as usual"),
@@ -608,13 +612,13 @@ bench.show()
 #    * - the H100, ``fit``
 #      - :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`
 #
-# Once the step is captured, they make it :timing:`faster-step speedup "GPU, fused Adam,
-# captured"/"GPU, index, captured" @nvidia-h100-80gb-hbm3` as fast, so they do help!
-# ``fit`` does all of this. Its step is captured, in ``float32``, and merged into six
-# passes, which makes it :timing:`faster-step speedup "GPU, package"/"GPU, as usual"
+# In a captured step they do help: it's :timing:`faster-step speedup "GPU, fused Adam,
+# captured"/"GPU, index, captured" @nvidia-h100-80gb-hbm3` as fast with all six. ``fit``
+# does all of this. Its step is captured, in ``float32``, and merged into six passes,
+# which makes it :timing:`faster-step speedup "GPU, package"/"GPU, as usual"
 # @nvidia-h100-80gb-hbm3` as fast as the usual one on the same card. But with these
-# passes, *one core* takes no longer than the whole H100 as usual. A fit may need 10,000
-# steps. Then read milliseconds as tens of seconds.
+# passes, *one core* takes no longer than the whole H100 as usual. For a fit of 10,000
+# steps, read milliseconds as tens of seconds.
 #
 # With larger images, or many of them at once, the GPU computes for longer than the
 # launches take. Then :doc:`bytes count there, too

@@ -3,9 +3,8 @@ What is a GPU?
 ==============
 
 A cup of coffee cools. Your program follows it in 100,000 small steps, and each step
-needs the temperature from the step before. There's no way to do two steps at once, so
-this is as sequential as work can be. One core of a CPU does it in less than a
-millisecond.
+needs the temperature from the step before. Written like this, no two steps can be done
+at once. One core of a CPU does all of them in less than a millisecond.
 
 Now give the same cup to a GPU. **Make two guesses:** will a GPU be faster or slower?
 And how much longer will it take for 4,096 cups than for one?
@@ -72,7 +71,7 @@ say which work belongs there and which doesn't.
 # Trains need passengers, so a GPU needs work that falls into thousands of pieces of the
 # same kind, none of which waits for another. Such work is called *data-parallel*. The
 # pixels of an image are like that, and GPUs were made to colour them. The 100,000 steps
-# of one cup are not.
+# of one cup, one after the other, are not.
 #
 # What's inside
 # -------------
@@ -266,10 +265,10 @@ show_table("Where a number can be, on an H100", head, rows)
 
 # %%
 # *Registers* hold the variables of each thread. *Shared memory* belongs to a block, so
-# its threads can pass numbers to each other there, and it's the same piece of hardware
-# as the *L1 cache*. The *L2 cache* serves all SMs. *HBM*, the high-bandwidth memory, is
-# the large memory on the card, which CUDA calls *global memory*. And the last row is
-# your computer's memory, at the other end of PCIe.
+# its threads can pass numbers to each other there, and here it's the same piece of
+# hardware as the *L1 cache*. The *L2 cache* serves all SMs. *HBM*, the high-bandwidth
+# memory, is the large memory on the card, which CUDA calls *global memory*. And the
+# last row is your computer's memory, at the other end of PCIe.
 #
 # From top to bottom the rate falls by a factor of more than 6,000. So this is the first
 # rule for working with a GPU: *bring the numbers over once, and use them often*.
@@ -388,7 +387,9 @@ plt.show()
 # Now you can say beforehand which work doesn't belong on a GPU:
 #
 # - *There are too few pieces.* One cup of coffee uses one thread of 270,336.
-# - *Each piece needs the one before.* More threads don't make a chain shorter.
+# - *Each piece needs the one before.* More threads don't make such a chain shorter,
+#   unless you can regroup it into a :term:`scan`, as you can a sum, and also our cup,
+#   whose steps are linear. Where they aren't, you usually can't.
 # - *The work is over too soon.* Every call to a GPU costs some microseconds. When
 #   PyTorch copied a mere 64 bytes to our H100, that took :timing:`transfers median "to
 #   the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.

@@ -451,7 +451,10 @@ for cups in (1, 65_536, 2**20):
 # When it doesn't help
 # --------------------
 #
-# No processor can take the steps of *one* cup at the same time. And where the memory
+# As the loop is written, the steps of *one* cup can't be taken at the same time. You'd
+# have to regroup them into a :term:`scan`: two steps in a row are one step of the same
+# kind, with another ``keep`` and ``gain``. That takes more operations and rounds
+# differently, and if the steps aren't linear, you usually can't. And where the memory
 # can't bring the numbers fast enough, the lanes wait, however many there are
 # (:doc:`/tutorials/3_kernels/11_bytes_in_flight`).
 #
@@ -472,11 +475,11 @@ def chain_sum(x):
 
 
 # %%
-# A compiler must not mend it, because another order of the additions would round
-# differently. But you may. Write a sum of at least eight independent chains, for an
-# ``x`` of any length, even empty. Use only additions, and keep your partial sums in a
-# list or in eight names. The checker gives you numbers that remember the longest chain
-# of additions behind them.
+# A compiler must not mend it unasked, because another order of the additions would
+# round differently. But you may. Write a sum of at least eight independent chains, for
+# an ``x`` of any length, even empty. Use only additions, and keep your partial sums in
+# a list or in eight names. The checker gives you numbers that remember the longest
+# chain of additions behind them.
 #
 # Put your answer where the dots are, and run ``firstlight try 04_count_your_cpu.py``.
 

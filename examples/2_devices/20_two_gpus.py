@@ -34,8 +34,8 @@ either, so what others measured has their name on it.
 #        epoch. A step of eight GPUs takes eight batches, so it may take longer
 #    * - **the batch is too small**
 #      - with half the batch, a step on *one* GPU takes as long
-#      - give each GPU the whole former batch. If the step still takes as long, stay
-#        with one
+#      - a larger batch on *one* GPU, until its step takes longer. If that's all you
+#        need, stay with one. Else give each GPU that batch, and count pictures
 #    * - **DataParallel**
 #      - that word is in your program
 #      - take DDP, below. ``DataParallel`` copies the whole network to the other GPUs in
@@ -47,8 +47,8 @@ either, so what others measured has their name on it.
 #      - a loop through the loader alone takes as long as an epoch
 #      - more workers, if there are cores: two GPUs want double the pictures
 #    * - **a slow link**
-#      - ``nvidia-smi topo -m`` says ``SYS`` or ``PHB``, and not ``NV``; or the backend
-#        is ``gloo``
+#      - ``nvidia-smi topo -m`` says anything but ``NV`` between them (``SYS`` is the
+#        slowest); or the backend is ``gloo``
 #      - ``nccl``; or exchange in every fourth batch only: run the others under
 #        ``model.no_sync()``, and the optimizer after the fourth, or the copies drift
 #        apart
@@ -72,7 +72,8 @@ either, so what others measured has their name on it.
 # If ``nvidia-smi`` lists *every* process on the first GPU, each with a few hundred MiB,
 # all of them touched it. Call ``torch.cuda.set_device`` before anything else, and load
 # weights with ``map_location="cpu"``. ``DataParallel`` gathers all outputs on the first
-# GPU, and you can't change that.
+# GPU, unless you name another as ``output_device``. The weights, the summed gradients
+# and the optimizer's state stay on the first in any case.
 #
 # Copy this: DistributedDataParallel
 # ----------------------------------
@@ -214,8 +215,8 @@ for name, weights in WEIGHTS.items():
 # the bytes go through the CPU's memory, it takes longer.
 #
 # So before you rent a second GPU, time a step with your batch, and with half of it
-# (:doc:`/tutorials/2_devices/07_timing_it_right`). What you save is at most the
-# difference. Where it's large, several GPUs pay off:
+# (:doc:`/tutorials/2_devices/07_timing_it_right`). If the batch stays as large as it
+# is, you save at most the difference. Where that's large, several GPUs pay off:
 #
 # .. measured-by-others:: four-v100
 #
@@ -282,6 +283,8 @@ print(check(combine))
 # %%
 # Three lines to remember
 # -----------------------
+#
+# The first line is for a batch that doesn't grow.
 
 # remember
 

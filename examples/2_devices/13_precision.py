@@ -89,8 +89,11 @@ for use_amp in (False, True):
 #        bits. Take ``bfloat16``, above all if the model was trained in it, or compute
 #        that part from ``x.float()`` under ``torch.autocast("cuda", enabled=False)``.
 #    * - you don't know where
-#      - ``torch.autograd.set_detect_anomaly(True)`` names the operation. It is slow.
-#        In JAX it's ``jax.config.update("jax_debug_nans", True)``.
+#      - ``assert torch.isfinite(y).all()`` on each layer's output ``y``: the first that
+#        fails is the place. If none does, ``torch.autograd.set_detect_anomaly(True)``
+#        names the operation whose *gradient* is the first NaN. It's slow, and doesn't
+#        check the way forward, nor for ``inf``. JAX checks all results for NaN:
+#        ``jax.config.update("jax_debug_nans", True)``.
 #    * - ``inf`` in the first steps only
 #      - That is the scaler, trying how much it may multiply. It leaves those steps out.
 #    * - ``mix of the legacy and new APIs``
@@ -536,16 +539,19 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # Does at least the *same* GPU give the same bits twice? Mostly, and :doc:`another page
 # </tutorials/2_devices/19_same_seed>` says what to set.
 #
-# And which difference is too large? Allow a few eps times the sum of the terms'
-# *absolute values*, because the sum itself may be small if they cancel:
+# And which difference is too large? For terms of both signs, allow a few eps times the
+# sum of their *absolute values*, because the sum itself may be small if they cancel:
 
 tolerance = 2 * eps * np.abs(terms).sum(axis=1)
 for way, got in ways.items():
     print(f"{way:18} {np.all(np.abs(got - truth) < tolerance)}")
 
 # %%
-# That's about ten times the typical error of the plain loop. Roundings pass, and a
-# forgotten number doesn't.
+# That's about ten times the typical error of the plain loop here. Roundings pass, and a
+# forgotten number doesn't. But if all terms have one sign, such as counts, the sum
+# grows on the way, and so do the roundings of a plain loop. It may be off by up to half
+# as many eps as there are terms. So add those in many shares, in halves, or in
+# ``float64``.
 #
 # Your turn
 # ---------
@@ -656,12 +662,12 @@ print(f"Our solution: {check(choose_solution)}")
 # -------------------------------------------------------------------------
 #
 # Rounding changes the seventh digit, and the score by no more than another seed does.
-# So train three times on each, with three seeds. If the scores overlap, nothing is
-# wrong. If not, it's a mistake that only the GPU shows:
+# So train three times on each, with three seeds. If the scores overlap, most likely
+# nothing is wrong. If not, look for a mistake that only the GPU shows:
 #
 # - Give both the *same* weights and batch, and compare the first loss, and then the
-#   gradients. The first that differs by more than the tolerance above, a few eps of
-#   the terms' absolute values, shows where.
+#   gradients. Libraries add in shares, so the first that differs by more than the
+#   tolerance above, a few eps of the terms' absolute values, shows where.
 # - Different already? Random numbers, an uninitialized array, or another ``dtype``:
 #   16 bits and TF32 are on for one of them only.
 # - After some steps? The optimizer has a tensor from before ``w = w.to(device)`` (a

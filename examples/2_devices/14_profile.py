@@ -380,8 +380,10 @@ plt.show()
 #
 # If you have a GPU, *Self CUDA time total* stands below the table: what all copies and
 # all *kernels*, the programs that run on the GPU, took together. Compare this sum with
-# the time that your program took. If they are about the same, the GPU is busy, and only
-# faster kernels will help. If the sum is much smaller, the GPU waits.
+# the time that your program took. If it's much smaller, the GPU waits. If they are
+# about the same, the GPU is busy, but with what? Look at the rows ``Memcpy``. If they
+# have most of the sum, send less. If kernels have it, faster or fewer kernels will
+# help.
 #
 # In the H100's second table, the first two rows are larger than that sum, *frame* more
 # than twice! Skip these: they are names of ours, and not in the sum. On the GPU, such a
@@ -462,7 +464,7 @@ plt.show()
 #      - A line such as ``.item()`` waited for the GPU. Do that less often.
 #    * - ``cudaDeviceSynchronize``
 #      - Our own last line waited until all was done. If it's long, the CPU was far
-#        ahead, and the GPU is busy: nothing to mend here.
+#        ahead, and the GPU is busy: nothing to mend on the CPU's side.
 #
 # There's :doc:`a longer list </tutorials/2_devices/18_slow_on_the_gpu>`, with what to
 # do. The :term:`utilization <GPU utilization>` in ``nvidia-smi`` won't tell you what

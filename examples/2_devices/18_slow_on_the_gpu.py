@@ -72,7 +72,8 @@ it's slow without a GPU, too.
 #        files
 #      - whole arrays in place of loops (:doc:`/tutorials/2_devices/12_port_your_numpy`)
 #    * - **it's busy**
-#      - The kernels together take about as long as your program: *Self CUDA time total*
+#      - The kernels together take about as long as your program: *Self CUDA time
+#        total*, less its rows ``Memcpy``
 #      - now faster kernels help: :doc:`16 bits or TF32
 #        </tutorials/2_devices/13_precision>`, ``torch.compile``, a larger card
 #
@@ -369,9 +370,9 @@ print(f"Our solution: {check(suspect_solution)}")
 #   Windows outside of WSL since TensorFlow 2.11
 # - *loading:* ``num_parallel_calls=tf.data.AUTOTUNE`` in each ``map``, ``.cache()`` if
 #   it fits, and ``.prefetch(tf.data.AUTOTUNE)`` at the end
-# - *launches:* a larger ``batch_size``. In ``model.compile``, ``jit_compile=True`` and
-#   ``steps_per_execution=50`` launch less. An LSTM is fast only with its default
-#   activations: with others it can't take cuDNN's kernel
+# - *launches:* a larger ``batch_size``. In ``model.compile``, ``jit_compile=True``
+#   launches less, and ``steps_per_execution=50`` returns to Python less often. An LSTM
+#   is fast only with its default activations: with others it can't take cuDNN's kernel
 # - *waiting:* ``run_eagerly=True``, or a callback in each batch
 # - *the first call:* a ``tf.function`` is traced anew for each Python number and each
 #   shape. Pass tensors, and pad

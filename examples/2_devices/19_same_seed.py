@@ -64,8 +64,8 @@ four causes is yours, and which of them nobody can remove.
 #      - :term:`TF32`: ``torch.backends.cudnn.conv.fp32_precision = "ieee"``
 #        (:doc:`/tutorials/2_devices/13_precision`)
 #
-# Between a CPU and a GPU, two kinds of GPU, or two releases of PyTorch, there's no way
-# to get the same bits. PyTorch promises that `for none of them`__. Even a large
+# Between a CPU and a GPU, two kinds of GPU, or two releases of PyTorch, no setting
+# gives you the same bits. PyTorch promises them `for none of these`__. Even a large
 # ``torch.randn(…, device="cuda")`` gives other numbers on another card, since its
 # multiprocessors share out the drawing. Draw on the CPU, and move what you drew.
 #

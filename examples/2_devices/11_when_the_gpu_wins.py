@@ -166,8 +166,9 @@ print("work  ", quantity(work, "s"))
 # The CPU has the same bytes in a memory of its own. Beside our H100, that memory moved
 # :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3`, more than the
 # link, so the CPU is done before the bytes have even arrived. A few chips need no
-# street, because :doc:`CPU and GPU share one memory </cards>`. For those, take the
-# column *stay* below.
+# street, because :doc:`CPU and GPU share one memory </cards>`. But PyTorch's ``.to``
+# still copies there. So take the column *stay* below for what was made on the GPU, and
+# for anything else add twice the bytes sent, divided by the memory's bandwidth.
 #
 # And the fourth job? There, each number that you send is used in 4,096 multiplications.
 # That's worth the walk. So ask *how often will each byte that I send be used?* If a job
@@ -727,8 +728,8 @@ print("  their work would take    ", quantity(work, "s"))
 # leave it on the CPU, which learned the flowers just as well.
 #
 # The rule's launches, printed above, are only a fifth of what the H100 took, because in
-# training PyTorch also keeps account of each call for the gradients. So count *five*
-# launches for each call of a training step.
+# training PyTorch also keeps account of each call for the gradients. So count about
+# *five* launches for each call of a training step.
 #
 # A whole job, on three machines
 # ------------------------------

@@ -500,7 +500,9 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # before. That's why reading far apart does so well, as the :doc:`page on caches
 # </tutorials/3_kernels/06_caches>` shows.
 #
-# Others have measured a stride of 16, the T4 reading and the TITAN Xp writing:
+# Others have measured a stride of 16. The T4 reads every 16th number. On the TITAN Xp
+# neighbouring threads write 16 numbers apart, but then each goes on to write the other
+# fifteen. So the L2 cache can join the writes of a sector, and our rule isn't a limit:
 #
 # .. measured-by-others:: stride16-t4 stride16-titanxp
 
@@ -582,8 +584,11 @@ print(check((arrange, power)))
 # -----------------------
 #
 # The first line counts what a warp asks for. Beyond a stride of 8, the H100's memory
-# moved the neighbours of those sectors, too. The third line is what the H100 showed. On
-# a card with a small, old cache, reading far apart may be as slow as writing.
+# moved the neighbours of those sectors, too. The second line is for a thread ``i`` that
+# reads some fields of record ``i``. If it reads whole records at random places, keep
+# each record together, and aligned, so that its fields share a sector. The third line
+# is what the H100 showed. On a card with a small, old cache, reading far apart may be
+# as slow as writing.
 
 # remember
 

@@ -82,8 +82,8 @@ for seen in read(posted):
 #
 # *Your part* is the part of the card's cores, or of its memory, that is yours. It's 1
 # if you don't share the card. If the memory's own clock is lower, the second formula
-# gets a factor for that, too. A launch and a transfer don't depend on the card's clock,
-# but on the CPU and the slot.
+# gets a factor for that, too. A launch and a transfer hardly depend on the card's
+# clock, but on the CPU and the slot.
 #
 # How long does a card stay fast?
 # -------------------------------
@@ -217,11 +217,12 @@ else:
 # Clusters cut large cards into slices, so that more people get one. On an A100 or H100
 # it's called *MIG*, and ``nvidia-smi -L`` names your slice. In ``3g.40gb``, the second
 # number is your memory in GB, and with it comes the same part of the *bandwidth*,
-# `counted in eighths`__. The first number is only a label. ``nvidia-smi mig -lgip``
-# lists the multiprocessors under ``SM``: ``3g.40gb`` has 42 of an A100's 108, but 60 of
-# the 132 of an H100 with HBM3. Below is an A100 in two slices, which we made up. **A
-# 1g.10gb of it has 14 multiprocessors. How much higher do its floors get?** Say it
-# before you look at the table.
+# `counted in eighths`__. The first number counts slices of the multiprocessors, of
+# which such a card has seven, but they needn't be equal. So look under ``SM`` in what
+# ``nvidia-smi mig -lgip`` lists: ``3g.40gb`` has 42 of an A100's 108, but 60 of the 132
+# of an H100 with HBM3, more than three sevenths. Below is an A100 in two slices, which
+# we made up. **A 1g.10gb of it has 14 multiprocessors. How much higher do its floors
+# get?** Say it before you look at the table.
 #
 # __ https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 

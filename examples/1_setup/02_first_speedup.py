@@ -43,9 +43,9 @@ cpu_ms = 1e3 * (perf_counter() - start)
 print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 
 # %%
-# Then the GPU. It can only add what lies in its own memory, so we send both vectors
-# there before the clock starts. And while it works, Python goes on, so we have to
-# *wait* before we look at the clock. Here it's the GPU's own clock, which notes the
+# Then the GPU. There, PyTorch adds only what lies in the GPU's memory, so we send both
+# vectors there before the clock starts. And while it works, Python goes on, so we have
+# to *wait* before we look at the clock. Here it's the GPU's own clock, which notes the
 # time at ``begin`` and at ``end``.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD

@@ -59,8 +59,8 @@ print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 #
 # Let's count how long ten such products must take at least. Each number of the result
 # is a sum of 10,000 terms, which takes 10,000 multiplications and 10,000 additions. The
-# result has 10,000 × 10,000 numbers. So one product takes :math:`2 \times 10\,000^3`
-# operations, and ten products take ten times that.
+# result has 10,000 × 10,000 numbers. So one product, as libraries compute it, takes
+# :math:`2 \times 10\,000^3` operations, and ten products take ten times that.
 #
 # A card's data sheet says how many operations it can do in a second, in TFLOP/s. One
 # TFLOP/s is :math:`10^{12}` operations a second. Divide, and you have the least time.

@@ -44,9 +44,9 @@ cluster for a night.
 #
 # We need some data: stars with four colours each, of three kinds, made up. If you have
 # no GPU, we move things to PyTorch's device ``meta``. A tensor there has a shape and a
-# type, but no numbers. It obeys the rules of a GPU, with two exceptions: ``model.to``
-# puts *new* parameters into the model there, and a product of matrices doesn't look
-# where they are.
+# type, but no numbers. It mostly obeys the rules of a GPU. But a line that needs a
+# value, such as ``.item()``, stops with an error, ``model.to`` puts *new* parameters
+# into the model, and a product of matrices doesn't look where they are.
 
 import copy
 
@@ -212,9 +212,9 @@ print("not on the list:", [*unknown(careless)])
 # What it can't see is a batch, or what's made in ``forward``, be it a tensor or a whole
 # layer, as in ``nn.BatchNorm1d(3)(x)``. Such a layer is on the CPU, and new and
 # untrained in each call, so build layers in ``__init__``. But you don't need a GPU to
-# find these: *rehearse* on ``meta``. Nothing is computed there, but every line runs,
-# and a tensor that stayed behind raises an error. The loop is that of :doc:`a training
-# loop </tutorials/2_devices/02_training_loop>`.
+# find these: *rehearse* on ``meta``. Nothing is computed there, but every line runs
+# that needs no value, and a tensor that stayed behind raises an error. The loop is that
+# of :doc:`a training loop </tutorials/2_devices/02_training_loop>`.
 
 # folded: A sound network, the loop, and what it learns on the device
 
@@ -350,7 +350,7 @@ bench.show()
 # three lines.
 #
 # But don't give tensors on a GPU to a *loader*. It takes them apart one by one all the
-# same, and its workers stop with "Cannot re-initialize CUDA in forked subprocess".
+# same, and its workers may stop with "Cannot re-initialize CUDA in forked subprocess".
 
 # folded: Check: the trained network in float64 on the CPU
 

@@ -67,9 +67,9 @@ plt.show()
 # Three queues
 # ------------
 #
-# Why doesn't it happen by itself? Because everything that you give to a GPU stands in
-# one queue, a :term:`stream`, and is done in order. So we take three streams, one for
-# each stage.
+# Why doesn't it happen by itself? Because PyTorch puts everything that you give to a
+# GPU into one queue, a :term:`stream`, unless you say otherwise, and it's done in
+# order. So we take three streams, one for each stage.
 #
 # But streams know nothing of each other. Somebody has to say that chunk 2 may only be
 # computed when chunk 2 has arrived. Let's first forget to say so. Three ``ToyStream``

@@ -338,8 +338,8 @@ bench.show()
 #
 # For each *parameter* of a network, training keeps four numbers: its value, its
 # :term:`gradient`, and two averages that :term:`Adam`, the usual :term:`optimizer`,
-# needs. In ``float32`` these are 16 bytes. **How many parameters can you train on a
-# card of 24 GB, at the very most?**
+# needs. In ``float32`` these are 16 bytes. **How many parameters can you train like
+# this on a card of 24 GB, at the very most?**
 #
 # It's 1.5 billion, and then there is no room for any data. The rest grows with the
 # batch: the data themselves, and what each layer computes on the way forward. These

@@ -156,7 +156,7 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # blocks of a launch are its *grid*, and a thread can ask for their number, too:
 # ``cuda.gridDim.x``.
 #
-# A GPU works on arrays in its own memory. That's why we copied ``x`` and ``y`` there,
+# A GPU works best on arrays in its own memory. So we copied ``x`` and ``y`` there,
 # and gave the copies names with ``d_``, for *device*. You may also write ``add[6,
 # 1024](x, y, total)`` with the NumPy arrays. Then Numba copies all three of them to the
 # GPU *and back*, at every launch, which is usually far slower than the work itself, and

@@ -91,20 +91,16 @@ def for_whom(finding: Finding, facts: Facts) -> Finding:
         fix = ("The driver belongs to the machine outside this container. Do this there, not in here:", *fix)
     commands = [step for step in fix if step.startswith("$ ")]
     if rule.kind == "problem" and not facts.system.wsl and any("sudo " in command for command in commands):
-        if not cluster(facts):
-            fix = (
-                *fix,
-                "If you may not use sudo, or share the machine, send this text to the person who looks after it.",
-            )
-        elif "sudo " in commands[0]:
-            fix = (*for_administrators(finding, facts), *fix)
-        else:  # what you can do yourself comes first
-            fix = (*fix, *for_administrators(finding, facts))
+        told = for_administrators(finding, facts)
+        # What you can do yourself comes first.
+        fix = (*told, *fix) if cluster(facts) and "sudo " in commands[0] else (*fix, *told)
     return replace(finding, fix=fix)
 
 
 def for_administrators(finding: Finding, facts: Facts) -> tuple[str, ...]:
-    """Return how the administrators of a cluster are told."""
+    """Return how those are told who may use sudo: who looks after a machine, or a cluster's administrators."""
+    if not cluster(facts):
+        return ("If you may not use sudo, or share the machine, send this text to the person who looks after it.",)
     said = f"firstlight-doctor says about a node of yours: {finding.rule.title}. It saw: {finding.evidence[0]}."
     other = ("Meanwhile, ask Slurm for another node:", "$ sbatch --exclude=$(hostname -s) JOB_SCRIPT")
     return (

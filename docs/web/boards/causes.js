@@ -11,12 +11,8 @@ globalThis.causes = (() => {
     const [braces, inner] = pattern.match(/\{([^{}]*)\}/) ?? [];
     if (!braces) return [pattern.trim().split(/\s+/).join(" ")];
     const options = lists[inner] ?? inner.split("|");
-    return options.flatMap((option) =>
-      spellOut(
-        pattern.replace(braces, () => option),
-        lists,
-      ),
-    );
+    const withOption = (option) => pattern.replace(braces, () => option);
+    return options.flatMap((option) => spellOut(withOption(option), lists));
   }
 
   /** What finds the causes of a text, as errors.causes_of and errors.similar do. */
@@ -55,20 +51,20 @@ globalThis.causes = (() => {
     });
     const idf = (term) => Math.log(causes.length / Math.max(1, causes.filter(({ words }) => words.has(term)).length));
 
-    function match(text, whole, there, { weighed, says, unless, often = 0, ...cause }) {
+    function match(text, there, atHome, { weighed, says, unless, often = 0, ...cause }) {
       const met = weighed.filter(({ phrase }) => there.has(phrase));
       const isWithin = ({ bare }) => met.some(({ phrase }) => phrase.bare !== bare && phrase.bare.includes(bare));
       const seen = met.filter(({ phrase }) => !isWithin(phrase));
       // Somebody who is still typing, or pasted only a part.
       const typed = text.length > 2 ? says.filter(({ bare }) => bare.includes(text)).slice(0, 1) : [];
       const shown = typed.length > 0 || seen.some(({ phrase }) => says.includes(phrase));
-      const excluded = unless.some((phrase) => there.has(phrase) || has(whole, phrase));
+      const excluded = unless.some((phrase) => there.has(phrase));
       const said = !shown || excluded ? [] : seen.length ? seen.map(({ phrase }) => phrase) : typed;
       const own = seen.filter(({ phrase }) => phrase.sharedBy === 1 && says.includes(phrase));
       const isWhole = ({ bare }) => own.some(({ phrase }) => phrase.bare !== bare && bare.includes(phrase.bare));
       return {
         ...cause,
-        score: often + sum(seen.map(({ weight, phrase }) => weight / phrase.sharedBy)),
+        score: atHome(cause) * (often + sum(seen.map(({ weight, phrase }) => weight / phrase.sharedBy))),
         own: sum(own.map(({ phrase }) => phrase.bare.length)),
         said: said.map((phrase) => phrase.text),
         whole: excluded ? [] : says.filter(isWhole).map((phrase) => phrase.text), // what its own words are a part of
@@ -94,11 +90,7 @@ globalThis.causes = (() => {
       const there = new Set([...phrases.values()].filter((phrase) => has(whole, phrase)));
       const atHome = ({ where: places }) =>
         !place || !places ? 1 : places.includes(where) ? table.at_home : 1 / table.at_home;
-      const known = best(
-        causes
-          .map((cause) => match(text, whole, there, cause))
-          .map((each) => ({ ...each, score: each.score * atHome(each) })),
-      );
+      const known = best(causes.map((cause) => match(text, there, atHome, cause)));
       if (text.length < 3) return ["", known];
       const leads = known[0]?.score >= table.min_lead * (known[1]?.score ?? 0);
       if (leads && known[0].own >= table.min_own_letters) return ["The first, most likely.", known];

@@ -47,13 +47,10 @@ globalThis.search = (() => {
     /** The words of the index that one word stands for: itself, or else those that begin like it. */
     function meant(stem) {
       if (places.has(stem)) return [[stem, 1]];
-      const near = (one) => one.startsWith(stem) || (stem.length > 5 && one.length > 4 && stem.startsWith(one));
-      return stem.length < 3
-        ? []
-        : known
-            .filter(near)
-            .slice(0, 12)
-            .map((one) => [one, NEAR]);
+      if (stem.length < 3) return [];
+      const isNear = (one) => one.startsWith(stem) || (stem.length > 5 && one.length > 4 && stem.startsWith(one));
+      const near = known.filter(isNear).slice(0, 12);
+      return near.map((one) => [one, NEAR]);
     }
 
     /** The documents that have any of the words, the likeliest first. */
@@ -131,12 +128,8 @@ globalThis.search = (() => {
     const from = ({ said, whole }) => (isNoProse(text) ? [...said, ...whole] : whole);
     const errors = known.filter((one) => !one.near && (isError(text) || from(one).some(isNoProse))).slice(0, 3);
     const urls = new Set(errors.map(({ code }) => `doctor/${code}.html`));
-    return {
-      errors,
-      pages: pages(text)
-        .filter(({ url }) => !urls.has(url))
-        .slice(0, SHOWN),
-    };
+    const others = pages(text).filter(({ url }) => !urls.has(url));
+    return { errors, pages: others.slice(0, SHOWN) };
   }
 
   function item(url, title, ...about) {

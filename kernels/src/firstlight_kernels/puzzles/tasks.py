@@ -10,7 +10,7 @@ from numpy import ndarray as Array
 
 from firstlight_kernels.arrays import ATOMIC, LOAD
 from firstlight_kernels.puzzles.puzzle import Puzzle
-from firstlight_kernels.puzzles.rules import ANY, Launch, accesses, no_bank_conflicts, sectors
+from firstlight_kernels.puzzles.rules import ANY, Launch, Rule, accesses, no_bank_conflicts, sectors
 
 _Mistake = Callable[..., Array]
 
@@ -250,6 +250,11 @@ _HALF = "half of the numbers are missing. How far apart are the two that are add
 _LAST_ROUND = "the last round is missing. Two numbers are left: when are they added?"
 
 
+def _in_a_tree(hint: str = _TREE) -> Rule:
+    """Return a rule for shared memory: two numbers in each of six rounds, and the sum."""
+    return accesses("thread", 13, (LOAD, ATOMIC), "shared", hint)
+
+
 BLOCK_SUM = Puzzle(
     name="block sum",
     task="Let each block of 64 threads write the sum of its 64 elements into its own element of out. Elements after "
@@ -258,7 +263,7 @@ BLOCK_SUM = Puzzle(
     inputs=lambda rng, n: (_noise(rng, n), _output(-(-n // 64))),
     launches=(Launch((64,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
     constraint="it adds in a tree: a thread reads global memory once, and shared memory at most 13 times",
-    rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared", _TREE)),
+    rules=(accesses("thread", 1), _in_a_tree()),
     begin="part = cuda.shared.array(64, float32)\ni, t = cuda.grid(1), cuda.threadIdx.x",
     mistakes={
         _HALF: lambda x, out: _in_rows(x, len(out), 64)[:, :32].sum(axis=1),
@@ -283,11 +288,7 @@ DOT = Puzzle(
     launches=(Launch((40,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
     constraint="a block makes 1 atomic operation, and a thread reads global memory twice, and shared memory at most 13 "
     "times",
-    rules=(
-        accesses("block", 1, (ATOMIC,)),
-        accesses("thread", 2),
-        accesses("thread", 13, (LOAD, ATOMIC), "shared", _TREE),
-    ),
+    rules=(accesses("block", 1, (ATOMIC,)), accesses("thread", 2), _in_a_tree()),
     begin="part = cuda.shared.array(64, float32)\ni, t = cuda.grid(1), cuda.threadIdx.x",
     mistakes={
         _HALF: lambda x, y, out: out + sum(x[i : i + 32] @ y[i : i + 32] for i in range(0, len(x), 64)),
@@ -349,12 +350,8 @@ SCAN = Puzzle(
     constraint="six steps are enough: a thread reads global memory once, and shared memory at most 13 times",
     rules=(
         accesses("thread", 1),
-        accesses(
-            "thread",
-            13,
-            (LOAD, ATOMIC),
-            "shared",
-            "a thread that adds all before it reads 63 numbers. After a round, which of its neighbours has done half?",
+        _in_a_tree(
+            "a thread that adds all before it reads 63 numbers. After a round, which of its neighbours has done half?"
         ),
     ),
     begin="part = cuda.shared.array(64, float32)\ni, t = cuda.grid(1), cuda.threadIdx.x",

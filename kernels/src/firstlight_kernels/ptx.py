@@ -45,6 +45,16 @@ _LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:at|from) (?P<
 _HAVE_LOC = ("loc", "inst", "stmt", "self", "interp")
 _ANOTHER_PTXAS = ("Unsupported .version", "Unresolved extern function")
 
+# Sentences of Numba's, by how they begin, and what they mean.
+_IN_OUR_WORDS = {
+    "NRT required": "a kernel cannot make an array, a list or another object that lives in allocated memory",
+    ".*insert_unresolved_ref": "Numba compiles a function that calls itself with arguments of its own types, but no "
+    "circle of several. Convert the arguments, for example int32(n - 1), or write a loop",
+    # NumPy's random numbers, once Numba has compiled them for the CPU
+    ".*maximum recursion depth": "this is nothing for a GPU: Numba's compiler goes round in a circle on it",
+    r"('\w+' object has no attribute.*)": r"this is nothing for a GPU: Numba's compiler breaks on it (\1)",
+}
+
 _LOCK = Lock()  # the compiler's settings are those of the whole process
 
 
@@ -183,7 +193,7 @@ def compile(kernel: object, signature: str | tuple[Any, ...], cc: tuple[int, int
 
 def _checked(kernel: Any, signature: object, cc: object) -> FunctionType:
     function = python_function(kernel)
-    if getattr(kernel, "_device", False) or _options(kernel, "device").get("device"):
+    if _options(kernel, "device").get("device"):
         raise TypeError(f"{function.__name__} is a device function: give the kernel that calls it")
     if not isinstance(signature, str | tuple):
         raise TypeError(f'signature={signature!r}: write the types as a string, such as "void(float32[:], int32)"')
@@ -193,9 +203,8 @@ def _checked(kernel: Any, signature: object, cc: object) -> FunctionType:
 
 
 def _options(kernel: Any, *names: str) -> dict[str, Any]:
-    """Return those of some options that were given to ``@cuda.jit``; the simulator keeps only ``fastmath``."""
-    given = getattr(kernel, "targetoptions", None) or {"fastmath": kernel._fastmath}
-    return {name: given[name] for name in names if given.get(name) is not None}
+    """Return those of some options that were given to ``@cuda.jit``."""
+    return {name: given for name in names if (given := kernel.targetoptions.get(name)) is not None}
 
 
 # -- The compiler --------------------------------------------------------------------------------------------------
@@ -204,8 +213,6 @@ def _options(kernel: Any, *names: str) -> dict[str, Any]:
 def _capabilities(compiler: Compiler) -> list[tuple[int, int]]:
     """Return the compute capabilities for which NVIDIA's libraries compile, or raise if they are not here."""
     try:
-        if getattr(compiler.cuda, "compile_ptx", None) is None:
-            raise ImportError("numba was imported with NUMBA_ENABLE_CUDASIM=1, which leaves out its compiler")
         if compiler == NUMBA:
             raise ImportError("what Numba brings itself is older")
         compiler.part("cudadrv.nvvm").NVVM()
@@ -388,23 +395,12 @@ def _reason(message: str) -> str:
         because = re.search(r"raised a specific error:\s+Numba\w*Error: (?!Failed)(.*)", plain)
         return f"no implementation of {wanted[1]} for a GPU" + (f": {because[1]}" if because else "")
     plain = re.sub(r"^Failed in .*\n", "", plain)
-    sentence = re.split(r'\s*\n\s*(?:\n|File "|During: )|\.?\s*Raised from', plain)[0]
-    if sentence.startswith("NRT required"):
-        sentence = "a kernel cannot make an array, a list or another object that lives in allocated memory"
-    elif "insert_unresolved_ref" in sentence:
-        sentence = (
-            "Numba compiles a function that calls itself with arguments of its own types, but no circle of several. "
-            "Convert the arguments, for example int32(n - 1), or write a loop"
-        )
-    elif broken := re.match(
-        r"Invalid MLIR module: .*?error: (?:\S+:\d+:\d+: )?(.*?)(?: note:|$)", " ".join(plain.split())
-    ):
-        sentence = f"numba-cuda-mlir's compiler breaks on it ({broken[1]})"
-    elif "maximum recursion depth" in sentence:  # NumPy's random numbers, once Numba has compiled them for the CPU
-        sentence = "this is nothing for a GPU: Numba's compiler goes round in a circle on it"
-    elif re.match(r"'\w+' object has no attribute", sentence):
-        sentence = f"this is nothing for a GPU: Numba's compiler breaks on it ({sentence})"
-    return " ".join(sentence.split())
+    whole = " ".join(plain.split())
+    if broken := re.match(r"Invalid MLIR module: .*?error: (?:\S+:\d+:\d+: )?(.*?)(?: note:|$)", whole):
+        return f"numba-cuda-mlir's compiler breaks on it ({broken[1]})"
+    sentence = " ".join(re.split(r'\s*\n\s*(?:\n|File "|During: )|\.?\s*Raised from', plain)[0].split())
+    known = ((re.match(pattern, sentence), words) for pattern, words in _IN_OUR_WORDS.items())
+    return next((found.expand(words) for found, words in known if found), sentence)
 
 
 def mix_of(text: str) -> Counter[str]:

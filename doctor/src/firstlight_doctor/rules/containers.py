@@ -60,6 +60,7 @@ def container_without_gpu(facts: Facts) -> Signs | None:
     To do:
     Leave the container, and start it again on the machine around it:
     {start_with_gpu}
+    If Nextflow starts it for you, write docker.runOptions = '--gpus all' in nextflow.config.
     [refused] NVIDIA_VISIBLE_DEVICES={asked} keeps every card out. Look where the image or its description sets it, and
       set it to all.
     """
@@ -93,6 +94,12 @@ def apptainer_without_nv(facts: Facts) -> Signs | None:
     To do:
     Leave the container, and start it again:
     {start_with_gpu}
+    If another program starts it for you, hand --nv to that one. In nextflow.config, write
+      singularity.runOptions = '--nv' (or apptainer.runOptions), and give Snakemake --apptainer-args '--nv'.
+      For most others a variable will do:
+    $ export APPTAINER_NV=1
+    An older Singularity calls it SINGULARITY_NV. Nextflow doesn't pass it on. Under Slurm, the job must have asked for
+      a GPU as well; in nextflow.config that is process.clusterOptions = '--gres=gpu:1'.
     """
     files = [node.path for node in facts.nodes if node.path.startswith("/dev/nvidia")]
     if facts.system.container != "apptainer" or not files or not facts.cuda.error:

@@ -111,17 +111,23 @@ def wsl_without_gpu(facts: Facts) -> Signs | None:
     """Windows lends no GPU to this Linux.
 
     In WSL, the Linux inside Windows, the card belongs to Windows, which lends it through the file /dev/dxg. WSL 1 has
-    no such file at all; WSL 2 has it if Windows, its driver and WSL are new enough, and the machine has a GPU.
+    no such file at all; WSL 2 has it if Windows, its driver and WSL are new enough, and the machine has a GPU. Windows
+    must be Windows 11, or Windows 10 from version 21H2 on (build 19044). nvcc proves nothing here: it needs no driver.
 
     To do (first_wsl):
     Turn this Linux into WSL 2. In PowerShell on Windows, the first command tells its name:
     $ wsl --list --verbose
     $ wsl --set-version Ubuntu 2
+    If Windows is older than build 19044, let Windows Update bring it up to date first. This tells the build:
+    $ winver
     If the computer has no GPU:
     {works_on_cpu}
 
     To do:
-    In PowerShell on Windows, bring WSL up to date and start it anew:
+    In PowerShell on Windows, see which build it is. If it's older than 19044, let Windows Update bring it up to date,
+      because no driver and no WSL makes up for that:
+    $ winver
+    Then bring WSL up to date, and start it anew:
     $ wsl --update
     $ wsl --shutdown
     If /dev/dxg is still missing, install the newest driver of the card on Windows, and see that the file .wslconfig in

@@ -842,6 +842,33 @@ print(f"Our solution: {check(validate_solution)}")
 # which takes time. What ``nvidia-smi`` still shows is the context, until the program
 # ends.
 #
+# An image or volume larger than the GPU: blocks with a border, and what an FFT needs
+# -----------------------------------------------------------------------------------
+#
+# A filter, a convolution or a stencil needs the neighbours of each pixel. So cut the
+# volume into blocks, give each a border as wide as the filter reaches, which is half of
+# its width, and cut that off again. Without it you see the seams:
+#
+# .. code-block:: python
+#
+#    for i in range(0, len(volume), step):
+#        first, last = max(i - border, 0), i + step + border
+#        there = work(cupy.asarray(volume[first:last]))
+#        result[i : i + step] = there[i - first : i - first + step].get()
+#
+# A deconvolution takes a border as wide as the whole point-spread function, since each
+# iteration reaches on. Compare two borders, to see whether yours is enough. Dask makes
+# such blocks, too: ``dask.array.map_overlap(work, volume, depth=border)``.
+#
+# How large may a block be? A convolution by FFT holds the padded block, its spectrum,
+# the filter's, their product and the result, each as large as the block. On top comes
+# cuFFT's `room to work in`__, in the worst case eight complex numbers for each of
+# yours. A complex ``fftn`` of real numbers takes twice as much as ``rfftn``, and
+# ``float64`` twice that. So run one small block, look at
+# ``torch.cuda.max_memory_allocated()`` or CuPy's ``pool.total_bytes()``, and scale.
+#
+# __ https://docs.nvidia.com/cuda/cufft/
+#
 # My GPU's memory is full: which batch size, and does checkpointing help?
 # -----------------------------------------------------------------------
 #

@@ -449,8 +449,8 @@ def visibility_solution(image, east, north, cell_size, u, v):
 print(f"Our solution: {check(visibility_solution)}")
 
 # %%
-# To look up: shift, deproject, and the visibilities of a Gaussian
-# ----------------------------------------------------------------
+# To look up: shift, deproject, error bars, and a Gaussian's visibilities
+# -----------------------------------------------------------------------
 #
 # With u, v in wavelengths, and all angles in radians:
 #
@@ -471,6 +471,16 @@ print(f"Our solution: {check(visibility_solution)}")
 #   :math:`F \exp(-\pi^2 \theta^2 q^2 / (4 \ln 2))`. Fit that to the data with
 #   ``scipy.optimize.curve_fit``, with ``sigma=1 / np.sqrt(weight)``, real and imaginary
 #   parts one after the other. A point has :math:`F` everywhere.
+# - *Error bars of binned visibilities.* Average with the weights. Then the error of the
+#   mean is ``1 / np.sqrt(w.sum())``, for the real and the imaginary part each, if a
+#   weight is :math:`1/\sigma^2` of either part. The scatter within the bin must say the
+#   same: ``chi2 = (w * (x - mean) ** 2).sum() / (n - 1)`` is about 1. If it isn't, in
+#   narrow bins of a centred source, the weights are too large by that factor, and the
+#   error is ``np.sqrt(chi2)`` times as large. So one array's bars may be too long and
+#   another's too short. Before you combine arrays, divide the weights of each by its
+#   own factor. :py:func:`~firstlight_imaging.data.weights.check_weights` finds it from
+#   neighbouring times, as CASA's `statwt`__ does. A factor of 2 often means that
+#   :math:`\sigma^2` was taken for both parts together.
 # - *An image's visibilities* at any u and v:
 #   :py:func:`~firstlight_imaging.fourier.nufft.visibilities`, or the sum above. Another
 #   NUFFT, such as finufft, wants the phase from one pixel to the next, in [−π, π):
@@ -487,3 +497,4 @@ print(f"Our solution: {check(visibility_solution)}")
 #
 # __ https://github.com/RadioAstronomySoftwareGroup/pyuvdata/issues/924
 # __ https://github.com/RadioAstronomySoftwareGroup/pyuvdata/issues/1540
+# __ https://casadocs.readthedocs.io/en/stable/notebooks/data_weights.html

@@ -359,6 +359,27 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 #    off = finufft.nufft1d1(x32, c32, n, eps=1e-6, isign=1)[:256] - truth
 #    print(np.linalg.norm(off) / np.linalg.norm(truth))
 #
+# cuFINUFFT is slower than the CPU: plan once, transform often
+# ------------------------------------------------------------
+#
+# Each call of ``cufinufft.nufft2d2`` plans the transform, sorts the coordinates,
+# transforms once, and forgets all of that. If the coordinates stay, keep the plan. And
+# if many images have the same ones, hand them over in one call:
+#
+# .. code-block:: python
+#
+#    plan = cufinufft.Plan(2, (256, 256), n_trans=24, eps=1e-6, dtype="complex64")
+#    plan.setpts(x, y)  # float32, on the GPU; again if they change
+#    vis = plan.execute(images)  # (24, 256, 256), as often as you like
+#
+# ``finufft.Plan`` is the same on the CPU. Then time ``execute`` alone, after a first
+# call and with all arrays on the GPU, and wait for it. `Somebody`__ whose GPU had lost
+# found that planning and CUDA's first FFT took most of the time. If it still loses,
+# there are too few points, or you compute in ``float64`` on a card for games
+# (:doc:`/tutorials/2_devices/18_slow_on_the_gpu`).
+#
+# __ https://github.com/flatironinstitute/finufft/issues/385
+#
 # Your turn
 # ---------
 #

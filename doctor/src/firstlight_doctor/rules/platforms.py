@@ -196,6 +196,8 @@ def linux_driver_in_wsl(facts: Facts) -> Signs | None:
     $ sudo ldconfig
     In PowerShell on Windows, start WSL anew:
     $ wsl --shutdown
+    If you need nvcc in here, install NVIDIA's cuda-toolkit-13-0 alone. The packages cuda and cuda-drivers would bring
+      the driver back.
     Until then a program can be pointed to the right library:
     $ LD_LIBRARY_PATH=/usr/lib/wsl/lib python your_script.py
     """

@@ -109,6 +109,15 @@ print("the same as NumPy")
 #      </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
 #    - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to
 #      pass it on first. Write ``cp.sin(x)`` in a loop.
+#    - *A pool of processes on one GPU*, by ``multiprocessing``, joblib or Dask: the
+#      processes take turns, and each needs memory and a context of its own. Give CuPy
+#      a larger batch instead. A pool pays with several GPUs, one worker for each. Let
+#      worker ``k`` call ``cupy.cuda.Device(k).use()`` first, or take
+#      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because :ref:`a
+#      driver doesn't survive a fork <doctor-forked>`. If each has little to do, they
+#      can run side by side with NVIDIA's `MPS`__.
+#
+# __ https://docs.nvidia.com/deploy/mps/
 #
 # .. dropdown:: CuPy runs, and differs: four things
 #

@@ -113,9 +113,10 @@ print("the same as NumPy")
 #      processes take turns, and each needs memory and a context of its own. Give CuPy
 #      a larger batch instead. A pool pays with several GPUs, one worker for each. Let
 #      worker ``k`` call ``cupy.cuda.Device(k).use()`` first, or take
-#      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because :ref:`a
-#      driver doesn't survive a fork <doctor-forked>`. If each has little to do, they
-#      can run side by side with NVIDIA's `MPS`__.
+#      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because a
+#      driver that has started doesn't survive a fork. If each has little to do, they
+#      can run side by side with NVIDIA's `MPS`__. The doctor knows what a fork leads
+#      to: :ref:`doctor-forked`.
 #
 # __ https://docs.nvidia.com/deploy/mps/
 #

@@ -33,8 +33,8 @@ NOT_RUN = {
 }
 
 
-# The doctor's facts are those of this machine, with the real PyTorch in a process of its own.
-SLOW = {"firstlight_doctor.facts": pytest.mark.slow}
+# The facts are of this machine, with the real PyTorch in a process of its own; closures make a dozen fits.
+SLOW = dict.fromkeys(("firstlight_doctor.facts", "firstlight_imaging.selfcal.closures"), pytest.mark.slow)
 
 
 def test_each_project_has_examples():

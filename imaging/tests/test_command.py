@@ -184,6 +184,7 @@ def test_gains_are_kept_beside_the_image(arrays, tmp_path):
     assert abs(phases).argmax() == 3
 
 
+@pytest.mark.slow
 def test_closures_make_an_image_without_a_place(tmp_path, capsys):
     seen = with_noise(observe([Ring(FLUX, 0.2, 0.1)], uv_track(alma_antennas()[::5], n_times=8)), 0.001, seed=0)
     names = {"uu": seen.uu, "vv": seen.vv, "data": seen.data, "weight": seen.weight, "frequencies": seen.frequency}

@@ -91,6 +91,7 @@ SMALL_TRACK = uv_track(alma_antennas()[::5], n_times=8)
 SMALL = with_noise(observe([Ring(0.2, 0.2, 0.1)], SMALL_TRACK), 0.001, seed=0)
 
 
+@pytest.mark.slow
 def test_weak_gains_on_the_shortest_baselines_leave_the_flux_unknown():
     """Closure quantities, and so the image, are right; but its flux has come from all the other baselines."""
     pair = SMALL.antennas[SMALL.lengths.min(axis=0).argmin()]

@@ -61,6 +61,7 @@ class Attempt:
         self.left_out = self.notes = tuple[str, ...]()
         self.problem = FieldProblem(vis, coords, options.device)
         self.mask, self.noise, self.rough_chi2 = mask_of(self.problem, options.mask)
+        vars(self.problem).pop("smoothed", None)  # large, and of no use after the mask
         self.crop = crop_to_mask(self.mask, coords)
 
     @cached_property

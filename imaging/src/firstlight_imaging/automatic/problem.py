@@ -144,9 +144,7 @@ class FieldProblem(ImagingProblem):
                     raise
                 raise ValueError("two antennas see a fringe, and no image: join data of other baselines") from None
         self.seen, self.unit = vis, float(weight.sum()) ** -0.5 / self.beam.area
-        data /= self.unit
-        weight *= self.unit**2
-        super().__init__(WhitenedVisibilities(u, v, data, weight), coords, device)
+        super().__init__(WhitenedVisibilities(u, v, data / self.unit, weight * self.unit**2), coords, device)
 
 
 def model_visibilities(model: Real, vis: Visibilities, coords: GridCoords) -> Complex:

@@ -103,9 +103,10 @@ class Visibilities:
 
     @property
     def unflagged(self) -> tuple[Real, Real, Complex, Real]:
-        """u, v, data and weights of all that is not flagged, each in a row."""
-        there = ~self.flagged
-        return self.uu[there], self.vv[there], self.data[there], self.weight[there]
+        """u, v, data and weights of all that is not flagged, each in a row: views where nothing is."""
+        there = slice(None) if self.weight.all() else ~self.flagged
+        u, v, data, weight = (values[there].ravel() for values in (self.uu, self.vv, self.data, self.weight))
+        return u, v, data, weight
 
     @property
     def dark_chi2(self) -> float:
@@ -314,6 +315,8 @@ def _join(
     """Return parts joined that differ in ``others`` alone, labels counted on from one to the next."""
     if not parts:
         raise ValueError("there is nothing to join: give at least one set of visibilities")
+    if len(parts) == 1:  # without a copy
+        return parts[0]
     for name in shared:
         for i, part in enumerate(parts[1:], 1):
             if not np.array_equal(getattr(parts[0], name), getattr(part, name)):
@@ -417,7 +420,8 @@ def _share_found_again(keys: Real, data: Complex, *, mirrored: bool) -> float:
     if len(picked) < _FEWEST:
         return 0.0
     sign = -1 if mirrored else 1
-    alike = np.flatnonzero(np.isin(keys[0], sign * keys[0, picked]))
+    wanted = np.sort(sign * keys[0, picked])
+    alike = np.flatnonzero(wanted[np.searchsorted(wanted, keys[0]).clip(max=len(wanted) - 1)] == keys[0])
     scale = 1e4 / math.sqrt(float((np.abs(data[picked]) ** 2).mean()) or 1.0)
 
     def rows(at: Ints, sign: int) -> list[tuple[complex, ...]]:

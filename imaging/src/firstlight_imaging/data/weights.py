@@ -162,7 +162,8 @@ def check_weights(vis: Visibilities) -> WeightReport:
     lengths = vis.lengths[~vis.flagged]
     edges = np.quantile(lengths, np.linspace(0, 1, _BINS + 1)) if len(lengths) else np.zeros(_BINS + 1)
     # Of every group the squares of each order; the groups are numbered by window, execution and length.
-    squares = [_squares_by_group(vis, order, edges) for order in _ORDERS]
+    rows, steps = _rows_in_time(vis)
+    squares = [_squares_by_group(vis, order, edges, rows, steps) for order in _ORDERS]
     totals, by_length = [], []
     for w, window in enumerate(windows):
         for e, execution in enumerate(executions):
@@ -242,9 +243,9 @@ def outlying_weights(vis: Visibilities) -> Mask:
 def _most_weights(vis: Visibilities) -> Real:
     """Return what nine in ten of the weights of the same baseline, execution and channel are at most, or infinity."""
     most = np.full(vis.weight.shape, np.inf)
-    labels = np.column_stack([vis.execution, np.sort(vis.antennas, axis=1)])
-    _, baseline, count = np.unique(labels, axis=0, return_inverse=True, return_counts=True)
-    for rows in np.split(np.argsort(baseline.ravel(), kind="stable"), np.cumsum(count)[:-1]):
+    baseline = _baseline_numbers(vis.execution, np.minimum(*vis.antennas.T), np.maximum(*vis.antennas.T))
+    order = np.argsort(baseline, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(baseline[order])) + 1):
         ordered = np.sort(vis.weight[:, rows], axis=1)
         flagged = (ordered == 0).sum(axis=1)
         counts = len(rows) - flagged
@@ -352,12 +353,13 @@ def _relative_error(n: float) -> float:
     return 2 / (_CHI2_MEDIAN * math.sqrt(n))
 
 
-def _squares_by_group(vis: Visibilities, order: int, edges: Real) -> list[_Squares]:
+def _squares_by_group(vis: Visibilities, order: int, edges: Real, in_time: Ints, steps: Real) -> list[_Squares]:
     """Return the squared differences of an order by window, execution and length."""
     windows, window = np.unique(vis.window, return_inverse=True)
     executions, execution = np.unique(vis.execution, return_inverse=True)
-    c, runs = _coefficients(order), consecutive_rows(vis, order + 1)
-    runs = runs[:, :: max(1, math.ceil(runs.shape[1] * len(vis.data) / _MAX_DIFFERENCES))]
+    c, first = _coefficients(order), _first_of_even_steps(steps, order + 1)
+    first = first[:: max(1, math.ceil(len(first) * len(vis.data) / _MAX_DIFFERENCES))]
+    runs = in_time[first + np.arange(order + 1)[:, None]]
     squares: list[Real] = [np.empty(0)]
     groups: list[Ints] = [np.empty(0, int)]
     for channel, (data, weight, length) in enumerate(zip(vis.data, vis.weight, vis.lengths, strict=True)):
@@ -385,16 +387,28 @@ def _coefficients(order: int) -> Ints:
 
 def consecutive_rows(vis: Visibilities, length: int) -> Ints:
     """Return the rows of the same baseline and execution at even steps of time: (length, n)."""
-    labels = np.column_stack([vis.execution, vis.antennas])
-    order = np.lexsort((vis.time, *labels.T))
-    alike = (np.diff(labels[order], axis=0) == 0).all(axis=1)
-    return order[_even_runs(np.where(alike, np.diff(vis.time[order]), 0), length)]
+    in_time, steps = _rows_in_time(vis)
+    return in_time[_first_of_even_steps(steps, length) + np.arange(length)[:, None]]
 
 
-def _even_runs(steps: Real, length: int) -> Ints:
-    """Return the indices of so many members at even steps; a step of 0 or less is none: (length, n)."""
+def _rows_in_time(vis: Visibilities) -> tuple[Ints, Real]:
+    """Return the rows by baseline and then by time, and the steps of time between them: 0 where another one begins."""
+    baseline = _baseline_numbers(vis.execution, *vis.antennas.T)
+    order = np.lexsort((vis.time, baseline))
+    return order, np.where(np.diff(baseline[order]) == 0, np.diff(vis.time[order]), 0)
+
+
+def _baseline_numbers(execution: Ints, first: Ints, second: Ints) -> Ints:
+    """Return a number for each baseline of an execution, by which rows are sorted far sooner than by three."""
+    executions = np.unique(execution, return_inverse=True)[1].ravel()
+    most = int(max(first.max(initial=0), second.max(initial=0))) + 1
+    return np.asarray((executions * most + first) * most + second)
+
+
+def _first_of_even_steps(steps: Real, length: int) -> Ints:
+    """Return the indices at which so many members begin at even steps; a step of 0 or less is none."""
     if len(steps) < length - 1:
-        return np.empty((length, 0), int)
-    spans = sliding_window_view(steps, length - 1)
-    first = np.flatnonzero((spans.min(axis=1) > 0) & (spans.max(axis=1) <= 1.5 * spans.min(axis=1)))
-    return first + np.arange(length)[:, None]
+        return np.empty(0, int)
+    spans = sliding_window_view(steps, length - 1).T
+    least = spans.min(axis=0)
+    return np.flatnonzero((least > 0) & (spans.max(axis=0) <= 1.5 * least))

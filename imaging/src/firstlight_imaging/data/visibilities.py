@@ -105,8 +105,8 @@ class Visibilities:
     def unflagged(self) -> tuple[Real, Real, Complex, Real]:
         """u, v, data and weights of all that is not flagged, each in a row: views where nothing is."""
         there = slice(None) if self.weight.all() else ~self.flagged
-        u, v, data, weight = (values[there].ravel() for values in (self.uu, self.vv, self.data, self.weight))
-        return u, v, data, weight
+        u, v, weight = (values[there].ravel() for values in (self.uu, self.vv, self.weight))
+        return u, v, self.data[there].ravel(), weight
 
     @property
     def dark_chi2(self) -> float:

@@ -388,7 +388,7 @@ def _coefficients(order: int) -> Ints:
 def consecutive_rows(vis: Visibilities, length: int) -> Ints:
     """Return the rows of the same baseline and execution at even steps of time: (length, n)."""
     in_time, steps = _rows_in_time(vis)
-    return in_time[_first_of_even_steps(steps, length) + np.arange(length)[:, None]]
+    return np.asarray(in_time[_first_of_even_steps(steps, length) + np.arange(length)[:, None]])
 
 
 def _rows_in_time(vis: Visibilities) -> tuple[Ints, Real]:

@@ -44,7 +44,7 @@ def test_a_right_image_is_right_and_says_the_same_as_its_own_report(seen, found)
     assert same.short_flux == pytest.approx(found.quality.short_flux, rel=1e-3)
     assert all(row.chi2 == pytest.approx(1, abs=0.1) for row in same.lengths)
     assert same.lengths[0].ratio == pytest.approx(1, abs=0.02)
-    assert same.steps == (_STEPS["right"][""],)
+    assert same.steps == (_STEPS["right"]["other"],)
     assert "next, in tclean" in str(same)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from typing import Literal
 
 import numpy as np
@@ -32,79 +34,9 @@ _CLEAN_TO = 3  # times the noise
 
 Program = Literal["tclean", "difmap", "ehtim", "frank", ""]
 
-# What to do, by what is wrong and in the words of who made the image; "" is any other program.
-_STEPS: dict[str, dict[Program, str]] = {
-    "moved": {
-        "": "The image lies beside the source that the data see: is it of these data, with their phase centre? {moved}",
-    },
-    "gains": {
-        "tclean": "Don't clean deeper: niter and threshold can't mend gains. Self-calibrate (tclean with "
-        "savemodel='modelcolumn', gaincal with calmode='p', then 'ap', applycal), and clean again",
-        "difmap": "Don't clean deeper. selfcal for phases, then gscale and selfcal true for amplitudes, then clean "
-        "again",
-        "ehtim": "Self-calibrate (eh.selfcal, method='phase', then 'both'), or image with a data_term of 'cphase' and "
-        "'logcamp', which no gain can spoil",
-        "frank": "Self-calibrate the data before the fit: frank takes gains as they are, and alpha can't mend them",
-        "": "Self-calibrate the data, and make the image again: a deeper fit only turns errors of gains into flux",
-    },
-    "weights": {
-        "tclean": "Run statwt (on a copy). tclean's image hardly changes by it, but its threshold in σ does",
-        "difmap": "Scale the weights (wtscale), and believe no χ² before that",
-        "ehtim": "Rescale the errors (obs.rescale_noise), or χ² pulls the image to noise",
-        "frank": "Scale the weights (frank.utilities.estimate_weights): its prior's strength depends on them",
-        "": "Scale the weights by what check_weights finds",
-    },
-    "windows": {
-        "tclean": "Image spectral windows apart (spw), find the one that is off, and flag or rescale it; if the "
-        "source has a spectrum, deconvolver='mtmfs', nterms=2",
-        "": "Image spectral windows apart, find the one that is off, and leave it out or rescale it",
-    },
-    "outside": {
-        "tclean": "Take a larger imsize, with a second mask there, or an outlierfile",
-        "difmap": "Take a larger mapsize, and clean there first",
-        "ehtim": "Take a wider fov, or leave out the shortest baselines",
-        "frank": "Subtract that source from the visibilities: frank knows a disc alone, and a larger Rmax won't help",
-        "": "Take a wider field",
-    },
-    "deeper": {
-        "tclean": "Clean deeper or wider: larger niter, threshold='{threshold}', a mask that holds what is left "
-        "(or usemask='auto-multithresh' with a lower lownoisethreshold); where the source is wide, deconvolver="
-        "'multiscale'",
-        "difmap": "Clean on, with a window around what is left, or with uvweight 0 for wide emission",
-        "ehtim": "Take more iterations (maxit), start again from this image blurred, or weigh reg_term less",
-        "frank": "A smaller alpha (1.05), a larger Rmax, more points (N); or the source is no axisymmetric disc",
-        "": "Fit deeper, or allow emission where it is left over",
-    },
-    "shallower": {
-        "tclean": "Stop earlier: threshold='{threshold}' or nsigma=3, a smaller niter, or a tighter mask",
-        "difmap": "Stop earlier, and clean in smaller windows",
-        "ehtim": "Weigh reg_term more, or data_term less",
-        "frank": "A larger alpha (1.3), so that noise makes no rings",
-        "": "Stop earlier, or regularize more",
-    },
-    "negative": {
-        "tclean": "Look at where it is negative: a tighter mask, a smaller gain, or deconvolver='multiscale' for wide "
-        "emission; negative bowls around it are missing short baselines",
-        "difmap": "Drop the model (clrmod true), and clean in tighter windows",
-        "frank": "Fit with method='LogNormal', or take sol.solve_non_negative()",
-        "": "Forbid negative pixels, unless the source absorbs",
-    },
-    "narrower": {
-        "tclean": "Draw a tighter mask: flux that the shortest baselines don't see came in as artefacts",
-        "ehtim": "Add the regularizer 'flux' with the flux of the shortest baselines, and a narrower fov",
-        "frank": "Take a smaller Rmax",
-        "": "Allow emission in a narrower field: flux that the shortest baselines don't see came in as artefacts",
-    },
-    "missing": {
-        "tclean": "Flux is missing: deconvolver='multiscale' with scales up to the source's size, a wider mask, a "
-        "lower threshold",
-        "difmap": "Flux is missing: clean with uvweight 0 and a taper for what is wide",
-        "ehtim": "Flux is missing: weigh the regularizer 'flux' more, or start from a wider prior",
-        "frank": "Flux is missing: a larger Rmax, or emission that is no axisymmetric disc",
-        "": "Flux is missing: allow emission in a wider field",
-    },
-    "right": {"": "Nothing: residuals are noise, and the flux is that of the shortest baselines"},
-}
+_STEPS: dict[str, dict[str, str]] = tomllib.loads(
+    files("firstlight_imaging.automatic").joinpath("next_steps.toml").read_text("utf-8")
+)
 
 
 @dataclass(frozen=True)
@@ -263,7 +195,7 @@ def _step(kind: str, program: Program) -> str:
     """Return what is to be done, in the words of a program."""
     if kind == "first":
         return f"First of all the image, then gains: residuals are largest in the source. {_step('deeper', program)}"
-    return _STEPS[kind].get(program, _STEPS[kind][""])
+    return _STEPS[kind].get(program, _STEPS[kind]["other"])
 
 
 def _kinds(quality: Quality, cause: Cause | None, times: float, negative: float, left: Residuals) -> list[str]:

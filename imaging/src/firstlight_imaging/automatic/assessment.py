@@ -200,26 +200,22 @@ def _step(kind: str, program: Program) -> str:
 
 def _kinds(quality: Quality, cause: Cause | None, times: float, negative: float, left: Residuals) -> list[str]:
     """Return what is to be done about an image, the most urgent first."""
-    kinds = ["first"] if cause and times >= _IN_SOURCE and not cause.cured > _CURED else []
-    if cause and cause.kind in ("gains", "uncalibrated"):
-        kinds.append("gains")
-    if cause and (cause.kind == "weights" or "weights are too large" in cause.text):
-        kinds.append("weights")
-    if cause and cause.kind == "outside":
-        kinds.append("outside")
-    if cause and windows_that_disagree(left.vis, left.model_vis):
-        kinds.append("windows")
-    if "first" not in kinds and (times >= _LEFT_OVER or (quality.verdict == "not converged" and not cause)):
-        kinds.append("deeper")
-    if times <= _DEEP or quality.verdict == "over-fitted":
-        kinds.append("shallower")
-    if -negative > _NEGATIVE * abs(quality.flux):
-        kinds.append("negative")
-    if any("shortest baselines" in fault.text for fault in quality.faults):
-        kinds.append("narrower" if quality.flux > quality.short_flux else "missing")
-    if cause and not kinds:
-        kinds.append("deeper")
-    return kinds or ["right"]
+    kind = cause.kind if cause else ""
+    first = cause is not None and times >= _IN_SOURCE and not cause.cured > _CURED
+    other_flux = any("shortest baselines" in fault.text for fault in quality.faults)
+    found = {
+        "first": first,
+        "gains": kind in ("gains", "uncalibrated"),
+        "weights": cause is not None and (kind == "weights" or "weights are too large" in cause.text),
+        "outside": kind == "outside",
+        "windows": cause is not None and windows_that_disagree(left.vis, left.model_vis) != "",
+        "deeper": not first and (times >= _LEFT_OVER or (quality.verdict == "not converged" and not cause)),
+        "shallower": times <= _DEEP or quality.verdict == "over-fitted",
+        "negative": -negative > _NEGATIVE * abs(quality.flux),
+        "narrower": other_flux and quality.flux > quality.short_flux,
+        "missing": other_flux and not quality.flux > quality.short_flux,
+    }
+    return [kind for kind, holds in found.items() if holds] or ["deeper" if cause else "right"]
 
 
 def _moved(left: Residuals) -> str:

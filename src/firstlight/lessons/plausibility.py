@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import textwrap
+import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from importlib.resources import files
 
 from firstlight.devices import card
 from firstlight.display import Table, Widget, quantity
@@ -27,39 +29,10 @@ class Mistake:
     caught: str  # whether a Bench catches it
 
 
+_WORDS = tomllib.loads(files("firstlight.lessons").joinpath("plausibility.toml").read_text("utf-8"))
+_SENTENCES: dict[str, str] = _WORDS["sentences"]
 #: The six mistakes by their names.
-MISTAKES = {
-    "not-waiting": Mistake(
-        "not waiting",
-        "Wait for the GPU before you look at the clock. If the time grows a lot, the clock had stopped too early.",
-        "It waits; a number below the floor is flagged.",
-    ),
-    "first-call": Mistake(
-        "timing the first call",
-        "Call it again. If the second call is far shorter, you timed a start.",
-        "It keeps the first call apart.",
-    ),
-    "fresh-memory": Mistake(
-        "timing the allocation",
-        "Write the result into memory that is there already (out=). If the time falls, it was not the work.",
-        "Only if you look: the rate is a small part of the roof.",
-    ),
-    "changing-work": Mistake(
-        "work that changes from run to run",
-        "Print the time and the result of each run. All of them have to be alike.",
-        "No: restore the data before each run.",
-    ),
-    "not-checked": Mistake(
-        "not checking the result",
-        "Compare with float64 on the CPU, and count what is not finite.",
-        "No: a wrong result takes as long as a right one.",
-    ),
-    "unequal-work": Mistake(
-        "unequal work",
-        "Write down for both sides: which card, how many cores, calls and bytes. They have to be the same.",
-        "It shows the cores, and compares no rows of two sizes.",
-    ),
-}
+MISTAKES = {name: Mistake(**words) for name, words in _WORDS["mistakes"].items()}
 
 _AT_FLOOR = 1.25  # below this ratio of time to floor, no program can get much faster
 # Below each ratio, what to suspect first, then next: rules of thumb.
@@ -73,19 +46,6 @@ _SUSPECTS = (
 )
 _LONGEST_LAUNCH = 2e-3  # seconds; a longer time is not that of a few launches alone
 _SUSPECTS_IF_LONGER = ("changing-work", "not-waiting", "unequal-work")
-
-_SENTENCES = {
-    "impossible": "Impossible: {seconds} is {ratio} of the floor. The memory of this card needs at least {floor}.",
-    "impossible-twice": "Impossible: {seconds} is {ratio} of the floor. In float32 the arithmetic needs {floor}; if it "
-    "were free, the memory would still need {memory}.",
-    "in-cache": "Perhaps: {seconds} is {ratio} of what memory needs, {floor}. But {bytes} may stay in the cache, which "
-    "is faster. Take more data.",
-    "above-roof": "Doubtful: {seconds} is {ratio} of the time at the best rate that was measured here, {floor}.",
-    "above-float32": "Not in float32: {seconds} is {ratio} of the floor. The arithmetic alone needs {floor}. Matrix "
-    "units that round to fewer bits are faster.",
-    "at-floor": "Possible, and as good as it gets: {ratio} of the floor, {floor}. No clock can say more.",
-    "possible": "Possible: {ratio} times the floor, {floor}.",
-}
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -39,6 +40,7 @@ class Spec:
     matrix_clock: float | None = None  # at which the rates of matrix units hold, if it's another
     slot: str | None = None  # which joins it to the CPU's memory
     shares_memory: bool = False  # with the CPU: nothing has to be sent
+    driver_names: Sequence[str] = ()
     seconds: float | None = None
 
     def value(self, what: str) -> float:

@@ -24,18 +24,6 @@ FIELDS = (
 IN_WSL = "/usr/lib/wsl/lib/nvidia-smi"
 # What holds the clock, by its bit in NVML's mask: what slows a card down, and the rest.
 HELD_BY = {0x01: "nothing to do", 0x02: "a setting", 0x10: "another card", 0x100: "the display", **REASONS}
-# What a driver calls a card whose data sheet has it under another name.
-SHEETS = {
-    "A100-SXM4-40GB": "A100 40GB",
-    "A100-PCIE-40GB": "A100 40GB",
-    "A100-SXM4-80GB": "A100 80GB SXM",
-    "H100 80GB HBM3": "H100 SXM",
-    "V100-SXM2-16GB": "V100 SXM2",
-    "V100-SXM2-32GB": "V100 SXM2",
-    "B300 SXM6 AC": "B300",
-    "GH200 480GB": "GH200",
-    "RTX PRO 6000 Blackwell Workstation Edition": "RTX PRO 6000",
-}
 # The multiprocessors of a card, and of a slice by its number of g and its eighths: nvidia-smi mig -lgip lists them.
 MULTIPROCESSORS = {
     "A100-": (108, {(1, 1): 14, (1, 2): 14, (2, 2): 28, (3, 4): 42, (4, 4): 56, (7, 8): 98}),
@@ -82,7 +70,7 @@ class Seen:
     def sheet(self) -> Spec | None:
         """The data sheet of exactly this card, if we have it."""
         short = re.sub(r"^(NVIDIA |Tesla |GeForce )*", "", self.name)
-        return SPECS.get(SHEETS.get(short, short))
+        return SPECS.get(short) or next((of for of in SPECS.values() if short in of.driver_names), None)
 
     @property
     def held(self) -> list[str] | None:

@@ -415,19 +415,9 @@ class _Overlap(NamedTuple):
                 f"{found.name} is {scale:.3g} times as bright as the others, on the same baselines: is it in Jy, as "
                 "they are, and the same source?"
             )
-        scale_error, east_error, north_error = (float(error) for error in errors)
-        return Execution(
-            found.name,
-            scale,
-            scale_error,
-            east,
-            north,
-            east_error,
-            north_error,
-            found.weights,
-            found.weights_error,
-            overlap=len(cells.uv),
-        )
+        scale_error, east_error, north_error = map(float, errors)
+        fitted = replace(found, scale=scale, east=east, north=north, overlap=len(cells.uv))
+        return replace(fitted, scale_error=scale_error, east_error=east_error, north_error=north_error)
 
     def _taken(self, which: Ints | Mask) -> _Overlap:
         """Return some of the cells."""

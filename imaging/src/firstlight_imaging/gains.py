@@ -21,22 +21,15 @@ from firstlight_imaging.data.visibilities import Visibilities
 
 _ITERATIONS = 60
 _MIN_SOLVED = 3.0  # of the model's signal over noise, for an antenna to be solved at all
-_WEAKEST = 0.25  # of the antennas may have less signal than `Rules` ask for
+_WEAKEST = 0.25  # of the antennas may have less signal than `_MIN_SIGNAL`
 _PARTS = 4  # of the baselines, each of which is left out once
 _CHANCE = 1e-4  # that noise alone scatters so much, for an antenna's gains to be right
 
 Mode = Literal["phase", "amplitude"]
 
-
-@dataclass(frozen=True)
-class Rules:
-    """What gains need to be solved: the signal of the model over noise, per antenna, and antennas that close."""
-
-    min_signal: float
-    min_antennas: int
-
-
-_RULES: dict[Mode, Rules] = {"phase": Rules(5.0, 3), "amplitude": Rules(15.0, 4)}
+# What gains need to be solved: the signal of the model over noise, per antenna, and antennas that close.
+_MIN_SIGNAL: dict[Mode, float] = {"phase": 5.0, "amplitude": 15.0}
+_MIN_ANTENNAS: dict[Mode, int] = {"phase": 3, "amplitude": 4}
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +122,7 @@ def solve_gains(vis: Visibilities, model: Complex, *, mode: Mode = "phase", ever
 
 def check_mode(mode: Mode) -> None:
     """Raise an error for a mode that there is not."""
-    if mode not in _RULES:
+    if mode not in _MIN_SIGNAL:
         raise ValueError(f"mode must be 'phase' or 'amplitude'; got {mode!r}")
 
 
@@ -195,7 +188,7 @@ def chi2_of_gains(vis: Visibilities, model: Complex, mode: Mode = "phase", *, pa
     """
     baselines, noise, residuals, power = _Baselines(vis, model), 1.0, np.zeros(0), np.zeros(0)
     for _ in range(2):
-        start, _, interval = baselines.intervals(_RULES[mode].min_signal * noise, None)
+        start, _, interval = baselines.intervals(_MIN_SIGNAL[mode] * noise, None)
         cross, power = baselines.matrices(interval, len(start))
         residuals = baselines.residuals(_stefcal(cross, power, mode), interval)
         noise = baselines.noise(residuals)
@@ -220,7 +213,7 @@ def fit_other_baselines(vis: Visibilities, model: Complex, mode: Mode) -> bool:
     (True, False)
     """
     baselines = _Baselines(vis, model)
-    start, _, interval = baselines.intervals(_RULES[mode].min_signal, None)
+    start, _, interval = baselines.intervals(_MIN_SIGNAL[mode], None)
     pair = baselines.first * len(baselines.antennas) + baselines.second
     part = np.random.default_rng(0).integers(_PARTS, size=len(baselines.antennas) ** 2)[pair]
     worse = -baselines.residuals(np.ones((len(start), len(baselines.antennas)), complex), interval)
@@ -248,14 +241,14 @@ class _Baselines:
 
     def solve(self, mode: Mode, every: float | None, noise: float) -> Gains:
         """Return the gains, where the noise is as many times as loud as the weights say."""
-        start, execution, interval = self.intervals(_RULES[mode].min_signal * noise, every)
+        start, execution, interval = self.intervals(_MIN_SIGNAL[mode] * noise, every)
         cross, power = self.matrices(interval, len(start))
         values = _stefcal(cross, power, mode)
         signal = np.einsum("kpq,kq->kp", power, np.abs(values) ** 2)
         error = noise / np.sqrt(np.where(signal > 0, signal, np.nan))
         # An antenna with its own amplitude is seen as well as its gain is large.
         error = np.where(error < 1 / _MIN_SOLVED, error, np.inf)
-        error[np.isfinite(error).sum(axis=1) < _RULES[mode].min_antennas] = np.inf
+        error[np.isfinite(error).sum(axis=1) < _MIN_ANTENNAS[mode]] = np.inf
         values, parameters = _without_noise(np.where(np.isfinite(error), values, 1), error)
         reference = int(np.isfinite(error).sum(0).argmax())
         turn = np.where(np.isfinite(error[:, reference]), values[:, reference], 1)

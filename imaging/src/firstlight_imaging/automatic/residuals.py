@@ -101,11 +101,6 @@ class Cause:
         """Whether it limits the image, so that noise tells nothing of its errors."""
         return self.kind == "outside" or self.verdict in quality.LIMITED
 
-    @property
-    def fault(self) -> quality.Fault:
-        """The fault that it is of an image."""
-        return quality.Fault(self.verdict, self.text)
-
 
 def judge(
     problem: FieldProblem, model: Real, sky: Real, source: Mask, left: Residuals, cause: Cause | None
@@ -122,4 +117,5 @@ def judge(
     beams = bright.sum() * coords.cell_size**2 / problem.beam.area
     reached = left.dynamic_range if limited else math.nan
     measured = quality.Measured(left.chi2, len(problem.vis.u), *residuals, *fluxes, beams=beams, dynamic_range=reached)
-    return quality.assess(measured, cause=cause.fault if cause else None, advice=_ADVICE)
+    fault = quality.Fault(cause.verdict, cause.text) if cause else None
+    return quality.assess(measured, cause=fault, advice=_ADVICE)

@@ -80,13 +80,8 @@ def write_closure_image(found: ClosureImage, vis: Visibilities, folder: Path, na
     for ax, sky, title in zip(figure.subplots(1, 2), (found.sky, found.scatter), titles, strict=True):
         plot_image(sky / count**2, found.coords, ax=ax, stretch="linear", unit=f"Jy/{unit}²")
         ax.set_title(title, fontsize="medium")
-    dashed: dict[str, Any] = {
-        "colors": "whitesmoke",
-        "linewidths": 0.7,
-        "linestyles": "dashed",
-        "extent": found.coords.img_ext,
-    }
-    figure.axes[0].contour(found.is_disputed, [0.5], **dashed)
+    line: dict[str, Any] = {"colors": "whitesmoke", "linewidths": 0.7, "linestyles": "dashed"}
+    figure.axes[0].contour(found.is_disputed, [0.5], extent=found.coords.img_ext, **line)
     figure.suptitle(f"{vis.title}: {found.verdict}")
     figure.savefig(written[-2], dpi=150)
     written[-1].write_text(f"{head}{found}\n", encoding="utf-8")

@@ -93,6 +93,5 @@ def digest_of(path: Path) -> str:
             if path.is_dir():
                 whole.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
             with file.open("rb") as content:
-                for chunk in iter(lambda: content.read(1 << 20), b""):
-                    whole.update(chunk)
+                hashlib.file_digest(content, lambda: whole)  # which updates it
     return whole.hexdigest()

@@ -9,16 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-_MAPS = ("image", "model", "error", "dirty", "residual", "restored", "pbcor")
 _OWNER = ".owner"  # the process that writes, and its machine
-SUFFIXES = (
-    *(f"{kind}.fits" for kind in _MAPS),
-    "gains.npz",
-    "gains.png",
-    "png",
-    "txt",
-    "json",
-)  # of all that may be in a set
+_MAPS = ("image", "model", "error", "dirty", "residual", "restored", "pbcor")
+# Of all that may be in a set.
+SUFFIXES = (*(f"{kind}.fits" for kind in _MAPS), "gains.npz", "gains.png", "png", "txt", "json")
 
 
 @contextmanager

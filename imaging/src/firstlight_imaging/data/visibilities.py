@@ -103,7 +103,7 @@ class Visibilities:
 
     @property
     def unflagged(self) -> tuple[Real, Real, Complex, Real]:
-        """u, v, data and weights of all that is not flagged, each in a row: views where nothing is."""
+        """u, v, data and weights of all that is not flagged, each in a row; they are views where nothing is."""
         there = slice(None) if self.weight.all() else ~self.flagged
         u, v, weight = (values[there].ravel() for values in (self.uu, self.vv, self.weight))
         return u, v, self.data[there].ravel(), weight

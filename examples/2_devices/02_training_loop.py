@@ -34,7 +34,7 @@ pictures of digits.
 #            optimizer.step()
 #
 # Your test batches have to move, too. To get a result back as a NumPy array, write
-# ``.cpu().numpy()``, because NumPy can't read the GPU's memory.
+# ``.detach().cpu().numpy()``, because NumPy can't read the GPU's memory.
 #
 # It's the same program on a CPU, because ``.to`` does nothing where nothing has to
 # move. The first line finds a GPU of NVIDIA or AMD. If yours is Apple's or Intel's,

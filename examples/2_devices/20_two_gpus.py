@@ -75,21 +75,23 @@ either, so what others measured has their name on it.
 # GPU, unless you name another as ``output_device``. The weights, the summed gradients
 # and the optimizer's state stay on the first in any case.
 #
-# With ``mpirun`` or ``srun``, nobody chooses for JAX and CuPy. Every process takes GPU
-# 0, and JAX takes most of its memory. So choose by the *local* rank, which counts on
-# each node, not by the global one:
+# With ``mpirun`` or ``srun``, nobody chooses for CuPy, nor for JAX programs that don't
+# know of each other. Every process takes GPU 0, and JAX takes most of its memory. So
+# choose by the *local* rank, which counts on each node, not by the global one:
 #
 # .. code-block:: python
 #
 #    import os
 #
 #    local = os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") or os.environ["SLURM_LOCALID"]
-#    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")
+#    gpus = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1").split(",")  # all you have
 #    os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(local) % len(gpus)]
 #    import jax  # only now; for it and for CuPy, that GPU is number 0
 #
-# Slurm does it by itself if you write ``srun --gpus-per-task=1``. Two ranks on *one*
-# GPU work, too, if each JAX takes its share: ``XLA_PYTHON_CLIENT_MEM_FRACTION=0.4``.
+# Slurm does it by itself if you write ``srun --gpus-per-task=1``. Do neither if your
+# program calls ``jax.distributed.initialize()``: under Slurm and Open MPI it chooses by
+# the local rank itself, and has to see all GPUs of the node. Two ranks on *one* GPU
+# work, too, if each JAX takes its share: ``XLA_PYTHON_CLIENT_MEM_FRACTION=0.4``.
 #
 # Copy this: DistributedDataParallel
 # ----------------------------------

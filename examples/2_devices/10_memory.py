@@ -32,8 +32,9 @@ if torch.cuda.is_available():
     print("nvidia-smi shows  ", total - free)
 
 # %%
-# Put a step of your training where the dots are. The H100 had nothing to do there yet,
-# so its first three numbers are 0.
+# Put a step of your training where the dots are, but not the first, because Adam makes
+# its averages only at the end of that one. The H100 had nothing to do there yet, so its
+# first three numbers are 0.
 #
 # In a hurry? Try these in turn:
 #
@@ -454,9 +455,11 @@ if on_cuda:
 # %%
 # The rehearsal said 17,082,400 bytes, and it was right to the byte, on our CPU and on
 # our H100. PyTorch's own meter showed 992 more there, because it counts whole rooms.
-# Leave some headroom for a larger network: mixed precision, the optimizer's temporary
-# arrays and the libraries for matrix products all change the sum. And which is the
-# largest batch that fits into 16 MB?
+# Leave some headroom for a larger network: mixed precision and the libraries for matrix
+# products change the sum. So does Adam as PyTorch runs it on a CUDA GPU by default: for
+# a moment it holds 4 bytes more for each parameter, 20 in all, which ``meta`` doesn't
+# count. With ``foreach=False``, as in our rehearsal, or ``fused=True`` it doesn't. And
+# which is the largest batch that fits into 16 MB?
 
 from bisect import bisect_right
 
@@ -873,8 +876,9 @@ print(f"Our solution: {check(validate_solution)}")
 # -----------------------------------------------------------------------
 #
 # No table knows the batch for 24 GB, because it depends on the network. Try it: double
-# the batch until one step, forward and backward, no longer fits, and go back one. A
-# rehearsal on ``"meta"``, above, finds it without a card.
+# the batch until two whole steps, with ``optimizer.step()``, no longer fit, and go back
+# one. One step isn't enough, because Adam's averages come at its end, and stay. A
+# rehearsal on ``"meta"``, above, finds the batch without a card.
 #
 # Checkpointing (``torch.utils.checkpoint``) drops the activations *inside* a part of
 # the network and computes them twice. So it saves nothing if the parameters and Adam's

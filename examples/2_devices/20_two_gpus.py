@@ -91,7 +91,9 @@ either, so what others measured has their name on it.
 # Slurm does it by itself if you write ``srun --gpus-per-task=1``. Do neither if your
 # program calls ``jax.distributed.initialize()``: under Slurm and Open MPI it chooses by
 # the local rank itself, and has to see all GPUs of the node. Two ranks on *one* GPU
-# work, too, if each JAX takes its share: ``XLA_PYTHON_CLIENT_MEM_FRACTION=0.4``.
+# work, too, if each JAX takes its share, ``XLA_PYTHON_CLIENT_MEM_FRACTION=0.4``, and
+# they exchange nothing through NCCL. It refuses two ranks on a card (*Duplicate GPU
+# detected*), unless it's new and told ``NCCL_MULTI_RANK_GPU_ENABLE=1``.
 #
 # Copy this: DistributedDataParallel
 # ----------------------------------

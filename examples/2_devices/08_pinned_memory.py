@@ -306,7 +306,7 @@ plt.show()
 #    has to wait for its turn, which Linux gives it every few milliseconds. The H200's
 #    computer took about as long as those batches, :timing:`transfers median "within the
 #    CPU's memory/cpu/n=262144" @nvidia-h200`, even when PyTorch copied 262 kB within
-#    the CPU's own memory, with all cores. If it happens to you, leave a core free, as in
+#    the CPU's own memory, with all cores. If it happens to you, leave a core free:
 #    ``torch.set_num_threads(15)``. ``Bench`` calls such rows ``cpu-contended``. Even
 #    so, on both computers 64 MiB took less time than by the plain line, for which the
 #    driver seems to use one core.

@@ -29,6 +29,7 @@ CUT = "… (cut)"  # at the end of what was too long to record
 RULE = re.compile(r"-+(?:  -+)+")
 PROFILED = re.compile(r"(?m)^(-+(?:  -+)+) *\n(.+)\n\1 *\n((?:.+\n)+?)\1 *$")
 COLUMNS = re.compile(r"\S {2,}\S.*")
+LINE = re.compile(r"\bline \d+")
 COMMAND = re.compile(r"(?m)^ +\$ ")
 
 
@@ -124,7 +125,11 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
 
 
 def is_begun(here: str, text: str) -> bool:
-    """Return whether a machine printed the same as this build, if perhaps otherwise spaced, or its record was cut."""
+    """Return whether a machine printed the same as this build, or its record was cut.
+
+    Spaces may differ, and the numbers of the page's lines, which change with the text above them.
+    """
+    here, text = (LINE.sub("line", output) for output in (here, text))
     return here.split() == text.split() or (text.endswith(CUT) and here.startswith(text.removesuffix(CUT).rstrip()))
 
 

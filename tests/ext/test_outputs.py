@@ -239,9 +239,11 @@ def test_a_table_in_a_text_becomes_one_and_the_rest_stays(before, after):
     assert texts == [text.strip() for text in (before, after) if text.strip()]
 
 
-def test_other_spaces_are_the_same_output_and_other_numbers_are_not():
+def test_other_spaces_and_lines_are_the_same_output_and_other_numbers_are_not():
     assert is_begun("a   1\nb  22", "a  1\nb 22")
     assert is_begun("a 1 b 2", f"a 1 {CUT}")
+    assert is_begun("read in line 59: x", "read in line 172: x")
+    assert not is_begun("read in line 59: x", "read in line 59: y")
     assert not is_begun("a 1", "a 2")
     assert not is_begun("a 1", f"a 2 {CUT}")
 

@@ -22,7 +22,8 @@ def cpu_wheel(facts: Facts) -> Signs | None:
     To do:
     {wheel}
     If a lock file or a pyproject.toml chose the build, name PyTorch's index there, for your system too: otherwise the
-      next sync undoes it.
+      next sync undoes it. In uv, torch-backend is for uv pip alone; uv sync and uv run go by [tool.uv.sources]:
+      https://docs.astral.sh/uv/guides/integration/pytorch/
     """
     torch = facts.torch
     if not torch.version or torch.cuda:

@@ -373,6 +373,11 @@ if device.type == "cuda":
 #   stay in the :term:`cache`, a small and fast memory. In your program they may be
 #   *cold* and take longer. Time with arrays as large as yours, or write to a large
 #   array before each call.
+# - *The file is warm.* What you have just written or read is still in the computer's
+#   memory, and the next read takes it from there. So a plain read may beat GPUDirect
+#   Storage (KvikIO), which goes to the disk. Leave out the first read, which opens the
+#   library, and empty that memory before each of the others: ``sync; echo 1 | sudo tee
+#   /proc/sys/vm/drop_caches``.
 # - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU, and times
 #   only the launch, until the GPU's queue is full, and then a mixture. PyTorch's
 #   ``Timer`` waits for PyTorch's device, but not for a second GPU.

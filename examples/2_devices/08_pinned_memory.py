@@ -324,7 +324,8 @@ for line in lines:
 # %%
 # *When you pin a lot.* Nobody can move pinned pages, so all other programs have to live
 # with what is left. A ``DataLoader`` doesn't pin unless you ask. Pin the buffers that
-# you use, and not the whole data set.
+# you use, and not the whole data set. If it's too much, CUDA says *out of memory*:
+# :ref:`doctor-host-memory-full`.
 #
 # Read too early
 # --------------

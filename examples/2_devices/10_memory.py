@@ -845,6 +845,20 @@ print(f"Our solution: {check(validate_solution)}")
 # which takes time. What ``nvidia-smi`` still shows is the context, until the program
 # ends.
 #
+# CuPy: a sparse matrix, or any array, that doesn't fit
+# -----------------------------------------------------
+#
+# Count first. In CSR, each number that isn't 0 takes its own bytes and 4 for its
+# column, and a product of two such matrices may have far more of them. Then send rows
+# in pieces, ``csr_matrix(matrix[i : i + step])``, in ``float32`` if that's enough. Or
+# call ``cupy.cuda.set_allocator(cupy.cuda.malloc_managed)`` before your first array.
+# Then, on Linux, arrays `may be larger than the card`__ (:term:`managed memory`), but
+# whatever doesn't fit travels through the bus in each pass. With 2³¹ such numbers or
+# more, use pieces: up to CuPy 14.2 the `indices overflow`__.
+#
+# __ https://docs.cupy.dev/en/stable/reference/generated/cupy.cuda.malloc_managed.html
+# __ https://github.com/cupy/cupy/issues/9490
+#
 # An image or volume larger than the GPU: blocks with a border, and what an FFT needs
 # -----------------------------------------------------------------------------------
 #

@@ -266,7 +266,8 @@ for kind in (np.float32, np.float32, np.float64):
 #      - keep that folder, also in a container: `CUPY_CACHE_DIR`__ says where it is
 #    * - Numba compiles
 #      - process, kernel and types
-#      - ``@cuda.jit(cache=True)`` `keeps it`__ in ``__pycache__``
+#      - ``@cuda.jit(cache=True)`` `keeps it`__ in ``__pycache__``; with types in
+#        it, ``@cuda.jit("void(float32[:])")``, it compiles at that line
 #    * - Triton compiles
 #      - kernel and types (``~/.triton/cache``)
 #      - keep that folder; ``autotune`` tries anew in each process, unless you set
@@ -278,6 +279,9 @@ for kind in (np.float32, np.float32, np.float64):
 #    * - ``cudnn.benchmark = True``
 #      - shape
 #      - only if all batches have one size
+#    * - the disk is read
+#      - file, as long as the memory has room
+#      - nothing, if your files fit into the computer's memory; else as for *loading*
 #    * - workers start
 #      - epoch
 #      - ``persistent_workers=True``

@@ -144,6 +144,14 @@ torch.use_deterministic_algorithms(False)
 # %%
 # With ``warn_only=True`` it goes on, and you get a list of the lines to replace.
 #
+# But it knows PyTorch's own operations only. Atomics in a kernel of yours, or in a
+# package (`nvdiffrast`__ has them in its gradients), go on as before, without a word,
+# and no seed orders them. There, add integers, whose sum has no order, or sort first
+# and add each group by itself. In ``float64`` the order hardly shows. Or compare with a
+# tolerance.
+#
+# __ https://github.com/NVlabs/nvdiffrast/issues/168
+#
 # Workers of a DataLoader draw for themselves
 # -------------------------------------------
 #

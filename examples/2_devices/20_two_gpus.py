@@ -241,7 +241,8 @@ for name, weights in WEIGHTS.items():
 # .. measured-by-others:: four-v100
 #
 # If you have many *separate* fits, give each GPU some of them. They have nothing to
-# exchange (:doc:`/tutorials/4_imaging/11_more_than_one_gpu`).
+# exchange. A grid, as in FDTD, is cut into slabs that exchange their edges. Both are in
+# :doc:`/tutorials/4_imaging/11_more_than_one_gpu`.
 #
 # Your turn
 # ---------

@@ -460,7 +460,9 @@ plt.show()
 #
 # So choose ``num_warps`` by measuring. ``triton.testing.do_bench(lambda: run_softmax(x,
 # out, 8))`` gives a time in milliseconds. Or let ``@triton.autotune`` time a list of
-# choices at the first launch, and keep the fastest.
+# choices at the first launch, and keep the fastest. For that it runs your kernel many
+# times on your arrays. If it adds to an array or overwrites its input, the result is
+# wrong, unless you name that array, as in ``restore_value=["x"]``.
 #
 # With a few thousand numbers you'd compare launches, not kernels. Triton launches from
 # Python, which can take longer than all the work. So compare at sizes where the rate in

@@ -187,7 +187,8 @@ plt.show()
 #    A cell of the uv plane is one over the field, so take the same pixels in both.
 #    The weights are :math:`w_k / (1 + f^2 W_k)`. There, :math:`W_k` is the sum of all
 #    :math:`w` in the cell of :math:`k`, and :math:`f^2 = (5 \cdot 10^{-R})^2\, \sum W /
-#    \sum W^2` over all cells, with :math:`R` for *robust*.
+#    \sum W^2` over all cells, with :math:`R` for *robust*. So in a wider field, or in
+#    another program, the same :math:`R` :doc:`isn't the same weighting </tclean>`.
 #
 # Can you add up the pixels?
 # --------------------------

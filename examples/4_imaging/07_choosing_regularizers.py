@@ -529,8 +529,9 @@ print(f"take {min(table, key=table.get):.3f}")
 #
 #    And NaN? Our pixels, and MPoL's, are ``softplus`` of a parameter. Below about -104,
 #    that is exactly 0 in ``float32``, and ``0 * log(0)``, as in an entropy, is NaN. So
-#    stop at the first one, look which term it's in, and take a smaller learning rate.
-#    If χ² is NaN at the start, it's in the data.
+#    stop at the first one, look which term it's in, and take a smaller learning rate
+#    or λ. If χ² is NaN at the start, it's in the data. MPoL says *image cube contained
+#    negative pixel values* for a NaN, too, because it asks whether all pixels are ≥ 0.
 #
 # How much do 54 fits cost?
 # -------------------------

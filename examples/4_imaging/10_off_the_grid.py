@@ -284,7 +284,9 @@ plt.show()
 # transform anew, and the exact form mostly waits for Python: the GPU itself works for
 # less than a tenth of its step. The rest is launches, whose time varied by a third
 # between measurements of the same work. If launches cost nothing, the GPU would do a
-# million in the exact form more than eighty times as fast as in the other.
+# million in the exact form more than eighty times as fast as in the other. If you time
+# a NUFFT yourself, ``%timeit`` sees little more than the launches, so :doc:`wait for
+# the GPU </tutorials/2_devices/07_timing_it_right>`.
 #
 # .. holds::
 #

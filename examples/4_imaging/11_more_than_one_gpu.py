@@ -123,6 +123,11 @@ else:
 # - *One image is a piano.* You can cut it into four strips, but a Fourier transform
 #   needs all of them. So in every step, each GPU has to send a part of its strip to
 #   every other one, twice, and each time they all wait for the slowest.
+# - *A simulation on a grid* (FDTD, a fluid) is four boxes tied together. Nothing cuts
+#   it by itself. Put a slab on each of ``"cuda:0"``, ``"cuda:1"`` and so on, with one
+#   row more at each cut, and after each step copy only those rows: ``right[0].copy_(
+#   left[-2])`` and ``left[-1].copy_(right[1])``. It pays if a step on a slab takes much
+#   longer than these copies. Separate runs are plain boxes.
 # - *One network to train* is a piano on wheels. Each GPU takes a part of the batch, and
 #   after each step they add up their gradients, in an :term:`all-reduce`. The page on
 #   :doc:`two GPUs </tutorials/2_devices/20_two_gpus>` has the script.

@@ -2,21 +2,71 @@
 Where does a step of the fit spend its time?
 ============================================
 
-Your fit is right, and it takes all night. You'd like to make its step faster, and it
-makes two Fourier transforms of a large image, which everybody says are slow. But are
-they?
-
-**Write down a guess before you go on: which fraction of a step goes into its Fourier
-transforms?** By the end you'll be able to divide a step of your own among its parts,
-and to say how much a change can gain before you spend a week on it. You'll see six good
-changes bring an H100 nothing, and then what does: its step took :timing:`faster-step
-median "GPU, as usual" @nvidia-h100-80gb-hbm3` at first, and :timing:`faster-step median
-"GPU, package" @nvidia-h100-80gb-hbm3` in the end.
+Your fit is right, and it takes all night. How much faster is it on a GPU, and what do
+you have to change for that? Each step makes two Fourier transforms of a large image,
+which everybody says are slow. **Write down a guess: which fraction of a step goes into
+them?**
 
 **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`. :doc:`Many channels
 </tutorials/4_imaging/09_many_channels>` have a page of their own.
 """
+
+# %%
+# Copy this
+# ---------
+#
+# To move a fit to the GPU takes two lines, before the one that makes Adam:
+#
+# .. code-block:: python
+#
+#    model = model.to("cuda")
+#    data = data.to("cuda")
+#
+# If your model is a ``GriddedNet``, let our ``fit`` make the steps, in few passes:
+#
+# .. code-block:: python
+#
+#    from firstlight_imaging import fit
+#    from firstlight_imaging.model import losses
+#
+#    terms = {"TV": (1e-4, losses.TV_image), "sparsity": (1e-4, losses.sparsity)}
+#    fit(model, data, losses=terms)
+#
+# Here is what that brings:
+#
+# .. list-table:: A step with 512 × 512 pixels, on an H100 and on a core of its Xeon
+#    :header-rows: 1
+#    :widths: 70 30
+#
+#    * - way
+#      - time
+#    * - one core, as usual
+#      - :timing:`faster-step median "CPU, as usual" @nvidia-h100-80gb-hbm3`
+#    * - one core, in few passes (``fit``)
+#      - :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`
+#    * - the H100, as usual (those two lines)
+#      - :timing:`faster-step median "GPU, as usual" @nvidia-h100-80gb-hbm3`
+#    * - captured as a CUDA graph
+#      - :timing:`faster-step median "GPU, index, captured" @nvidia-h100-80gb-hbm3`
+#    * - captured, with the six changes below
+#      - :timing:`faster-step median "GPU, fused Adam, captured" @nvidia-h100-80gb-hbm3`
+#    * - the H100, in few passes (``fit``)
+#      - :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`
+#
+# For a fit of 10,000 steps, read milliseconds as tens of seconds. *As usual* means in
+# ``float64``, as NumPy made the data. The few passes are in ``float32``, and their
+# gradient is the same to five digits. For one image of 180 × 180 pixels, :doc:`stay on
+# the CPU </tutorials/4_imaging/01_first_light>`.
+#
+# So the two lines gain :timing:`faster-step speedup "GPU, as usual"/"CPU, as usual"
+# @nvidia-h100-80gb-hbm3`, and few passes another :timing:`faster-step speedup "GPU,
+# package"/"GPU, as usual" @nvidia-h100-80gb-hbm3`. But look at the second row: *one
+# core* took no longer than the whole H100 as usual! Let's find out why.
+#
+# .. holds::
+#
+#    median("faster-step/CPU, package") < median("faster-step/GPU, as usual")
 
 # folded: The data: a disk, seen on two grids, one to check with and one to time
 import copy
@@ -58,11 +108,10 @@ for n in (30, side):
 # The step
 # --------
 #
-# Here it is, with the structure of :term:`MPoL`'s tutorials. The parameters
-# become an image, which is smoothed a little. A Fourier transform (FFT) predicts what
-# the telescope would have measured, ``mask`` picks the cells of the grid that have
-# data, and the :term:`loss` compares. Three penalties say what kind of image we'd
-# rather have.
+# As in :term:`MPoL`'s tutorials, the parameters become an image, which is smoothed a
+# little. A Fourier transform (FFT) predicts what the telescope would have measured,
+# ``mask`` picks the cells of the grid that have data, and the :term:`loss` compares.
+# Three penalties say what kind of image we'd rather have.
 
 
 def usual_loss(step):
@@ -83,10 +132,8 @@ def advance(step):
 
 
 # %%
-# Then ``backward()`` finds the :term:`gradient`, and Adam changes the parameters.
-# ``loss`` is ``usual_loss`` with a switch for each change that we'll try. The image has
-# 512 × 512 pixels, the numbers are ``float64``, as NumPy made the data, and the page
-# uses one core of the CPU.
+# ``loss`` is ``usual_loss`` with a switch for each change that we'll try. We begin on
+# one core of a CPU.
 
 
 # folded: The switches: smooth in slices, and where the data lie
@@ -209,8 +256,8 @@ for name, changes in (rungs | alone).items():
 # -----------------
 #
 # PyTorch's :term:`profiler <profile>` records each operation and how long it took. We
-# sort them by name into seven parts. What nobody else claims belongs to the penalties,
-# the :term:`regularizers <regularizer>`.
+# sort them by name into seven parts. The rest belongs to the penalties, the
+# :term:`regularizers <regularizer>`.
 
 # folded: Which operation belongs to which part
 
@@ -258,11 +305,10 @@ for what in sorted(usual, key=usual.get, reverse=True):
     print(f"{what:<14}{usual[what]:4.0%}")
 
 # %%
-# What was your guess? On the two computers on record, an EPYC and the Xeon beside an
-# H100, the FFTs took about a seventh of the step. Smoothing the image with nine numbers
-# had about twice that share. And the largest part, or nearly so, are the penalties.
-# Each of them consists of a dozen operations, and each of those reads a whole image
-# from memory, and writes another one.
+# What was your guess? On an EPYC, and on the Xeon beside the H100, the FFTs took about
+# a seventh of the step. Smoothing the image with nine numbers took about twice as much.
+# And the largest part, or nearly so, are the penalties. Each consists of a dozen
+# operations, and every one reads a whole image from memory, and writes another one.
 #
 # .. holds::
 #
@@ -272,22 +318,13 @@ for what in sorted(usual, key=usual.get, reverse=True):
 #    all(near(share("smoothing", on), 2 * share("FFT", on), 0.1) for on in machines)
 #
 # To watch a step of your own, put the names of your parts into ``PARTS``, with the
-# empty pattern last, and call ``watch`` with a function that makes one step on the CPU.
-# For a GPU, take :doc:`these lines </tutorials/2_devices/14_profile>`.
-#
-# How much can a change gain?
-# ---------------------------
+# empty pattern last, and call ``watch`` with a function that makes one step. On a GPU,
+# take :doc:`these lines </tutorials/2_devices/14_profile>`.
 #
 # Say that you find an FFT that costs nothing at all. A seventh of the time is gone, so
-# a week's work has bought you a factor of :math:`7/6 = 1.17`. In general, a part with a
-# share :math:`p` of the time that becomes :math:`g` times as fast gives you
-#
-# .. math::
-#
-#     \text{gain} = \frac{1}{1 - p + p/g} \le \frac{1}{1 - p} .
-#
-# This is called *Amdahl's law*. **Which part would you go for?** The largest gives you
-# a factor of about one and a half at most, and every other one less.
+# a week's work has bought you a factor of :math:`7/6 = 1.17`. By :doc:`Amdahl's law
+# </tutorials/2_devices/12_port_your_numpy>`, a part with the share :math:`p` can gain
+# :math:`1/(1 - p)` at most. For the largest that's about one and a half.
 #
 # .. holds::
 #
@@ -312,20 +349,25 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 # Six changes
 # -----------
 #
-# None of the parts gives much by itself, so let's change six things:
+# None of the parts gives much by itself, so let's change six things, one after the
+# other:
 #
 # 1. *Index.* The mask never changes, so find its cells once, and pick them by number.
 # 2. *Sky order.* A shift of the image is a phase after the FFT. Multiply the data by
 #    the opposite phase, once, and no image has to be shifted any more.
-# 3. *Slices.* The nine numbers are the product of (1, 2, 1)/4 along rows and along
+# 3. *Slices.* The nine numbers are (1, 2, 1)/4 along rows, times the same along
 #    columns, so add slices of the image, shifted by a pixel.
 # 4. *Real FFT.* The image is real, so half of the plane tells everything.
-# 5. *float32.* Half the bytes, in the penalties, too. Convert the data as well, or
-#    everything that meets them becomes ``float64`` again, and nobody warns you.
+# 5. *float32* has half the bytes. Convert the data as well, or everything that meets
+#    them becomes ``float64`` again, and nobody warns you.
 # 6. *Fused Adam.* With ``fused=True``, one operation does the work of ten.
+#
+# Each bar of the figure adds a change to those above it. The last one, *few passes*, is
+# the step inside our ``fit``. It leaves the FFTs to a library, and merges everything
+# else into six passes over the pixels, written by hand and compiled by Numba.
 
 
-# folded: Take turns, with the package's step, whose gradient is right
+# folded: How the steps take turns, and the step of fit
 def take_turns(jobs, rounds=15):
     times, order = {name: [] for name in jobs}, random.Random(1)
     for _ in range(1 + rounds):
@@ -368,10 +410,11 @@ for real, allowed, place in kinds:
     assert off < allowed, off
     print(f"the package, {real}, {place}: gradient off by {off:.0e}")
 # %%
-# All versions have the same gradient, as the folds check. Now the steps take turns, in
-# random order, so that a busy moment of the computer can't hit only one of them.
 
 # folded: Take turns, and draw a bar
+
+# The steps take turns, in random order, so that a busy moment of the computer can't hit
+# only one of them.
 objective, method = package(side)
 jobs = {name: partial(advance, step) for name, step in steps.items()}
 jobs["package"] = partial(method.steps, objective, 1)
@@ -420,14 +463,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# The last bar, *few passes*, is the step inside this package's ``fit``. It leaves the
-# FFTs to a library, and *merges* everything else into six passes over the pixels,
-# written by hand and compiled by Numba. If your losses are those of this page, call
-# ``fit(model, data, losses=terms)``, with ``terms`` as in the fold above.
-#
-# Taken alone, ``float32`` gained nothing on the EPYC, because ``conv2d`` became
-# *slower*. With slices in place of ``conv2d``, it nearly halved the time. So measure
-# again after each change.
+# All of these steps have the same gradient, which the folds check.
 #
 # .. holds::
 #
@@ -442,9 +478,17 @@ plt.show()
 # And on a GPU?
 # -------------
 #
-# You have an H100, and six changes that are worth a factor of three. To move there,
-# your fit needs two lines, ``model = model.to("cuda")`` and ``data = data.to("cuda")``,
-# before it makes Adam. **What will the six changes be worth?** Write down a number.
+# On the H100, the six changes brought less than nothing: :timing:`faster-step median
+# "GPU, as usual" @nvidia-h100-80gb-hbm3` became :timing:`faster-step median "GPU, fused
+# Adam" @nvidia-h100-80gb-hbm3`. **Why?**
+#
+# .. holds::
+#
+#    usual = median("faster-step/GPU, as usual")
+#    usual < median("faster-step/GPU, fused Adam") < 1.3 * usual
+#
+# They save bytes. Let's count how long the H100 needs for the bytes of a step, and its
+# operations.
 
 # folded: A counter of operations
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -504,17 +548,6 @@ if on_nvidia:
 torch.set_num_threads(threads)
 
 # %%
-# Nothing! On an H100, the step as usual took :timing:`faster-step median "GPU, as
-# usual" @nvidia-h100-80gb-hbm3`, and with all six changes :timing:`faster-step median
-# "GPU, fused Adam" @nvidia-h100-80gb-hbm3`.
-#
-# .. holds::
-#
-#    usual = median("faster-step/GPU, as usual")
-#    usual < median("faster-step/GPU, fused Adam") < 1.3 * usual
-#
-# The changes aren't wrong. They save bytes, so let's count how long the H100 needs for
-# the bytes of a step, and its operations.
 
 for what, label in (
     ("as usual", "as usual"),
@@ -527,16 +560,15 @@ for what, label in (
     print(f"{megabytes:5.0f} MB, on an H100 at least {least:4.0f} µs")
 
 # %%
-# The bytes take a tiny part of the milliseconds that we measured. And the slices add
-# about as many operations as the others save. For each of them, Python and the driver
-# take longer than the GPU. In whole programs of others, an operation took about
-# :spec:`kernel of a program seconds`, and a hundred of those make four fifths of what
-# our H100 took. We call such a step :term:`launch-bound`.
+# The bytes take a tiny part of the milliseconds that we measured, so saving them gains
+# nothing. And the slices add about as many operations as the others save. For each
+# operation, Python and the driver take longer than the GPU: about :spec:`kernel of a
+# program seconds`, in whole programs of others. A hundred of those make four fifths of
+# what our H100 took. We call such a step :term:`launch-bound`.
 #
 # .. holds::
 #
 #    near(97 * 25e-6, 0.8 * usual, 0.05)
-#    near(usual / (97 * 8e-6), 4, 0.15)
 #
 # So on a GPU another order is right:
 #
@@ -544,8 +576,8 @@ for what, label in (
 #    GPU has counted, so Python stands still until it has. So do :doc:`.item() and if
 #    </tutorials/2_devices/06_queues>`.
 # 2. *Capture.* A step that never waits can be recorded as a CUDA graph, and launched as
-#    a whole. The function below does it, by PyTorch's recipe.
-# 3. *Merge*, by hand as here, or with :doc:`torch.compile
+#    a whole. The function below does it.
+# 3. *Merge*, by hand as in ``fit``, or with :doc:`torch.compile
 #    </tutorials/2_devices/16_fewer_launches>`, which we haven't timed here.
 # 4. Save bytes last.
 
@@ -585,40 +617,22 @@ else:
 
 # folded: All of these times
 
-# Here each is timed by itself, and not in turns as in the figure. On both computers,
-# changes and passes gained more this way, and we don't know why. The passes are called
-# "package".
+# Each change is added to those before it, so "fused Adam" has all six. "package" is the
+# few passes. Here each row is timed by itself, and not in turns as in the figure. On
+# both computers, changes and passes gained more this way, and we don't know why.
 bench.show()
 
 # %%
-# **What are the six changes worth now?**
+# **What are the six changes worth now?** With all of them, the captured step is
+# :timing:`faster-step speedup "GPU, fused Adam, captured"/"GPU, index, captured"
+# @nvidia-h100-80gb-hbm3` as fast as with the index and Adam alone, without which it
+# can't be captured. ``fit`` does all of this: its step never waits, is captured, and
+# has twelve operations in place of 97.
 #
-# .. list-table:: A step on an H100, and on a core of the Xeon beside it
-#    :header-rows: 1
-#    :widths: 70 30
+# .. holds::
 #
-#    * - way
-#      - time
-#    * - one core, as usual
-#      - :timing:`faster-step median "CPU, as usual" @nvidia-h100-80gb-hbm3`
-#    * - one core, ``fit``
-#      - :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`
-#    * - the H100, as usual
-#      - :timing:`faster-step median "GPU, as usual" @nvidia-h100-80gb-hbm3`
-#    * - captured, with only the index and Adam changed
-#      - :timing:`faster-step median "GPU, index, captured" @nvidia-h100-80gb-hbm3`
-#    * - captured, with all six changes
-#      - :timing:`faster-step median "GPU, fused Adam, captured" @nvidia-h100-80gb-hbm3`
-#    * - the H100, ``fit``
-#      - :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`
-#
-# In a captured step they do help: it's :timing:`faster-step speedup "GPU, fused Adam,
-# captured"/"GPU, index, captured" @nvidia-h100-80gb-hbm3` as fast with all six. ``fit``
-# does all of this. Its step is captured, in ``float32``, and merged into six passes,
-# which makes it :timing:`faster-step speedup "GPU, package"/"GPU, as usual"
-# @nvidia-h100-80gb-hbm3` as fast as the usual one on the same card. But with these
-# passes, *one core* takes no longer than the whole H100 as usual. For a fit of 10,000
-# steps, read milliseconds as tens of seconds.
+#    [int(found) for found in printed(r"^few passes +(\d+) operations")] == [12]
+#    [int(found) for found in printed(r"^as usual +(\d+) operations")] == [97]
 #
 # With larger images, or many of them at once, the GPU computes for longer than the
 # launches take. Then :doc:`bytes count there, too
@@ -630,9 +644,8 @@ bench.show()
 #
 #    .. measured-by-others:: sam-a6000 sam-a6000-graph music-h200 music-h200-graph
 #
-#    How long does a bare operation take? :spec:`PyTorch operation seconds`, as the
-#    authors of Torch-FL measured on an A100. A hundred of those make a quarter of our
-#    step as usual, whose operations pass through Python and autograd.
+#    A bare operation took others :spec:`PyTorch operation seconds`. Ours also pass
+#    through Python and autograd.
 #
 # Your turn
 # ---------

@@ -8,10 +8,9 @@ for each element of the result, with a loop over a row of :math:`A` and a column
 times as fast.
 
 **Write down two guesses: how many times as fast, and what does your kernel spend its
-time on?** Then we climb from your kernel towards PyTorch's, step by step. At the third,
-a whole block of threads shares what each of them has fetched. That's the one you'll
-need for kernels of your own. If you came for it, begin at :ref:`step 3 <tile-step>`.
-Of what comes before, you need only the kernel of step 1.
+time on?** Then we climb from your kernel towards PyTorch's, step by step. On the way, a
+whole block of threads learns to share what each of them has fetched. You'll need that
+for kernels of your own.
 
 **Needs:** any computer, and :doc:`coalescing </tutorials/3_kernels/05_coalescing>`.
 With a CUDA GPU, you time each step on it.
@@ -21,26 +20,23 @@ With a CUDA GPU, you time each step on it.
 # The ladder
 # ----------
 #
-# Here is the product of two matrices of 4,096 × 4,096 numbers in ``float32``. Our
+# This is the product of two matrices of 4,096 × 4,096 numbers in ``float32``. Our
 # kernels are written in Numba. The library is cuBLAS, which PyTorch calls.
 #
-# .. list-table:: One product, seven times, on an H100
+# .. list-table:: One product, six times, on an H100
 #    :header-rows: 1
 #    :widths: 56 22 22
 #
 #    * - kernel
 #      - time
 #      - of the library's rate
-#    * - 0: a warp reads 32 rows
-#      - :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`
-#      - :timing:`shared-memory share "row along x"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 1: with neighbours along a row
+#    * - 1: a thread for each element
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "first try"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 2: with ``while`` in place of ``for``
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 3: with a :term:`tile` of 32 × 32
+#    * - 3: with a :term:`tile` of 32 × 32, in shared memory
 #      - :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "tile"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 4: tiles of 16 × 16, and 4 × 4 elements each
@@ -55,38 +51,22 @@ With a CUDA GPU, you time each step on it.
 #      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
 #      - 100 %
 #
-# The library is :timing:`shared-memory speedup "torch"/"row along x"
-# @nvidia-h100-80gb-hbm3` as fast as step 0. Was that your guess?
-#
-# Step 0: what you'd write first
-# ------------------------------
-#
-# You'd write this loop:
-#
-# .. code-block:: python
-#
-#    i, j = cuda.grid(2)
-#    for k in range(a.shape[1]):
-#        total += a[i, k] * b[k, j]
-#
-# We launch it with 32 threads along the first axis, so the 32 threads of a :term:`warp`
-# have 32 different ``i``.
-#
-# What does it wait for? There are three candidates. Each sets a *limit*: how long the
-# product would take if nothing else took any time.
-#
-# - *Slots.* A :term:`multiprocessor` can start four instructions in a clock cycle, each
-#   for a whole warp. If all of them multiply and add, the card does the :spec:`H100 SXM
-#   fp32` of its data sheet.
-# - *Loads.* Its cache hands out 128 bytes in a cycle, a number for each thread of a
-#   warp. So a load takes at least one cycle, the time of four instructions.
-# - *Memory.* The whole card gets :spec:`H100 SXM bandwidth`. We count as if there were
-#   no caches.
-#
-# The product takes 4,096³ multiply-adds, or 137 billion operations. Its three matrices
-# have 201 MB, and at best each number moves once:
+# The library is :timing:`shared-memory speedup "torch"/"first try"
+# @nvidia-h100-80gb-hbm3` as fast as step 1. Was that your guess?
 
-# folded code: How the three limits are calculated
+# folded: Imports, and how we count what a step waits for
+
+# A product of this size takes 4,096³ multiply-adds, or 137 billion operations, and its
+# matrices have 201 MB. Each of these three sets a limit: how long the product would
+# take if nothing else took any time.
+#
+# - Slots: a multiprocessor can start four instructions in a clock cycle, each for a
+#   whole warp. If all of them multiply and add, the card is as fast as its data sheet.
+# - Loads: its cache hands out 128 bytes in a cycle, a number for each thread of a warp.
+#   So a load takes at least one cycle, the time of four instructions.
+# - Memory: we count as if there were no caches.
+#
+# At best, each number moves once, and a product waits for its arithmetic.
 
 import numpy as np
 from numba import cuda
@@ -110,26 +90,23 @@ def limits(step, slots, cycles, moved):
 best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 
 # %%
-# At best, a product waits for its arithmetic, and the library comes near that.
-#
-# Now step 0. Let's count for a whole warp, which makes 32 multiply-adds at a time. The
-# 32 numbers of :math:`A` that it loads lie in 32 rows, so one load takes 32 cycles, and
-# moves 32 pieces of 32 bytes. With the number of :math:`B`, it's 33 of each. And there
-# are 36 instructions, as we'll see in step 2:
 
+# folded: Step 0, counted: with rows and columns swapped
+
+# The 32 numbers of A that a warp loads lie in 32 rows, so one load takes 32 cycles, and
+# moves 32 pieces of 32 bytes. With the number of B, it's 33 of each. The H100 took as
+# long as these loads. From memory alone it would have taken longer, so the caches
+# helped.
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
 # %%
-# On the H100 it took :timing:`shared-memory median "row along x"
-# @nvidia-h100-80gb-hbm3`. The loads explain all of it. From memory alone it would have
-# taken longer, so the caches helped.
+# Steps 1 and 2: what you'd write
+# -------------------------------
 #
-# Steps 1 and 2: neighbours read neighbours
-# -----------------------------------------
-#
-# Swap the two: write ``j, i = cuda.grid(2)``, and give the grid the columns first. Now
-# the threads of a warp read one number of :math:`A`, and neighbours in :math:`B`. Blue
-# is what they need, and shaded what moves, in *sectors* of 32 bytes:
+# You'd start a thread for each element. The 32 threads of a :term:`warp` load together,
+# so let them be neighbours in a row of :math:`C`. Then they read one number of
+# :math:`A`, and neighbours in :math:`B`, on the right below. Blue is what they need,
+# and shaded what moves, in *sectors* of 32 bytes:
 #
 # .. raw:: html
 #    :file: ../../figures/warp.svg
@@ -147,9 +124,19 @@ def first_try(a, b, c):
 
 # %%
 # On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`.
-# **What does it wait for now?** We let ``trace`` play the kernel for a small product,
-# 32 × 8 times 8 × 32. It notes each access to memory:
+# With rows and columns swapped, which is step 0, on the left, it took
+# :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`, because a load
+# from 32 rows takes 32 cycles.
+#
+# How often is a number loaded? We let ``trace`` play the kernel for a small product, 32
+# × 8 times 8 × 32. It loaded each number 32 times, because 32 elements of :math:`C`
+# need it. In the large product, that's 4,096 times.
 
+# folded: Play the kernel, and count what it loads
+
+# A warp moves five sectors for a multiply-add, which makes 160 bytes. So memory alone,
+# in the last line, would need as long as the H100 took. But that's chance: step 2 loads
+# the very same numbers in less than half of the time. The caches have most of them.
 a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
 plain = trace(first_try, (1, 4), (32, 8), a, b, c)
 print("numbers in A and B:", a.size + b.size)
@@ -158,15 +145,12 @@ print("sectors at a time: ", plain.sectors_per_load)
 print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 
 # %%
-# Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
-# product, it's 4,096 times.
-#
-# For each multiply-add, a warp moves five sectors, which makes 160 bytes. Memory alone
-# would need as long as we measured. Case closed?
-#
-# No. With ``while`` in place of ``for``, step 2 loads the very same numbers, and took
-# :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`. So it wasn't
-# memory. The caches had brought most of the numbers, and the match was chance.
+# **Step 2** has ``while`` in place of ``for``, and took :timing:`shared-memory median
+# "column along x" @nvidia-h100-80gb-hbm3`. Why? A :term:`multiprocessor` can start four
+# instructions in a clock cycle, each for a whole warp. Let's call these its *slots*.
+# With ``for``, a multiply-add takes 36 instructions in Numba, most of them for
+# addresses, and starting them took seven tenths of the time. With ``while``, it takes
+# 7.5.
 #
 # .. holds::
 #
@@ -174,15 +158,17 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 #    took = lambda step: 1e3 * median(f"shared-memory/{step}/cuda:0/n=4096")
 #    near(160 * ms_per_byte, took("first try"), 0.02)
 #    160 * ms_per_byte > 2 * took("column along x")
+#    took("first try") > 2 * took("column along x")
+#    near(4 * 33 * ms_per_slot, took("row along x"), 0.02)
+#    0.65 < 36 * ms_per_slot / took("first try") < 0.75
 #    # The profiler, below, says how many of the numbers the two caches had.
 #    counted, profile, waits = code("counted", "profile", "waits")
 #    88 < profile["l1_hit_rate"]["2"] < 90 and 74 <= profile["l2_hit_rate"]["2"] < 76
-#
-# What was it? With ``for``, a warp starts 36 instructions for a multiply-add. Nearly
-# all of them work out where ``a[row, k]`` lies, because a negative ``k`` would count
-# from the end. With ``while``, the compiler sees that there's none, and 7.5 are left.
 
-# folded: The kernel with while
+# folded: In Numba, a for is slower here: the kernel with while
+
+# With "for", nearly all instructions work out where a[row, k] lies, because a negative
+# k would count from the end. With "while", the compiler sees that there's none.
 
 
 @cuda.jit
@@ -219,28 +205,23 @@ except (ptx.NoCompilerError, TypeError):  # or no machine code without nvdisasm
     print("without NVIDIA's compiler, believe us: 36 and 7.5")
 
 # %%
-# Both loops load two numbers, in a cycle each. So the limits are:
 
+# folded: Steps 1 and 2, counted
+
+# Both loops load two numbers, in a cycle each.
 step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
 step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 
 # %%
-# So step 1 spent seven tenths of its time starting instructions, most of them for
-# addresses.
-#
-# .. holds::
-#
-#    of_peak = lambda step: ms_per_slot / took(step)
-#    0.65 < 36 * of_peak("first try") < 0.75
-#
 # **What does step 2 wait for?** For numbers that are on their way. It uses a third of
 # its slots, and its loads take a third of the time, so nothing is full. But some
 # numbers come from further away than the nearest cache, and a warp can't go on until
-# they arrive. That wait is called *latency*. We want to fetch fewer numbers, and from
+# they arrive. That wait is called *latency*. So let's fetch fewer numbers, and from
 # nearby.
 #
 # .. holds::
 #
+#    of_peak = lambda step: ms_per_slot / took(step)
 #    0.30 < 7.5 * of_peak("column along x") < 0.36
 #    0.28 < 4 * 2 * of_peak("column along x") < 0.38
 #    # Latency: so much of a warp's time from one instruction to the next, in cycles.
@@ -308,8 +289,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Here is the kernel. ``tiled(T)`` makes it for tiles of side ``T``, because a shared
-# array's shape has to be known when a kernel is compiled:
+# ``tiled(T)`` makes the kernel for tiles of side ``T``, because the shape of a shared
+# array has to be known when a kernel is compiled:
 
 
 def tiled(T):
@@ -377,32 +358,45 @@ def tiled(T):
 #            if (row < m && column < n) c[row * n + column] = total;
 #        }
 #
-# In each round, a thread fetches two numbers, and uses ``2 * T``. Let's count with
-# tiles of 8 × 8:
+# .. dropdown:: Why are tiles often 33 numbers wide?
+#
+#    Because of *banks*. Number ``w`` of shared memory lies in bank ``w % 32``, and each
+#    bank gives one number at a time. Our kernels read along rows, and a row of a tile
+#    lies in 32 banks, so it comes at once.
+#
+#    But a transpose reads columns. In a tile that is 32 wide, a column lies in *one*
+#    bank, so its numbers come one by one. That's called a :term:`bank conflict`.
+#    ``cuda.shared.array((32, 33), np.float32)`` has one more column, which nobody uses.
+#    Now a column lies in 32 banks, too.
+#
+#    For a transpose of 64 × 64 numbers on an H200, Nsight Compute counted 3,968 extra
+#    passes with tiles 32 wide, and none with tiles 33 wide.
+#    ``trace(...).bank_conflicts`` finds them without a GPU.
+#
+# With tiles of 32 × 32, the largest for a block of at most 1,024 threads, the H100 took
+# :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`. That's
+# :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3` as fast
+# as step 2. Why? In each round, a thread fetches two numbers, and uses ``2 * T``. With
+# tiles of 8 × 8, the small product loads an eighth of its 16,384 numbers:
 
 shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 
 # %%
-# That's an eighth of what step 1 loaded. With tiles of side :math:`T` it's one in
-# :math:`T`. The largest is 32 × 32, because a block has at most 1,024 threads.
-#
-# With that one, the H100 took :timing:`shared-memory median "tile"
-# @nvidia-h100-80gb-hbm3`, so it's :timing:`shared-memory speedup "tile"/"column along
-# x" @nvidia-h100-80gb-hbm3` as fast as step 2. But it fetches only a 32nd of the
-# numbers!
-#
-# **What does it wait for now?** For the blackboard. Reading from it takes seven tenths
-# of the time, even with loads of four numbers in `two cycles`__:
-#
-# __ https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
+# With 32 × 32, it fetches only a 32nd! **So what does it wait for now?** For the
+# blackboard. For each multiply-add, a thread reads two numbers there, and that takes
+# seven tenths of the time. So let's read less often.
 #
 # .. holds::
 #
 #    0.65 < 4 * 1.5 * of_peak("tile") < 0.75
 #    cycles("3", "stalled_mio_throttle", "warp_latency") == [11, 33]
 
-# For a multiply-add, 32 numbers of b_tile take a cycle, and one of a_tile half a cycle.
+# folded: Step 3, counted
+
+# For a multiply-add, 32 numbers of b_tile take a cycle, and one of a_tile half a cycle:
+# the compiler reads four of them with one load, in two cycles. See
+# https://forums.developer.nvidia.com/t/discrepancy-in-lds-128-wavefronts-does-smem-broadcast-across-quarter-warps/373160
 # The loop has 129 instructions for 32 multiply-adds.
 step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
@@ -410,9 +404,8 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # Step 4: 4 × 4 elements each
 # ---------------------------
 #
-# So do it again: fetch a number, and use it many times. If a thread computes 4 × 4
-# elements, it takes 8 numbers from the tiles for 16 multiply-adds. It keeps them in its
-# *registers*, which are even nearer.
+# If a thread computes 4 × 4 elements, it takes 8 numbers from the tiles for 16
+# multiply-adds, and not 32. It keeps them in its *registers*, which are even nearer.
 #
 # Which 4 × 4? **One element in each of 16 tiles**, in red, so that neighbouring threads
 # still read neighbouring numbers. For each ``k``, that thread takes the four blue
@@ -421,9 +414,9 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
 #
-# Here is the kernel for ``R`` × ``R`` elements. ``fetch`` brings one number into one of
-# the ``R`` tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each number of
-# A by all of them. The rest is as in step 3.
+# In the kernel for ``R`` × ``R`` elements, ``fetch`` brings one number into one of the
+# ``R`` tiles. ``multiply`` keeps ``R`` numbers of B, and multiplies each number of A by
+# all of them:
 
 
 @cuda.jit(device=True)
@@ -452,6 +445,8 @@ def multiplying(T, R):
 
 
 # %%
+
+# folded: The kernel around them: fetch, wait, multiply, and wait, as in step 3
 
 
 def register_tiled(T, R, most=None):
@@ -541,15 +536,54 @@ for tried in (*ladder.values(), square(4, 4)):
 print(f"all {len(ladder)} are right")
 
 # %%
+# .. dropdown:: The same in CUDA C++
+#
+#    Checked like that of step 3, and not timed either. Launch ``product<16, 4>`` with
+#    16 × 16 threads, and a block for 64 × 64 elements.
+#
+#    .. code-block:: cuda
+#
+#        template <int T, int R>  // the side of a block, and of a thread's patch
+#        __global__ void product(const float *a, const float *b, float *c,
+#                                int m, int k, int n) {
+#            __shared__ float a_tiles[R][T][T], b_tiles[R][T][T];
+#            int tx = threadIdx.x, column = R * T * blockIdx.x + tx;
+#            int ty = threadIdx.y, row = R * T * blockIdx.y + ty;
+#            float mine[R][R] = {}, of_b[R];
+#            for (int first = 0; first < k; first += T) {
+#                for (int i = 0; i < R; i++) {
+#                    int x = first + tx, y = row + i * T;
+#                    a_tiles[i][ty][tx] = y < m && x < k ? a[y * k + x] : 0;
+#                    x = column + i * T, y = first + ty;
+#                    b_tiles[i][ty][tx] = y < k && x < n ? b[y * n + x] : 0;
+#                }
+#                __syncthreads();
+#                for (int p = 0; p < T; p++) {
+#                    for (int j = 0; j < R; j++) of_b[j] = b_tiles[j][p][tx];
+#                    for (int i = 0; i < R; i++)
+#                        for (int j = 0; j < R; j++)
+#                            mine[i][j] += a_tiles[i][ty][p] * of_b[j];
+#                }
+#                __syncthreads();
+#            }
+#            for (int i = 0; i < R; i++)
+#                for (int j = 0; j < R; j++) {
+#                    int y = row + i * T, x = column + j * T;
+#                    if (y < m && x < n) c[y * n + x] = mine[i][j];
+#                }
+#        }
+#
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and is :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** For slots:
-# they're the longest limit again, and half of the instructions multiply and add.
+# @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** For slots
+# again, but now half of the instructions multiply and add.
 #
 # .. holds::
 #
 #    0.65 < 508 / 256 * of_peak("4 x 4 each") < 0.69
 #    0.32 < of_peak("4 x 4 each") < 0.35
+
+# folded: Step 4, counted
 
 # For 64 multiply-adds, a warp loads 16 numbers of B in 16 cycles. It also loads 16 of
 # A, four at once in two cycles, so in 8.
@@ -560,36 +594,36 @@ step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 # ------------------------------------------------
 #
 # With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds. We
-# only change ``R``, and count again:
+# only change ``R``. **Will it be faster?**
+
+# folded: Step 5, counted
 
 # 1,761 instructions for 1,024 multiply-adds. The numbers of A now come one by one.
 step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)
 
 # %%
-# **So will it be faster?** On the H100 it took :timing:`shared-memory median "8 x 8
-# each" @nvidia-h100-80gb-hbm3`, a little *longer* than step 4. And nothing is busy: it
-# uses little more than half of the slots, and its loads take a third of the time.
+# No! On the H100 it took :timing:`shared-memory median "8 x 8 each"
+# @nvidia-h100-80gb-hbm3`, a little *longer* than step 4. And nothing is busy: it uses
+# little more than half of the slots, and its loads take a third of the time.
 #
 # .. holds::
 #
-#    took("8 x 8 each") < 1.05 * took("4 x 4 each")
+#    took("4 x 4 each") < took("8 x 8 each") < 1.05 * took("4 x 4 each")
 #
-# Look at its registers. The compiler gave each thread 146, and a block has 256 threads.
-# That's more than half of the 65,536 registers of a multiprocessor, so there's room for
-# *one* block, which is eight warps. With four instructions to start in a cycle, there
-# are only two warps to choose from for each. When both wait, none starts. How many
-# warps there are is called *occupancy*. With 128 registers a thread, two blocks would
-# fit, and you may ask for that:
+# Why? The compiler gave each thread 146 registers, and a block has 256 threads. That's
+# more than half of the 65,536 registers of a multiprocessor, so there's room for *one*
+# block. Its eight warps are only two for each of the four slots, and when both wait,
+# none starts. How many warps there are is called *occupancy*. With 128 registers a
+# thread, two blocks would fit, and you may ask for that:
 #
 # .. code-block:: python
 #
 #    @cuda.jit(max_registers=128)
 #
 # With that it took :timing:`shared-memory median "8 x 8 each, 128 registers"
-# @nvidia-h100-80gb-hbm3`, :timing:`shared-memory share "8 x 8 each, 128
+# @nvidia-h100-80gb-hbm3`, which is :timing:`shared-memory share "8 x 8 each, 128
 # registers"/"torch" @nvidia-h100-80gb-hbm3` of the library's rate. Numbers that find no
-# register are *spilled*, which means stored in memory for a while. Here, only two of a
-# thousand instructions do that.
+# register are *spilled* to memory, but only by two of a thousand instructions.
 #
 # .. holds::
 #
@@ -600,10 +634,9 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # Ask the profiler
 # ----------------
 #
-# We've only counted so far. **Were we right?** NVIDIA's profiler, Nsight Compute, found
-# the slots as busy as we'd counted, to 3 % of the time. The loads were busier, in step
-# 4 by over a quarter, because we'd left out the stores. And memory was idle for nine
-# tenths of step 1, so now that case *is* closed.
+# You needn't count all this by hand. NVIDIA's profiler, Nsight Compute, says how busy
+# each part is, and what a warp waits for longest, which is called a *stall*. It found
+# our slots as busy as we'd counted, to 3 % of the time. This is its command:
 #
 # .. holds::
 #
@@ -618,9 +651,6 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #    rows += ["8 x 8 each", "8 x 8 each, 128 registers", "wide loads", "torch"]
 #    lasted = profile["time_duration"].values()
 #    all(near(ms, took(row), 0.06) for row, ms in zip(rows, lasted, strict=True))
-#
-# This command gives you such a report. It also says what a warp waits for longest
-# between two of its instructions, which is called a *stall*:
 #
 # .. code-block:: bash
 #
@@ -707,6 +737,9 @@ for which in names:
 
 # folded: How busy each step was, and what it waited for most
 
+# The loads were busier than we'd counted, in step 4 by over a quarter, because we had
+# left out the stores. Memory was idle for nine tenths of step 1.
+#
 # Slots are "One or More Eligible" in the report, loads "L1/TEX Cache Throughput", and
 # memory "DRAM Throughput". Before each arrow is our limit, as a part of the time that
 # the step took. For memory it may be above 100 %, because we counted without caches.
@@ -727,8 +760,8 @@ show_table(
 # ----------------
 #
 # **Why is the library faster still?** It needs 1.13 instructions for a multiply-add,
-# where step 5 needs 1.72. And though it has only eight warps, as step 5 had at first,
-# each of them starts an instruction every 2.2 cycles, where ours took 3.4.
+# where step 5 needs 1.72. And with only eight warps, as step 5 had at first, each of
+# them starts an instruction every 2.2 cycles, where ours took 3.4.
 #
 # .. holds::
 #
@@ -751,24 +784,28 @@ show_table(
 # So the next step must save instructions. *Wide loads* do: they fetch four numbers with
 # one, and reach :timing:`shared-memory share "wide loads"/"torch"
 # @nvidia-h100-80gb-hbm3` of the library. S. Boehm `shows the way on`__, in CUDA C++, to
-# 94 %. On an RTX A6000, his step 5 had 69 % of the library, by `his repository`__.
+# 94 % on an RTX A6000.
 #
-# .. list-table:: Each step, beside the library on the same card
-#    :header-rows: 1
-#    :widths: 60 20 20
+# .. dropdown:: Boehm's last steps, beside ours
 #
-#    * - step
-#      - his, A6000
-#      - ours, H100
-#    * - *wide loads*
-#      - 78 %
-#      - :timing:`shared-memory share "wide loads"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - *autotuning*: try many sizes of tiles
-#      - 85 %
-#      - five other sizes: none faster
-#    * - *warp tiling*: a patch of the tile for each warp
-#      - 94 %
-#      - not tried
+#    His step 5 had 69 % of the library, by `his repository`__.
+#
+#    .. list-table:: Each step, beside the library on the same card
+#       :header-rows: 1
+#       :widths: 60 20 20
+#
+#       * - step
+#         - his, A6000
+#         - ours, H100
+#       * - *wide loads*
+#         - 78 %
+#         - :timing:`shared-memory share "wide loads"/"torch" @nvidia-h100-80gb-hbm3`
+#       * - *autotuning*: try many sizes of tiles
+#         - 85 %
+#         - five other sizes: none faster
+#       * - *warp tiling*: a patch of the tile for each warp
+#         - 94 %
+#         - not tried
 #
 # .. holds::
 #
@@ -790,30 +827,6 @@ show_table(
 # __ https://github.com/siboehm/SGEMM_CUDA
 # __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
 # __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
-#
-# .. dropdown:: Another card? An A100
-#
-#     A multiprocessor of an A100 has half as many slots for multiply-adds as one of an
-#     H100. By the same count, a plain tile may reach a third of the A100's peak, and 8
-#     × 8 elements all of it:
-#
-#     .. measured-by-others:: tile-a100 eight-a100
-#
-# Why are tiles often 33 numbers wide?
-# ------------------------------------
-#
-# Because of *banks*. Number ``w`` of shared memory lies in bank ``w % 32``, and each
-# bank gives one number at a time. Our kernels read along rows, and a row of a tile lies
-# in 32 banks, so it comes at once.
-#
-# But a transpose reads columns. In a tile that is 32 wide, a column lies in *one* bank,
-# so its numbers come one by one. That's called a :term:`bank conflict`.
-# ``cuda.shared.array((32, 33), np.float32)`` has one more column, which nobody uses.
-# Now a column lies in 32 banks, too.
-#
-# For a transpose of 64 × 64 numbers on an H200, Nsight Compute counted 3,968 extra
-# passes with tiles 32 wide, and none with tiles 33 wide. ``trace(...).bank_conflicts``
-# finds them without a GPU.
 
 # %%
 # Break it: three mistakes
@@ -1086,6 +1099,14 @@ print(f"""\
 # %%
 # How each step was timed
 # -----------------------
+#
+# .. dropdown:: Another card? An A100
+#
+#    A multiprocessor of an A100 has half as many slots for multiply-adds as one of an
+#    H100. By the same count, a plain tile may reach a third of the A100's peak, and 8
+#    × 8 elements all of it:
+#
+#    .. measured-by-others:: tile-a100 eight-a100
 
 # folded: Wide loads in Numba: let the numbers of a thread touch
 

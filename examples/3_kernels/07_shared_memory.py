@@ -33,7 +33,7 @@ With a CUDA GPU, you time each step on it.
 #    * - 1: a thread for each element
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "first try"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 2: with ``while`` in place of ``for``
+#    * - 2: with ``while`` in place of ``for``, for Numba's sake
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 3: with a :term:`tile` of 32 × 32, in shared memory
@@ -377,7 +377,7 @@ def tiled(T):
 # :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`. That's
 # :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h100-80gb-hbm3` as fast
 # as step 2. Why? In each round, a thread fetches two numbers, and uses ``2 * T``. With
-# tiles of 8 × 8, the small product loads an eighth of its 16,384 numbers:
+# tiles of 8 × 8, the small product takes an eighth of the 16,384 loads of step 1:
 
 shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())

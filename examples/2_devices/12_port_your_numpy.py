@@ -7,31 +7,42 @@ GPU. "Just replace ``np`` by ``torch``", they say. You do, you mend a few errors
 it runs. Are you done?
 
 Not yet. The lines that raise an error are the harmless ones. Others run, and mean
-something else. And the gain? On an H100, ours was sixty, fifteen or four, and all three
-are true. **Guess: if 95 % of your program's time shrank to nothing, how much faster
-would the whole be?** By the end you'll know whether to take CuPy or PyTorch, and you'll
-have moved a program that stacks sixteen pictures of the sky, and checked each step.
+something else. And the gain? On an H100, ours was sixty, sixteen, fifteen or four, and
+all four are true. **Guess: if 95 % of your program's time shrank to nothing, how much
+faster would the whole be?**
 
-**Needs:** any computer, and some NumPy. Without a GPU, you move to PyTorch on the CPU,
-and see what an H100 did.
+CuPy keeps NumPy's meaning, so with CuPy you only move your data, and time your program.
+In PyTorch, lines change. So we'll go there together, with a program that stacks sixteen
+pictures of the sky, and check each step.
+
+**Needs:** any computer, and some NumPy. Without a GPU, you move to PyTorch on the CPU.
 """
 
 # %%
 # Copy this
 # ---------
 #
-# On an NVIDIA GPU, try CuPy first. A function such as ``spread`` below can stay exactly
-# as it is, and only its data move:
+# On an NVIDIA GPU, try CuPy first. Your function stays exactly as it is, and only its
+# data move:
 #
 # .. code-block:: python
 #
 #    import cupy as cp  # pip install cupy-cuda13x, or cupy-cuda12x
+#    import numpy as np
 #
+#
+#    def spread(pictures):
+#        off = pictures - np.median(pictures, axis=0)
+#        return np.std(off, axis=0)
+#
+#
+#    shots = np.random.default_rng(1).random((16, 20, 30), dtype=np.float32)
 #    there = cp.asarray(shots)  # to the GPU
 #    back = cp.asnumpy(spread(there))  # not a letter of spread is changed
+#    np.testing.assert_allclose(back, spread(shots), rtol=1e-5)
 #
-# In PyTorch, which runs on any maker's GPU, the function changes too. Here it is in
-# both, with a check that they agree. Write the check before you look at any time.
+# In PyTorch, which runs on any maker's GPU, the function changes, too. The check stays.
+# Write it before you look at any time.
 
 import numpy as np
 import torch
@@ -66,9 +77,9 @@ print("the same as NumPy")
 # CuPy or PyTorch?
 # ----------------
 #
-# If you call ``np.median`` on an array of CuPy's, NumPy passes it on, and ``cp.median``
-# runs on the GPU, with NumPy's meaning. PyTorch doesn't do that. Take PyTorch if you
-# need gradients, or if your GPU is from another maker:
+# If you call ``np.median`` on an array of CuPy's, NumPy passes it on to ``cp.median``.
+# PyTorch doesn't do that. Take PyTorch if you need gradients, or if your GPU is from
+# another maker:
 #
 # .. table:: The same work in NumPy, CuPy and PyTorch
 #
@@ -84,63 +95,12 @@ print("the same as NumPy")
 #    gradients (it has none)                none                      ``backward``
 #    =====================================  ========================  =================
 #
-# On an RTX 4090, `J. Marrs`__ gained a factor of sixty in rescaling 256³ numbers,
-# and nothing with 64³, because starting an operation on a GPU takes time, however small
-# it is. You can :doc:`work out beforehand </tutorials/2_devices/11_when_the_gpu_wins>`
-# on which side your arrays are.
+# Small arrays gain nothing. On an RTX 4090, `J. Marrs`__ gained a factor of sixty with
+# CuPy in rescaling 256³ numbers, and none with 64³, because starting an operation on a
+# GPU takes time, however small it is. You can :doc:`work out beforehand
+# </tutorials/2_devices/11_when_the_gpu_wins>` on which side yours are.
 #
 # __ https://github.com/ScrollPrize/villa/pull/915
-#
-# Are you staying with CuPy? Then read *What can you gain?*, *What did it bring?* and
-# these folds. The traps in between are PyTorch's. A cell near the end times the steps
-# with CuPy, if you have it.
-#
-# .. dropdown:: CuPy is slower than NumPy: which lines, and what to do
-#
-#    - *Small arrays, many calls:* each operation costs Python's time whatever the size,
-#      in CuPy often more than in PyTorch. Stack the small arrays, or let
-#      ``@cupy.fuse()`` or ``cupy.ElementwiseKernel`` make one launch of several.
-#    - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
-#      ``repeat`` with counts on the GPU. Your program waits for the GPU there, as it
-#      does at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.
-#    - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
-#      :doc:`what was launched before </tutorials/2_devices/06_queues>`.
-#    - *float64* is NumPy's and CuPy's default, and :doc:`GPUs for games and Jetsons
-#      </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
-#    - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to
-#      pass it on first. Write ``cp.sin(x)`` in a loop.
-#    - *A pool of processes on one GPU*, by ``multiprocessing``, joblib or Dask: the
-#      processes take turns, and each needs memory and a context of its own. Give CuPy
-#      a larger batch instead. A pool pays with several GPUs, one worker for each. Let
-#      worker ``k`` call ``cupy.cuda.Device(k).use()`` first, or take
-#      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because a
-#      driver that has started doesn't survive a fork. If each has little to do, they
-#      can run side by side with NVIDIA's `MPS`__. The doctor knows what a fork leads
-#      to: :ref:`doctor-forked`.
-#
-# __ https://docs.nvidia.com/deploy/mps/
-#
-# .. dropdown:: CuPy runs, and differs: four things
-#
-#    - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
-#      type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow
-#      home, let ``CUPY_CACHE_DIR`` name another folder.
-#    - *A sum is an array.* ``x.sum()`` stays on the GPU until you say
-#      ``float(x.sum())``, and that waits.
-#    - *An index beyond the end* raises an error in NumPy. `CuPy`__ starts again from
-#      the beginning.
-#    - *An index that comes twice* in an assignment: NumPy keeps the last value. With
-#      CuPy, nobody knows which one wins.
-#
-#    __ https://docs.cupy.dev/en/stable/user_guide/performance.html
-#    __ https://docs.cupy.dev/en/stable/user_guide/difference.html
-#
-# .. dropdown:: What did others gain with CuPy?
-#
-#    We haven't timed it. They have, beside NumPy or SciPy:
-#
-#    .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small
-#       cupyx-erosion
 #
 # Lines that run, and lie
 # -----------------------
@@ -229,7 +189,8 @@ def read(night, dtype=np.float32):
 
 
 # %%
-# Here is what a NumPy user writes for the next four. ``middle`` is ``np.median``:
+# Here is what a NumPy user writes for the four in the middle, where ``middle`` is
+# ``np.median``:
 
 
 def calibrate(sky, biases, flats):
@@ -292,11 +253,10 @@ assert pull(*exact) < 1.5
 # What can you gain?
 # ------------------
 #
-# Four of the steps work on whole pictures, so they can move. The other two stay: *read*
-# waits for files, and *photometry* walks through a list of stars. We :doc:`timed
-# </tutorials/2_devices/07_timing_it_right>` all six in NumPy on one core, and beside
-# the H100 with a larger night. **How much can you gain at most, if the four take no
-# time at all?**
+# Those four work on whole pictures, so they can move. The other two stay: *read* waits
+# for files, and *photometry* walks through a list of stars. Here are their times in
+# NumPy, on one core. Beside the H100, the night is larger. **How much can you gain at
+# most, if the four take no time at all?**
 
 # folded code: Time each step in NumPy
 sky, biases, flats = read(night)
@@ -328,30 +288,54 @@ show_table("The profile", ("step", "time", "share"), rows)
 print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 
 # %%
-# A little over twenty, and that answers the guess at the top, too: on the H100's
-# computer, the two steps that stay took a twentieth of the time. However fast the
-# plane, you spend the morning at the airport. And your data have to travel. There and
-# back, they took :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3`, which
-# brings the limit down to 18.
+# A little over twenty, because the two steps that stay took a twentieth of the time on
+# the H100's computer. However fast the plane, you spend the morning at the airport. And
+# your data have to travel. There and back, they took :timing:`port-numpy median
+# transfers @nvidia-h100-80gb-hbm3`, which brings the limit down to 18.
 #
-# In general, a share :math:`p` of the time gets :math:`s` times as fast, the rest stays
-# as it is, and the journey comes on top:
+# So how fast the GPU is matters less than you'd think. If the four steps gain a factor
+# of twenty, the whole gains ten. If they gain ninety, it's fifteen. This is called
+# :term:`Amdahl's law`.
 #
-# .. math::
+# .. dropdown:: Amdahl's law, with the journey
 #
-#     t_\text{new} = t_\text{old} \left( (1 - p) + \frac{p}{s} \right)
-#         + t_\text{journey}.
+#    A share :math:`p` of the time gets :math:`s` times as fast, the rest stays, and the
+#    journey comes on top:
 #
-# So the gain is never more than :math:`1/(1-p)`, which is called :term:`Amdahl's law`.
-# How large :math:`s` is hardly matters: here the gain is 10 with :math:`s = 20`, and 15
-# with :math:`s = 90`.
+#    .. math::
+#
+#        t_\text{new} = t_\text{old} \left( (1 - p) + \frac{p}{s} \right)
+#            + t_\text{journey}.
+#
+#    So the gain is never more than :math:`1/(1-p)`.
+#
+# **How do you time a GPU?** It's still at work when Python has gone on. So let Python
+# :doc:`wait </tutorials/2_devices/07_timing_it_right>` before you read a clock:
+#
+# .. code-block:: python
+#
+#    import time
+#
+#    there = torch.tensor(shots, device="cuda")
+#    for _ in range(2):  # the first call gets everything ready
+#        began = time.perf_counter()
+#        spread_torch(there)
+#        torch.cuda.synchronize()  # cp.cuda.Device().synchronize() for CuPy
+#    print(time.perf_counter() - began, "s")
+#
+# ``Bench``, our timer, waits by itself, as CuPy's ``cupyx.profiler.benchmark`` does.
 #
 # Move the steps, and check each
 # ------------------------------
 #
-# Which lines have to change? Mostly the medians.
+# Which lines have to change? Mostly the medians. ``median_torch`` sorts all values for
+# the sake of two. It's quicker to ask PyTorch's median twice: it gives the lower of the
+# two middle values, and the upper one is minus the lower one of :math:`-x`. Their mean
+# is NumPy's median. On the H100 it was :timing:`port-numpy speedup "median of frames,
+# torch"/"median of frames, NumPy" @nvidia-h100-80gb-hbm3` as fast as NumPy's on one
+# core of the CPU.
 
-# folded: One line, two libraries
+# folded: Seven lines, in NumPy and in PyTorch
 numbers, two = np.array([[1, 2], [3, 10]], np.float32), np.float64(2)
 
 
@@ -377,8 +361,8 @@ rows = [
 show_table("One line, two libraries", ("", "NumPy", "PyTorch"), rows)
 
 # %%
-# This median is quicker than sorting. PyTorch's gives the lower of the two middle
-# values, and the upper one is minus the lower one of :math:`-x`:
+
+# folded: This median, and how low PyTorch's own would be
 
 
 def lower(x, dim):
@@ -396,10 +380,6 @@ for n in (15, 16):
     print(f"{n} values: torch.median is low by {(right - low).mean():.2f} sigma")
 
 # %%
-# With sixteen pictures, PyTorch's median is too low in each pixel, by almost a tenth of
-# the noise. Ours is right, and on the H100 it was :timing:`port-numpy speedup "median
-# of frames, torch"/"median of frames, NumPy" @nvidia-h100-80gb-hbm3` as fast as NumPy's
-# on one core of the CPU.
 
 # folded: Time this median, and the transfers to a GPU
 
@@ -423,8 +403,9 @@ print(f"one median is {gain:.2f} times as fast; predicted for the whole:")
 print(f"{quantity(old, 's')} / {quantity(new, 's')} = {old / new:.2f} times as fast")
 
 # %%
-# In the steps, ``keepdims`` becomes ``[:, None, None]``, ``axis=(1, 2)`` becomes
-# ``flatten``, and the :term:`NaN` functions become a mask:
+# In the steps, ``np.median`` becomes this ``median``, ``keepdims`` becomes ``[:, None,
+# None]``, ``axis=(1, 2)`` becomes ``flatten``, and the :term:`NaN` functions become a
+# mask:
 
 
 def t_calibrate(sky, biases, flats):
@@ -451,9 +432,8 @@ def t_stack(frames):
 
 
 # %%
-# Before we compare, one more line that lies, and it can change the very array that you
-# compare with. It subtracts a mean in place, from a tensor made from an array. **What
-# is in the array afterwards?**
+# Before we compare, here is one more line that lies. It subtracts a mean in place, from
+# a tensor made from an array. **What is in the array afterwards?**
 
 counts = np.array([1, 2, 3], np.float32)
 on_device = torch.from_numpy(counts).to(device)
@@ -461,9 +441,9 @@ on_device -= on_device.mean()
 print(f"after work in place on {device}, the array is {counts}")
 
 # %%
-# On a GPU, the work was done on a copy, and the array still holds 1, 2, 3. On the CPU,
-# ``from_numpy`` shares the array's memory, so your raw data are gone. Change things in
-# place only if your own function has made them.
+# On a GPU, the work was done on a copy. On the CPU, ``from_numpy`` shares the array's
+# memory, so your raw data are gone, and you'd compare with the wrong ones. Change
+# things in place only if your own function has made them.
 #
 # And now the most important part. Give each step *the same input* as NumPy's, and
 # compare:
@@ -473,8 +453,7 @@ off = np.abs(again.cpu().numpy() - levelled).max()
 print(f"level: off by {off:.1g} counts at most, of {np.abs(levelled).max():.0f}")
 
 # %%
-# This step agrees to the last bit: a median only picks numbers, and one subtraction
-# rounds in the same way everywhere. Don't ask that of every step, because PyTorch adds
+# This step agrees to the last bit. Don't ask that of every step, because PyTorch adds
 # up many numbers in another order. That does no harm if the difference is far below the
 # picture's own error, of which we allow a fiftieth.
 
@@ -536,9 +515,13 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # What did it bring?
 # ------------------
 #
-# And the time? A GPU is still at work when Python has gone on. So before you read a
-# clock, call ``torch.cuda.synchronize()``, or use ``cupyx.profiler.benchmark`` with
-# CuPy. ``Bench``, our timer, waits by itself.
+# Against NumPy on one core, the H100 brought a factor of more than sixty for the four
+# steps, and :timing:`port-numpy speedup "whole, ported"/"whole, NumPy"
+# @nvidia-h100-80gb-hbm3` for the whole. But there are sixteen cores beside it. Against
+# the same PyTorch functions on all of those, it brought sixteen for the steps, and
+# :timing:`port-numpy speedup "whole, ported"/"whole, torch on all cores"
+# @nvidia-h100-80gb-hbm3` for the whole. All four are true, but only the last two are
+# what the GPU brought.
 #
 # .. list-table:: Before the move and after
 #    :header-rows: 1
@@ -584,10 +567,8 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #    PyTorch, H100 | calibrate, torch; level, torch; clean, torch; stack, torch;
 #    read, NumPy; photometry, NumPy; transfers | whole, ported
 #
-# On the H100, the four steps, blue in the figure, take less than a sixtieth of what
-# they took in NumPy. The whole is :timing:`port-numpy speedup "whole, ported"/"whole,
-# NumPy" @nvidia-h100-80gb-hbm3` as fast, as predicted, but partly by luck: *level* took
-# over four times its prediction, and *stack* less than a third.
+# The steps are blue in the figure, and now they hardly matter. More than three quarters
+# of the run on the H100 are reading, photometry and transfers.
 #
 # .. holds::
 #
@@ -596,33 +577,20 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #    parts = sum(median(f"port-numpy/{step}, NumPy") for step in steps)
 #    len(whole.values) == 1 and parts < whole.median < 1.1 * parts
 #    moved = "calibrate", "level", "clean", "stack"
-#    before, after = (
+#    before, cores, after = (
 #        sum(median(f"port-numpy/{step}, {how}") for step in moved)
-#        for how in ("NumPy", "torch")
+#        for how in ("NumPy", "torch on all cores", "torch")
 #    )
 #    60 < before / after < 70
+#    near(cores / after, 16, 0.03)
 #    ported = median("port-numpy/whole, ported")
 #    near(whole.median / ported, 15, 0.03)
 #    near(median("port-numpy/whole, torch on all cores") / ported, 4, 0.05)
-#    took = lambda row: median(f"port-numpy/{row}")
-#    gain = took("median of frames, NumPy") / took("median of frames, torch")
-#    off = lambda step: gain * took(f"{step}, torch") / took(f"{step}, NumPy")
-#    4 < off("level") < 5 and off("stack") < 1 / 3
-#    0 < after - before / gain < ported / 20
 #
-# But look at what is left. More than three quarters of the run are now reading,
-# photometry and transfers, so the steps hardly matter any more.
-#
-# And was it the GPU? NumPy had one core, and beside the H100 there are sixteen. Against
-# the same PyTorch functions there, the H100 was only :timing:`port-numpy speedup
-# "whole, ported"/"whole, torch on all cores" @nvidia-h100-80gb-hbm3` as fast. So you
-# could tell your colleagues of a gain of sixty, of fifteen or of four, and all three
-# are true. The last one is what the GPU brought.
-#
-# A better median helps as well, with NumPy on one core. It compares whole pictures, and
-# swaps pixels until they're in order. With it, the whole was :timing:`port-numpy
-# speedup "whole, by swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast. So look for
-# a better way *before* you move.
+# A better median helps without any GPU. With one that swaps pixels until they're in
+# order, NumPy on one core did the whole :timing:`port-numpy speedup "whole, by
+# swaps"/"whole, NumPy" @nvidia-h100-80gb-hbm3` as fast. So look for a better way
+# *before* you move.
 
 # folded: Each step and the whole, timed
 for step, (_, function, *inputs) in t_steps.items():
@@ -738,9 +706,9 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 # :timing:`port-numpy median "photometry, torch" @nvidia-h100-80gb-hbm3`, which is
 # :timing:`port-numpy speedup "photometry, NumPy"/"photometry, torch"
 # @nvidia-h100-80gb-hbm3` as long. The loop does about thirty small operations for each
-# star. A GPU needs some time to start each of them, its :term:`launch`, however little
-# there is to do. To move such a loop, turn it inside out: do each operation once, for
-# all stars.
+# star, and a GPU needs some time for the :term:`launch` of each, however little there
+# is to do. To move such a loop, turn it inside out: do each operation once, for all
+# stars.
 #
 # .. dropdown:: The photometry, turned inside out
 #
@@ -764,7 +732,52 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 #           variance = add(noise, inside) + area**2 * add(noise, ring)
 #           return torch.stack([flux, variance.sqrt()]).cpu().numpy()
 #
-# And the sky? One corner of it, on its way:
+# And if you stay with CuPy:
+#
+# .. dropdown:: CuPy is slower than NumPy: which lines, and what to do
+#
+#    - *Small arrays, many calls:* each operation costs Python's time whatever the size,
+#      in CuPy often more than in PyTorch. Stack the small arrays, or let
+#      ``@cupy.fuse()`` or ``cupy.ElementwiseKernel`` make one launch of several.
+#    - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
+#      ``repeat`` with counts on the GPU. Your program waits for the GPU there, as it
+#      does at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.
+#    - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
+#      :doc:`what was launched before </tutorials/2_devices/06_queues>`.
+#    - *float64* is NumPy's and CuPy's default, and :doc:`GPUs for games and Jetsons
+#      </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
+#    - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to
+#      pass it on first. Write ``cp.sin(x)`` in a loop.
+#    - *A pool of processes on one GPU*, by ``multiprocessing``, joblib or Dask: the
+#      processes take turns, and each needs memory and a context of its own. Give CuPy
+#      a larger batch instead. A pool pays with several GPUs, one worker for each. Let
+#      worker ``k`` call ``cupy.cuda.Device(k).use()`` first, or take
+#      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because a
+#      driver that has started doesn't survive a fork. If each has little to do, they
+#      can run side by side with NVIDIA's `MPS`__. The doctor knows what a fork leads
+#      to: :ref:`doctor-forked`.
+#
+# __ https://docs.nvidia.com/deploy/mps/
+#
+# .. dropdown:: CuPy runs, and differs: four things
+#
+#    - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
+#      type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow
+#      home, let ``CUPY_CACHE_DIR`` name another folder.
+#    - *A sum is an array.* ``x.sum()`` stays on the GPU until you say
+#      ``float(x.sum())``, and that waits.
+#    - *An index beyond the end* raises an error in NumPy. `CuPy`__ starts again from
+#      the beginning.
+#    - *An index that comes twice* in an assignment: NumPy keeps the last value. With
+#      CuPy, nobody knows which one wins.
+#
+#    __ https://docs.cupy.dev/en/stable/user_guide/performance.html
+#    __ https://docs.cupy.dev/en/stable/user_guide/difference.html
+#
+# .. dropdown:: What did others gain with CuPy, beside NumPy or SciPy?
+#
+#    .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small
+#       cupyx-erosion
 
 # figure
 # sphinx_gallery_thumbnail_number = 2

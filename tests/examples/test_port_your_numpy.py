@@ -107,6 +107,17 @@ def test_the_functions_to_copy_agree(page) -> None:
         np.testing.assert_allclose(page["run_on_gpu"](page["spread_torch"], shots), page["spread"](shots))
 
 
+def test_the_lines_for_cupy_run_when_copied(monkeypatch) -> None:
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8")
+    copied = re.search(r"code-block:: python\n#\n((?:#(?: {4}.*)?\n)+)", text)[1]
+    assert "import cupy" in copied
+    cupy = ModuleType("cupy")
+    cupy.asarray = cupy.asnumpy = np.asarray
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    exec(dedent(re.sub("^#", "", copied, flags=re.MULTILINE)), defined := {})
+    assert defined["back"].shape == (20, 30)
+
+
 def test_the_prediction_is_amdahls_sum(page) -> None:
     moved = sum(page["profile"][step] for step in page["moving"])
     new = page["old"] - moved + moved / page["gain"] + sum(page["travel"].values())

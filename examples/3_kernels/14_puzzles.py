@@ -5,17 +5,16 @@ Can you write the kernel yourself?
 You've read some kernels, and could follow every line. But could you write a
 :term:`kernel` into an empty function?
 
-Here are sixteen empty ones, enough for an evening. The first squares some numbers. The
-last does what the computer of a radio telescope does. A judge watches every access to
-memory, so a lucky result doesn't pass. It tells you what is wrong, and gives you a
-hint. Do you know `GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly, but
-here a kernel also has to be cheap, and right at awkward sizes. **Write down a guess:
-how many will you solve?**
+Here are sixteen empty ones: a few minutes to read, and an evening to fill. The first
+squares some numbers. The last does what the computer of a radio telescope does. A judge
+watches every access to memory, so a lucky result doesn't pass. Do you know
+`GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly, but here a kernel
+also has to be cheap, and right at awkward sizes.
 
 __ https://github.com/srush/GPU-Puzzles
 
-**Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. You don't need
-a GPU: the judge plays your kernels thread by thread.
+**Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. Without a GPU,
+the judge plays your kernels thread by thread.
 """
 
 # %%
@@ -24,11 +23,11 @@ a GPU: the judge plays your kernels thread by thread.
 #
 # One file has nothing but the sixteen gaps:
 #
-# - *On your computer.* Unpack :offered:`first-light.zip`, and type in its folder
-#   ``uv run 3_kernels/sixteen_kernels.py``. It needs no PyTorch.
-# - *In Google Colab.* Upload :offered:`3_kernels/sixteen_kernels.ipynb`, with *File*,
-#   *Upload notebook*. If its first cell doesn't find two ``.whl`` files, upload them
-#   from the zip, under *Files*.
+# - *On your computer*, without a GPU or PyTorch: unpack :offered:`first-light.zip`, and
+#   type in its folder ``uv run 3_kernels/sixteen_kernels.py``.
+# - *In Google Colab:* upload :offered:`3_kernels/sixteen_kernels.ipynb`, with *File*,
+#   *Upload notebook*. Then, under *Files*, upload ``firstlight-….whl`` and
+#   ``firstlight_kernels-….whl`` from the zip.
 #
 # 1. ``map``
 # ~~~~~~~~~~
@@ -39,8 +38,15 @@ a GPU: the judge plays your kernels thread by thread.
 # - *Threads:* one for each element.
 # - *It counts if* a thread reads memory once.
 #
-# **Put your code where the dots are. What do you need twice, and where can you keep
-# it?**
+# Write ``out[i] = x[i] * x[i]``, and the judge says:
+#
+# .. code-block:: text
+#
+#    map: Not yet: the result is right, but with size 8 launched as [1, 8], there are
+#    2 reads of global memory by a thread, where 1 would do
+#    Hint: what do you ask memory for twice?
+#
+# **Can you do better? Put your code where the dots are.**
 
 import math
 
@@ -58,8 +64,9 @@ def square(x, out): ...
 
 
 # %%
-# The line ``@attempt("map")`` calls the judge. Let's see what it says of the obvious
-# line. The ``{}`` keeps this attempt out of your score:
+
+# folded: The attempt that the judge sent back
+# The {} keeps it out of your score.
 
 
 @attempt("map", {})
@@ -70,8 +77,6 @@ def square_at_once(x, out):
 
 
 # %%
-# The squares are right, but each thread went to memory twice for the same number.
-#
 # 2. ``guard``
 # ~~~~~~~~~~~~
 #
@@ -96,9 +101,8 @@ def calibrate(x, gain, n, out): ...
 # - *Threads:* as a rule, fewer than elements. The smallest case has 21 elements, and 2
 #   blocks of 4 threads.
 #
-# First we write what we always write. It has ``float32(1)`` in place of ``1``, because
-# a plain number would make Numba :doc:`calculate in float64
-# </tutorials/3_kernels/10_what_the_compiler_did>`.
+# First we write what we always write. A plain ``1`` would make Numba :doc:`calculate in
+# float64 </tutorials/3_kernels/10_what_the_compiler_did>`, so it's ``float32(1)``.
 
 
 @attempt("stride")
@@ -110,8 +114,8 @@ def one_each(tau, out):
 
 
 # %%
-# Before the kernel begins, each element holds −77. A picture shows them all, row by
-# row, with the number of the thread that wrote each.
+# Who wrote what? A picture shows all elements, row by row, and in each the number of
+# the thread that wrote it. The others still hold −77.
 
 PUZZLES["stride"].plot(one_each, "out")
 plt.show()
@@ -136,12 +140,11 @@ PUZZLES["stride"].plot(pieces, "tau")
 plt.show()
 
 # %%
-# Now every element is right, and it still doesn't count. Look at the first step of the
-# loop: threads 0 to 3 read elements 0, 3, 6 and 9.
-#
-# The 32 threads of a :term:`warp` read together, and memory comes in :term:`sectors
-# <sector>` of eight numbers. If the threads stand far apart, each of them fetches a
-# sector of its own. So let them stand side by side, and jump together:
+# Every element is right, and it still doesn't count. In the first step of the loop,
+# threads 0 to 3 read elements 0, 3, 6 and 9. The 32 threads of a :term:`warp` read
+# together, and memory comes in :term:`sectors <sector>` of eight numbers. If they stand
+# far apart, each of them fetches a sector of its own. So let them stand side by side,
+# and jump together:
 
 
 @attempt("stride")
@@ -257,10 +260,11 @@ def distance(u, v, out): ...
 # Together
 # --------
 #
-# From here on, threads exchange numbers. If that's new to you, begin with 9, ``block
-# sum``. Elements after the end count as zero. If you get stuck, read about
-# :doc:`reductions </tutorials/3_kernels/08_reductions>`, and about :doc:`races and
-# barriers </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
+# From here on, threads exchange numbers, from 9 on in :term:`shared memory`. If that's
+# new to you, read :ref:`how a block fills a tile <tile-step>`. If you get stuck, read
+# about :doc:`reductions </tutorials/3_kernels/08_reductions>`, and about :doc:`races
+# and barriers </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`. Elements after the
+# end count as zero.
 #
 # 8. ``warp sum``
 # ~~~~~~~~~~~~~~~
@@ -287,10 +291,16 @@ def warp_sum(x, out): ...
 # 9. ``block sum``
 # ~~~~~~~~~~~~~~~~
 #
-# Let each block of 64 threads add up its 64 elements. The whole block sees
-# ``part = cuda.shared.array(64, float32)``, its :term:`shared memory`, and
-# ``cuda.syncthreads()`` waits for all its threads. Add in a tree, which takes three
-# rounds for 8 numbers:
+# Let each block of 64 threads add up its 64 elements. Begin with these lines:
+#
+# .. code-block:: python
+#
+#    part = cuda.shared.array(64, float32)  # the whole block sees it
+#    i, t = cuda.grid(1), cuda.threadIdx.x
+#    part[t] = x[i] if i < x.size else float32(0)
+#    cuda.syncthreads()  # wait until all threads of the block are here
+#
+# Then add in a tree, which takes three rounds for 8 numbers:
 #
 # .. code-block:: text
 #
@@ -456,9 +466,8 @@ def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight): ...
 print(tally())
 
 # %%
-# We've solved ``stride`` together. To see what an answer costs,
-# ``print(PUZZLES["dot"].score(dot))`` compares it with what would do, and
-# ``PUZZLES["dot"].plot(dot)`` draws it.
+# To see what an answer costs, ``print(PUZZLES["dot"].score(dot))``. To draw it,
+# ``PUZZLES["dot"].plot(dot)``.
 #
 # .. dropdown:: How far can you trust the judge?
 #
@@ -747,9 +756,8 @@ print(f"Our solutions: {tally(ours)}")
 # The picture of all sixteen
 # --------------------------
 #
-# In each panel, a row is a thread and a column an element. Where a kernel has shared
-# memory, you see only that, for one block. Where each thread works alone, you see a
-# diagonal. **Can you tell the sum in halves from the scan?**
+# In each panel, a row is a thread and a column an element, of shared memory where there
+# is any. **Can you tell the sum in halves from the scan?**
 
 # folded: How a panel is drawn
 

@@ -7,11 +7,13 @@ ray hit the detector. So you've written a loss that doesn't let one bad number p
 whole fit. It's a :term:`kernel` in Numba. Then you call ``loss.backward()``, and
 PyTorch says that there is no gradient.
 
-Written in PyTorch, that loss takes five operations, and yours takes one. **Write down a
-guess: how many times as fast will yours be?** By the end your kernel will have a
-gradient, and a test will have found a mistake in it that a fit would have hidden. If
-your loss is a chain of operations, too, see :ref:`what we gained <kernel-gain>` before
-you write anything.
+Is your loss a chain of PyTorch's operations, without a loop that stops early? Then try
+``torch.compile`` first: it was :ref:`faster than our kernel <kernel-gain>`. We take
+such a chain all the same, because it can tell us whether our kernel is right.
+
+In PyTorch, our loss takes five operations, and in the kernel one. **Write down a guess:
+how many times as fast will the kernel be?** By the end it will have a gradient, and a
+test will have found a mistake in it that a fit would have hidden.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, in Numba, or
 one :ref:`in CUDA C++ or Triton <other-kernels>`. Without an NVIDIA GPU, loops on the
@@ -81,8 +83,7 @@ def launch_on_gpu(kernel, *tensors):
 
 # %%
 # Our kernel counts on numbers that lie one after the other. Those of ``image.T`` don't,
-# so ``contiguous`` makes a copy of such a tensor. And PyTorch can't see what a kernel
-# writes into memory that they share, so let yours write into a *new* tensor, ``out``.
+# so ``contiguous`` makes a copy of such a tensor.
 #
 # ``stream`` is the queue that PyTorch puts its own work into. Without it, Numba uses a
 # queue of its own, and your kernel may read a tensor before PyTorch has written it. `A
@@ -138,9 +139,9 @@ except RuntimeError as error:
 # --------------------
 #
 # So let's make it one. It gets a name, and type hints say what goes in and what comes
-# out. With ``mutates_args=()`` we promise that it changes none of its inputs. If yours
-# changes one, write ``mutates_args={"out"}`` with its name. Otherwise PyTorch may
-# silently compute with wrong values.
+# out. Ours writes into a new tensor, so it's ``mutates_args=()``. If yours writes into
+# one that it was given, name that, for example ``mutates_args={"out"}``. Otherwise
+# PyTorch may silently compute with wrong values.
 
 from torch import Tensor
 from torch.library import custom_op
@@ -154,10 +155,59 @@ def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 # %%
 # .. _other-kernels:
 #
-# Is yours in CUDA C++? Then only ``launch`` is another function, which
-# ``torch.utils.cpp_extension.load_inline`` compiles, and all from ``custom_op`` on
-# stays. For Triton, :doc:`triton_op </tutorials/3_kernels/13_triton>` takes the place
-# of ``custom_op``.
+# Is yours in Triton? Then :doc:`triton_op </tutorials/3_kernels/13_triton>` takes the
+# place of ``custom_op``. And in CUDA C++, only ``launch`` is another function:
+#
+# .. dropdown:: The same in CUDA C++
+#
+#    `load_inline`__ compiles it. All from ``custom_op`` on stays.
+#
+#    .. code-block:: python
+#
+#       from torch.utils.cpp_extension import load_inline  # needs nvcc and ninja
+#
+#       source = r"""
+#       #include <c10/cuda/CUDAGuard.h>
+#
+#       template <class T>
+#       __global__ void rho(const T *m, const T *d, const T *w, T *out, int64_t n) {
+#         int64_t i = blockIdx.x * int64_t(blockDim.x) + threadIdx.x;
+#         if (i < n) {
+#           T r = m[i] - d[i], z = w[i] * r * r;
+#           out[i] = z / (1 + z);
+#         }
+#       }
+#
+#       torch::Tensor value(torch::Tensor m, torch::Tensor d, torch::Tensor w) {
+#         TORCH_CHECK(m.sizes() == d.sizes() && m.sizes() == w.sizes());
+#         m = m.contiguous(), d = d.contiguous(), w = w.contiguous();
+#         auto out = torch::empty_like(m);
+#         auto n = out.numel();
+#         c10::cuda::CUDAGuard guard(m.device());
+#         auto stream = c10::cuda::getCurrentCUDAStream();
+#         AT_DISPATCH_FLOATING_TYPES(m.scalar_type(), "rho", [&] {
+#           rho<<<(n + 255) / 256, 256, 0, stream>>>(
+#               m.data_ptr<scalar_t>(), d.data_ptr<scalar_t>(),
+#               w.data_ptr<scalar_t>(), out.data_ptr<scalar_t>(), n);
+#         });
+#         C10_CUDA_KERNEL_LAUNCH_CHECK();
+#         return out;
+#       }
+#       """
+#       head = "torch::Tensor value(torch::Tensor m, torch::Tensor d, torch::Tensor w);"
+#       built = load_inline("misfit", head, source, functions=["value"])
+#
+#
+#       @custom_op("firstlight::misfit", mutates_args=())
+#       def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
+#           return built.value(model, data, weight)
+#
+#    ``nvcc`` compiles this for an H100. With threads of a CPU in place of a GPU's, it
+#    gave the chain's values, and passed ``opcheck``. To ship it as a wheel, follow
+#    `PyTorch's tutorial`__.
+#
+#    __ https://docs.pytorch.org/docs/stable/cpp_extension.html
+#    __ https://docs.pytorch.org/tutorials/advanced/cpp_custom_ops.html
 #
 # What's its gradient? If the model changes a little, by how much does :math:`\rho`
 # change? Its *slope* says so:
@@ -309,62 +359,7 @@ print(torch.library.opcheck(misfit, seven))
 # The chain moves 12 + 12 + 12 + 8 + 12 = 56 bytes. The kernel reads three numbers and
 # writes one, which makes 16. There's next to no arithmetic, so it should take 16/56 of
 # the time, less than a third.
-
-# folded: The kernels, traced: their bytes, and their values on odd sizes
-
-for n in (1, 101):
-    m, d, w = np.random.default_rng(seed=n).random((3, n), dtype=np.float32)
-    value, change = np.zeros((2, n), dtype=np.float32)
-    for kernel, given, moved in (
-        (value_kernel, (m, d, w, value), 16),
-        (slope_kernel, (np.ones_like(m), m, d, w, change), 20),
-    ):
-        seen = trace(kernel, 2, 32, *given)
-        assert not seen.problems, seen.problems[0]
-        assert seen.traffic.useful_bytes == n * moved
-    exact = [torch.from_numpy(each).double() for each in (m, d, w)]
-    right = chain(exact[0].requires_grad_(), *exact[1:])
-    right.sum().backward()
-    assert np.allclose(value, right.detach(), rtol=1e-5)
-    assert np.allclose(change, exact[0].grad, rtol=1e-5, atol=1e-7)
-print("16 bytes an element for the value, 20 for the slope, as counted")
-
-# %%
-
-# folded: The timing, for three sizes
-
-
-def with_gradient(operation, model, data, weight):
-    model.grad = None
-    operation(model, data, weight).sum().backward()
-
-
-def time_all(bench, n):
-    tensors = [*torch.rand(3, n, device=place)]
-    size = {"n": n, "bytes": 16 * n, "device": place}
-    assert torch.allclose(misfit(*tensors), chain(*tensors), rtol=1e-5)
-    bench.time("chain", chain, *tensors, **size)
-    bench.time("our operation", misfit, *tensors, **size)
-    both = tensors[0].clone().requires_grad_(), *tensors[1:]
-    there_and_back = {"n": n, "bytes": 36 * n, "device": place}
-    for label, operation in (("chain", chain), ("our operation", misfit)):
-        label = f"{label}, with gradient"
-        bench.time(label, with_gradient, operation, *both, **there_and_back)
-    if on_gpu:
-        bench.time("torch.compile", torch.compile(chain), *tensors, **size)
-        arrays = [
-            cuda.as_cuda_array(t) for t in (*tensors, torch.empty_like(tensors[0]))
-        ]
-        kernel = value_kernel[blocks_for(n, 4 * 256), 256]
-        bench.time("kernel alone", kernel, *arrays, **size)
-
-
-bench = Bench("misfit-in-pytorch", budget=12 if on_gpu else 3)
-for n in (1001, 2**25 + 1, 2**27 + 1) if on_gpu else (1001, 1_000_001):
-    time_all(bench, n)
-bench.show()
-
-# %%
+#
 # .. list-table:: On an H100
 #    :header-rows: 1
 #    :widths: 34 22 22 22
@@ -426,32 +421,99 @@ bench.show()
 # The kernel isn't to blame. Alone, on arrays that were made beforehand, it keeps our
 # promise for 33 million. But before each launch, Python makes Numba's arrays of four
 # tensors, asks for the stream, and lets Numba launch the kernel. With 1,001 numbers,
-# where the GPU has next to nothing to do, that's nearly all of the
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=1001"
-# @nvidia-h100-80gb-hbm3`. If you always use the same tensors, make their arrays once.
+# that's nearly all of the :timing:`misfit-in-pytorch median "our
+# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. With 33 million our operation took
+# half as long, and we don't know why.
+# Either way, that's longer than the kernel's :timing:`misfit-in-pytorch median "kernel
+# alone/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3`.
+#
+# If the paperwork takes longer than the delivery, a faster van doesn't help. So the
+# kernel pays in full as soon as its work takes longer than the paperwork, which Python
+# then does meanwhile, as with 134 million numbers. And if you always use the same
+# tensors, make their arrays once.
 #
 # .. holds::
 #
 #    named = "misfit-in-pytorch/{}/cuda:0/n=33554433".format
 #    alone, ours = named("kernel alone"), named("our operation")
 #    near(row(ours).device_seconds, row(alone).device_seconds, 0.02)
-#    on_h200 = [row(name, "nvidia-h200").device_seconds for name in (ours, alone)]
-#    near(*on_h200, 0.02)
 #    row(ours).device_seconds < row(named("chain")).device_seconds / 3
 #    prepare = median("misfit-in-pytorch/our operation/cuda:0/n=1001")
 #    prepare > median(ours) > 1.5 * median(alone)
 #    near(median(ours) / prepare, 0.5, 0.05)
-#    few, many, alone = (
-#        median(name, "nvidia-h200")
-#        for name in (ours.replace("33554433", "1001"), ours, alone)
-#    )
-#    1.8 < many / few < 2 and alone < few
+#    at = lambda name, n, on: median(f"misfit-in-pytorch/{name}/cuda:0/n={n}", on)
+#    cards, most = ("nvidia-h100-80gb-hbm3", "nvidia-h200"), 134217729
+#    both = [(of, on) for of in ("", ", with gradient") for on in cards]
+#    time = lambda name, of, on: at(name + of, most, on)
+#    part = [time("our operation", *one) / time("chain", *one) for one in both]
+#    0.3 < min(part) and max(part) < 0.36
+#    sizes = [(n, on) for n in (1001, 33554433, most) for on in cards]
+#    all(at("torch.compile", *one) < at("our operation", *one) for one in sizes)
 #
-# If the paperwork takes longer than the delivery, a faster van doesn't help. On an H200
-# we gained nothing at all: its faster memory shortens the chain, but not the paperwork.
-# There the chain took :timing:`misfit-in-pytorch median "chain/cuda:0/n=33554433"
-# @nvidia-h200` for the 33 million, and our operation :timing:`misfit-in-pytorch median
-# "our operation/cuda:0/n=33554433" @nvidia-h200`:
+# And ``torch.compile(chain)``? It joins, or *fuses*, the five operations by itself, and
+# gives you the gradient for nothing. Its row, without the gradient, is faster than ours
+# at every size. So keep your own kernels for what no chain of operations can do, such
+# as a loop that stops early.
+
+# folded: The kernels, traced: their bytes, and their values on odd sizes
+
+for n in (1, 101):
+    m, d, w = np.random.default_rng(seed=n).random((3, n), dtype=np.float32)
+    value, change = np.zeros((2, n), dtype=np.float32)
+    for kernel, given, moved in (
+        (value_kernel, (m, d, w, value), 16),
+        (slope_kernel, (np.ones_like(m), m, d, w, change), 20),
+    ):
+        seen = trace(kernel, 2, 32, *given)
+        assert not seen.problems, seen.problems[0]
+        assert seen.traffic.useful_bytes == n * moved
+    exact = [torch.from_numpy(each).double() for each in (m, d, w)]
+    right = chain(exact[0].requires_grad_(), *exact[1:])
+    right.sum().backward()
+    assert np.allclose(value, right.detach(), rtol=1e-5)
+    assert np.allclose(change, exact[0].grad, rtol=1e-5, atol=1e-7)
+print("16 bytes an element for the value, 20 for the slope, as counted")
+
+# %%
+
+# folded: The timing, for three sizes
+
+
+def with_gradient(operation, model, data, weight):
+    model.grad = None
+    operation(model, data, weight).sum().backward()
+
+
+def time_all(bench, n):
+    tensors = [*torch.rand(3, n, device=place)]
+    size = {"n": n, "bytes": 16 * n, "device": place}
+    assert torch.allclose(misfit(*tensors), chain(*tensors), rtol=1e-5)
+    bench.time("chain", chain, *tensors, **size)
+    bench.time("our operation", misfit, *tensors, **size)
+    both = tensors[0].clone().requires_grad_(), *tensors[1:]
+    there_and_back = {"n": n, "bytes": 36 * n, "device": place}
+    for label, operation in (("chain", chain), ("our operation", misfit)):
+        label = f"{label}, with gradient"
+        bench.time(label, with_gradient, operation, *both, **there_and_back)
+    if on_gpu:
+        bench.time("torch.compile", torch.compile(chain), *tensors, **size)
+        arrays = [
+            cuda.as_cuda_array(t) for t in (*tensors, torch.empty_like(tensors[0]))
+        ]
+        kernel = value_kernel[blocks_for(n, 4 * 256), 256]
+        bench.time("kernel alone", kernel, *arrays, **size)
+
+
+bench = Bench("misfit-in-pytorch", budget=12 if on_gpu else 3)
+for n in (1001, 2**25 + 1, 2**27 + 1) if on_gpu else (1001, 1_000_001):
+    time_all(bench, n)
+bench.show()
+
+# %%
+# On an H200, we gained nothing with 33 million. Its faster memory shortens the chain,
+# but not the paperwork. The chain took :timing:`misfit-in-pytorch median
+# "chain/cuda:0/n=33554433" @nvidia-h200`, and our operation :timing:`misfit-in-pytorch
+# median "our operation/cuda:0/n=33554433" @nvidia-h200`:
 
 # figure
 import matplotlib.pyplot as plt
@@ -479,34 +541,6 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the kernel pays in full as soon as its work takes longer than the paperwork, which
-# Python then does meanwhile. With 134 million numbers it took about a third of the
-# chain's time on both cards, with the gradient, too.
-#
-# .. dropdown:: Does the paperwork always take the same time?
-#
-#    No, and we don't know why. With 33 million numbers our operation took half as long
-#    as with 1,001, and on an H200 it was the other way round. But each of these times
-#    is longer than the kernel takes, and by the GPU's own clock, our operation took no
-#    longer than its kernel.
-#
-# But all along there was a simpler way. ``torch.compile(chain)`` joins, or *fuses*, the
-# five operations by itself, and gives you the gradient for nothing. Look at its row,
-# which is without the gradient: it was faster than ours at every size.
-#
-# .. holds::
-#
-#    at = lambda name, n, on: median(f"misfit-in-pytorch/{name}/cuda:0/n={n}", on)
-#    cards, most = ("nvidia-h100-80gb-hbm3", "nvidia-h200"), 134217729
-#    both = [(of, on) for of in ("", ", with gradient") for on in cards]
-#    time = lambda name, of, on: at(name + of, most, on)
-#    part = [time("our operation", *one) / time("chain", *one) for one in both]
-#    0.3 < min(part) and max(part) < 0.36
-#    sizes = [(n, on) for n in (1001, 33554433, most) for on in cards]
-#    all(at("torch.compile", *one) < at("our operation", *one) for one in sizes)
-#
-# So try ``torch.compile`` first. A kernel of your own is worth the trouble if it does
-# what no chain of operations can, such as a loop that stops early.
 
 # folded: Which calls share memory between PyTorch, NumPy, Numba and CuPy?
 

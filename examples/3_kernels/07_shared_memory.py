@@ -792,9 +792,10 @@ show_table(
 #
 #    - *Wide loads* reached 78 % of the library on his A6000, and :timing:`shared-memory
 #      share "wide loads"/"torch" @nvidia-h100-80gb-hbm3` on our H100.
-#    - *Autotuning*, which tries many sizes of tiles, reached 85 %. On ours, none of five
-#      other sizes was faster.
-#    - *Warp tiling*, a patch of the tile for each warp, reached 94 %. We haven't tried it.
+#    - *Autotuning*, which tries many sizes of tiles, reached 85 %. On ours, none of
+#      five other sizes was faster.
+#    - *Warp tiling*, a patch of the tile for each warp, reached 94 %. We haven't tried
+#      it.
 #
 # .. holds::
 #

@@ -11,6 +11,9 @@ from conftest import PAGES, SITE
 from pypdf import PdfReader
 
 TUTORIALS = [html for html in PAGES if html.startswith("tutorials/") and not html.endswith("index.html")]
+# Each page once, in turn on either paper and in either theme: a printed page takes long to read.
+SHEETS = ("A4", "dark"), ("Letter", "light")
+PRINTED = [(html, *SHEETS[k % 2]) for k, html in enumerate([*TUTORIALS, "glossary.html", "install.html"])]
 SEEN = """() => {
     const seen = of => [...document.querySelectorAll(of)].filter(one => one.checkVisibility());
     return [...seen("article :is(h1, h2, h3)").map(one => one.firstChild.textContent),
@@ -23,8 +26,7 @@ def letters(text: str) -> str:
     return "".join(unicodedata.normalize("NFKC", text).split())
 
 
-@pytest.mark.parametrize("html", [*TUTORIALS, "glossary.html", "install.html"])
-@pytest.mark.parametrize(("paper", "theme"), [("A4", "dark"), ("Letter", "light")])
+@pytest.mark.parametrize(("html", "paper", "theme"), PRINTED)
 def test_every_heading_and_line_of_code_is_printed_whole(browser: Any, html: str, paper: str, theme: str) -> None:
     with browser.new_context(color_scheme=theme, reduced_motion="reduce") as context:
         page = context.new_page()

@@ -159,8 +159,10 @@ plt.show()
 # Predict your own loop
 # ---------------------
 #
-# A step takes :math:`h` on the host, for Python, loading and launching, and :math:`d`
-# on the device. If nobody reads, a step costs the longer of the two. If you read after
+# A step takes :math:`h` on the host before its first launch, for loading and Python,
+# and :math:`d` on the device. Launches themselves hardly count if there are many in a
+# step, because the device is at work on the first while the host launches the next.
+# If nobody reads, a step costs the longer of the two. If you read after
 # every :math:`k` steps, you pay for the shorter one as well, once in :math:`k` steps:
 #
 # .. math::
@@ -247,8 +249,8 @@ for every in (1, 7, 63):
 
 # %%
 # How do you measure :math:`h` and :math:`d` of a loop? For :math:`h`, run it on so
-# little data that there's nothing to compute; here, on an array of length 1. For
-# :math:`d`, launch the steps without preparing anything for them, and wait at the end.
+# little data that there's nothing to compute; here, on an array of length 1. That
+# counts the launches, too, so :math:`h` is at most as long. For :math:`d`, launch the steps without preparing anything for them, and wait at the end.
 # That's right if launching a step takes less than :math:`d`. If not, add up the times
 # of its kernels in a :doc:`profile <14_profile>`.
 #

@@ -180,7 +180,9 @@ print("work  ", quantity(work, "s"))
 #     t_\text{CPU} > L c + \frac{t_\text{transfer} + t_\text{wait}}{k} + t_\text{work}.
 #
 # The work takes as long as the memory needs for the bytes, or the arithmetic for the
-# operations, whichever is longer.
+# operations, whichever is longer. With many launches in a row the sum is too careful,
+# by a factor of two at most: the GPU works while the CPU launches the next, so only the
+# longer of :math:`L c` and the work counts.
 
 # %%
 

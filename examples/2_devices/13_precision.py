@@ -134,7 +134,7 @@ for x in (one, large):
     print(f"after {x.item():g} comes {following.item()}")
 
 # %%
-# There is no 257. So 256 + 1 is *rounded* to the nearest number that exists, and so it
+# There is no 257. So 256 + 1 is *rounded* to a nearest number that exists, and so it
 # goes on for ever. The same happens to a network if you keep its weights in
 # ``bfloat16``: a weight of 1 that should change by a thousandth doesn't change at all.
 # That's why the loop above keeps the weights in 32 bits, and computes only the products

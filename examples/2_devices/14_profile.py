@@ -480,10 +480,10 @@ plt.show()
 #    .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #
 # Three things a profile won't tell you. For *which line* started a kernel that isn't
-# PyTorch's, such as :term:`Numba`'s, run ``nsys profile`` with your program. For *why*
-# a kernel takes so long, ask ``ncu``, and for how fast it *could* be, see the
-# :doc:`next page </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records
-# only what happens on the CPU.
+# PyTorch's, such as :term:`Numba`'s, run your program under ``nsys profile
+# --python-backtrace=cuda``. For *why* a kernel takes so long, ask ``ncu``, and for how
+# fast it *could* be, see the :doc:`next page </tutorials/2_devices/15_roofline>`. On a
+# Mac, this profiler records only what happens on the CPU.
 #
 # Your turn
 # ---------

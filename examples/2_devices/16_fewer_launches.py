@@ -519,7 +519,9 @@ except RuntimeError as problem:
 # The new ``x`` and the new ``factor`` didn't count, and there was no error. The list
 # doesn't know your *names*. It knows the addresses of the arrays, and ``x`` now names
 # another array. So copy new numbers into the *old* array, with ``copy_``, as we did
-# with ``y``. Read the result before the next replay overwrites it. The last line shows
+# with ``y``, and keep that array as long as you replay. Our toy keeps it for you. A
+# CUDA graph doesn't, so another tensor may move in at its address. Read the result
+# before the next replay overwrites it. The last line shows
 # the other limit. During a replay there is no Python, so ``.item()`` is refused, and an
 # ``if`` or a ``print`` runs once, at the capture. A wrong replay is silent, so test it
 # on new input.

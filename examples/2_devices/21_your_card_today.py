@@ -152,10 +152,10 @@ plt.show()
 #    plain = [row(f"precision/GPU, matmul, float{bits}").values for bits in (32, 64)]
 #    all(max(one) < 1.01 * min(one) for one in plain)
 #
-# So a benchmark of a few milliseconds tells you what a rested card does, and your
-# program runs on a tired one. With a lower power limit, as in a rack full of cards, it
-# happens sooner, and no formula says by how much. So the next cell measures, where
-# there's a GPU, for a moment.
+# So a benchmark of a few milliseconds tells you what a rested card does, and a program
+# that multiplies as hard as this runs on a tired one. With a lower power limit, as in a
+# rack full of cards, it happens sooner, and no formula says by how much. So the next
+# cell measures, where there's a GPU, for a moment.
 
 # folded code: The same on your GPU
 import time

@@ -482,11 +482,10 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # On the H100, the copy took :timing:`coalescing median "torch, copied"
 # @nvidia-h100-80gb-hbm3`, and the transpose through tiles :timing:`coalescing median
 # "kernel, through tiles" @nvidia-h100-80gb-hbm3`. That's hardly less than reading far
-# apart! At most a third of what it took longer than the copy is due to the odd size:
+# apart! Less than half of what it took longer than the copy is due to the odd size:
 # rows of 8,191 numbers begin anywhere in a box, so a tile's loads and stores want
-# nearly 5 sectors, and not
-# 4. PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch,
-# transposed" @nvidia-h100-80gb-hbm3`.
+# nearly 5 sectors, and not 4. PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing
+# median "torch, transposed" @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
 #

@@ -78,7 +78,7 @@ for stored, (_, fetched) in counts.items():
 # everything on it is at hand. There's a *shelf* in the reading room, which you share
 # with everybody. All the other books are in the *basement*. An NVIDIA GPU has the
 # same three places. Each of its :term:`multiprocessors <multiprocessor>` has a desk of
-# its own, the :term:`L1` cache, from which, since Volta (2017), the :term:`shared
+# its own, the :term:`L1` cache, from which, again since Volta (2017), the :term:`shared
 # memory` of a kernel is cut. All of them share one shelf, the L2 cache. The basement is
 # the memory of the card, often called *DRAM*. On an H100, an L1 holds 256 KiB, the L2
 # holds 50 MiB, and the memory 80 GiB.

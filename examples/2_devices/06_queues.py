@@ -250,9 +250,10 @@ for every in (1, 7, 63):
 # %%
 # How do you measure :math:`h` and :math:`d` of a loop? For :math:`h`, run it on so
 # little data that there's nothing to compute; here, on an array of length 1. That
-# counts the launches, too, so :math:`h` is at most as long. For :math:`d`, launch the steps without preparing anything for them, and wait at the end.
-# That's right if launching a step takes less than :math:`d`. If not, add up the times
-# of its kernels in a :doc:`profile <14_profile>`.
+# counts the launches, too, so :math:`h` is at most as long. For :math:`d`, launch the
+# steps without preparing anything for them, and wait at the end. That's right if
+# launching a step takes less than :math:`d`. If not, add up the times of its kernels in
+# a :doc:`profile <14_profile>`.
 #
 # On an H100, twenty steps of the host alone took :timing:`queues median "GPU, host
 # alone" @nvidia-h100-80gb-hbm3`, half of it asleep, and twenty of the GPU alone took

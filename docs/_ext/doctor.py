@@ -155,6 +155,7 @@ def sheet(app: Sphinx, cause: Cause) -> nodes.section:
         page += section("Where it was reported", "where-it-was-reported", listed(reported))
     titles = {name: app.env.titles.get(f"tutorials/{name}") for name in cause.known.get("pages", ())}
     read = [(f"../tutorials/{name}.html", title.astext()) for name, title in titles.items() if title]
+    read += [(f"{code}.html", title_of(code)) for code in cause.known.get("see", ())]
     if any(re.search("whl/cu|driver 525", step) for remedy in (fix or (), *dict(had)) for step in remedy):
         read.append((f"../{WHEELS}", "Which wheel for which driver and card"))
     if links := [nodes.reference("", title, refuri=address) for address, title in read]:

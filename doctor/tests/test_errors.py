@@ -20,6 +20,8 @@ PUBLIC = tomllib.loads(Path(__file__).with_name("public.toml").read_text("utf-8"
 PLACED = [  # what a text alone leaves open
     ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "wsl", "linux-driver-in-wsl"),
     ("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "", "no-module-for-this-kernel"),
+    ("zsh: command not found: nvidia-smi", "wsl", "wsl-without-driver"),
+    ("zsh: command not found: nvidia-smi", "", "no-driver"),
     (
         "CudaSupportError: Error at driver init: CUDA driver library cannot be found",
         "windows",
@@ -213,3 +215,12 @@ def test_what_is_pasted_is_not_printed(text):
     said = examine(like("nouveau"), text).text()
     assert said.startswith("This text is not known here.")
     assert not {"\x1b", "\u202e", "evil"} & {*said, *said.split()}
+
+
+def test_what_installs_a_driver_in_linux_warns_readers_in_wsl():
+    cures = {code: " ".join(examine(like("no-gpu")).cure(code)) for code in TABLE}
+    installs = {
+        code for code, cure in cures.items() if re.search(r"ubuntu-drivers install|install nvidia-driver", cure)
+    }
+    assert "no-driver" in installs
+    assert {code for code in installs if "WSL" not in cures[code]} == set()

@@ -3,8 +3,9 @@
 The table has two parts. `causes` gives each cause the patterns that show it (`says`), that only go with it (`hints`)
 or that rule it out (`unless`), how often it is met (`often`), where it is at home (`where`: of `PLACES`, or "linux",
 a computer of one's own), whether the program itself is at fault (`kind`: "your code"), the tutorials that teach it
-(`pages`), and where people met it (`links`). A cause without a rule in `rules`, because no fact shows it, also has its
-`title`, `story` and `fix` here. With a rule, `fix` says what to do for a text alone, before what kept machines needed.
+(`pages`), causes that may be meant instead (`see`), and where people met it (`links`). A cause without a rule in
+`rules`, because no fact shows it, also has its `title`, `story` and `fix` here. With a rule, `fix` says what to do for
+a text alone, before what kept machines needed.
 `lists` names alternatives that several patterns use. In a pattern
 
 * `…` stands for up to `GAP` characters; at an end, for the rest of a word,

@@ -212,6 +212,9 @@ def search_path_without(facts: Facts, piece: str) -> tuple[str, ...]:
 def nvidia_driver(facts: Facts) -> Words:
     """Install NVIDIA's driver, but for the restart.
 
+    To do (wsl):
+    Install the newest driver for your card on Windows, and none in here: https://www.nvidia.com/en-us/drivers/
+
     To do (old_card not debian):
     {last_driver}
 

@@ -97,6 +97,7 @@ def ptx_newer_than_driver(facts: Facts) -> Signs | None:
     To do:
     Give Numba the CUDA that fits the driver:
     {install}
+    [wsl] The driver is that of Windows, so a newer one is installed there, and none in here.
     Or install a driver{for_cuda} or newer: nvidia-smi prints the CUDA that it is for at the top right.
     """
     numba, line = facts.numba, message_here(facts, *NEW_PTX)

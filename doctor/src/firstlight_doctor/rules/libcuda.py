@@ -118,6 +118,11 @@ def forward_compatibility(facts: Facts) -> Signs | None:
     To do (compat):
     {search_path}
 
+    To do (wsl):
+    {nvidia_driver}
+    In PowerShell on Windows, start WSL anew:
+    $ wsl --shutdown
+
     To do:
     {nvidia_driver}
     $ {sudo}reboot

@@ -47,6 +47,11 @@ print("the last batch is on", x.device)
 #   pin_memory=True)`` before the loop.
 # - *Don't pin in the loop* with ``x.pin_memory()``, unless you have measured that it
 #   helps. ``x.is_pinned()`` tells you whether ``x`` is pinned.
+# - *With Numba or CuPy*, a pinned array is a NumPy array that you fill:
+#   ``a = cuda.pinned_array(shape, dtype)``, or CuPy's ``cupyx.empty_pinned(shape,
+#   dtype)``. ``with cuda.pinned(a):`` pins one that you have, inside the block. Then
+#   ``cuda.to_device(a, stream=s)`` and ``copy_to_host(out, stream=s)`` on a stream
+#   ``s = cuda.stream()`` don't wait, but ``s.synchronize()`` does.
 # - *Wait before you touch it.* After ``to(device, non_blocking=True)``, don't write
 #   into the array until the copy is done. After ``to("cpu", non_blocking=True)``, don't
 #   read it.

@@ -588,6 +588,14 @@ show_table("What a list of losses keeps", head, rows)
 # free, together 22.08 GiB. The program asked for 22.78, so no setting could have saved
 # it. It needs a smaller batch.
 #
+# A second GPU wouldn't have helped, because the memories of several cards don't add up:
+# every tensor has to fit on *one*. Mind matrices of all pairs, as in a Gaussian
+# process. For n points they take 4n² bytes in float32, and twice that in float64. For
+# 100,000 points that's already 40 GB. Compute them in blocks of rows, or with
+# `KeOps`__, which never stores them.
+#
+# __ https://www.kernel-operations.io
+#
 # There may be no error at all. On Windows, NVIDIA's driver may put the rest into the
 # CPU's memory, and your steps take many times as long, unless you switch that off in
 # its control panel (*CUDA - Sysmem Fallback Policy*). Where CPU and GPU share one

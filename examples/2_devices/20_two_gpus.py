@@ -75,6 +75,10 @@ either, so what others measured has their name on it.
 # GPU, unless you name another as ``output_device``. The weights, the summed gradients
 # and the optimizer's state stay on the first in any case.
 #
+# Is the first GPU *out of memory*, although there are more? Their memories don't add
+# up. ``DataParallel`` and DDP copy the whole model to each, and :doc:`every tensor has
+# to fit on one </tutorials/2_devices/10_memory>`.
+#
 # With ``mpirun`` or ``srun``, nobody chooses for CuPy, nor for JAX programs that don't
 # know of each other. Every process takes GPU 0, and JAX takes most of its memory. So
 # choose by the *local* rank, which counts on each node, not by the global one:

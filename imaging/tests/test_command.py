@@ -398,6 +398,7 @@ def test_products_have_the_whole_name_of_the_data(npz, tmp_path, monkeypatch, fi
     assert asked == [name]
 
 
+@pytest.mark.slow
 def test_an_image_is_made_though_nobody_listens(arrays, tmp_path):
     np.savez(tmp_path / "my.npz", **arrays)
     code = "import sys; from firstlight_imaging.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -130,6 +130,7 @@ def test_all_tests_of_a_project_are_checked_by_a_line_of_its_settings(run, pytes
     run(TESTS).assert_outcomes(failed=7, passed=1)
 
 
+@pytest.mark.slow
 def test_a_launch_that_is_too_large_for_a_trace_is_compared_in_several_orders(run):
     result = run("""
 @cuda.jit

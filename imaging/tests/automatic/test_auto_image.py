@@ -208,6 +208,7 @@ def far_jet(seed):
     return with_noise(observe(sky, uv_track(antennas, n_times=6)), 0.003, seed=0)
 
 
+@pytest.mark.slow
 def test_a_field_that_was_too_narrow_is_widened():
     found = image(vis := far_jet(6), draws=0)
     narrow = image(vis, field=found.coords.npix * found.coords.cell_size / 2, draws=0)

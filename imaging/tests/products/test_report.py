@@ -82,6 +82,7 @@ def test_products_are_those_that_it_says_and_none_of_an_impossible_dish(ring, tm
     assert len(paths) == 9
 
 
+@pytest.mark.slow
 def test_a_primary_beam_is_corrected_where_noise_would_not_hide_it(ring, tmp_path):
     """Of data that know their dish, or an array that has but one; a user's word counts more."""
     seen, found = ring  # a radius of 0.5 arcsec, in a beam of 25 arcsec

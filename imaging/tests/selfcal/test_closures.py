@@ -105,6 +105,7 @@ def test_weak_gains_on_the_shortest_baselines_leave_the_flux_unknown():
     assert "doubtful" not in str(found)
 
 
+@pytest.mark.slow
 def test_what_no_gain_explains_is_no_image_to_trust():
     turns = np.random.default_rng(0).normal(size=SMALL.data.shape)  # another one for each baseline
     found = closure_image(replace(SMALL, data=SMALL.data * np.exp(1j * turns)), field=1.0)

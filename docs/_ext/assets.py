@@ -28,6 +28,8 @@ OTHERS = {
     "copybutton": 'class="highlight"',
     "clipboard": 'class="highlight"',
     "sg_gallery": "sphx-glr",
+    "gallery-binder": "binder-badge",
+    "gallery-dataframe": "dataframe",
     "rendered-html": "rendered_html",
     "sg-tags": "sphx-glr-tag",
     "design": 'class="sd-',

@@ -381,6 +381,9 @@ if device.type == "cuda":
 # - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU, and times
 #   only the launch, until the GPU's queue is full, and then a mixture. PyTorch's
 #   ``Timer`` waits for PyTorch's device, but not for a second GPU.
+# - *Each launch waits.* With ``CUDA_LAUNCH_BLOCKING=1`` your program waits after every
+#   kernel, and nothing overlaps, so the sum of such times is too long. Use it to find
+#   an error, not for a time measurement.
 # - *The card slows down*, because it may draw only so much power. :doc:`Our H100 did so
 #   <21_your_card_today>` before a twentieth of a second was over. If it's yours, ``sudo
 #   nvidia-smi -lgc 1200`` keeps the clock level, until ``sudo nvidia-smi -rgc`` lets it

@@ -588,6 +588,10 @@ show_table("What a list of losses keeps", head, rows)
 # free, together 22.08 GiB. The program asked for 22.78, so no setting could have saved
 # it. It needs a smaller batch.
 #
+# Was *less* asked for than is free, say 8.13 GiB of 8.20? PyTorch reads what is free
+# after the failure, other programs come and go in between, and Windows doesn't give one
+# program all of it. Nearly all isn't enough, so leave a few hundred MB.
+#
 # A second GPU wouldn't have helped, because the memories of several cards don't add up:
 # every tensor has to fit on *one*. Mind matrices of all pairs, as in a Gaussian
 # process. For n points they take 4n² bytes in float32, and twice that in float64. For

@@ -748,6 +748,13 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 #      </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
 #    - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to
 #      pass it on first. Write ``cp.sin(x)`` in a loop.
+#    - *Dask with CuPy, for a sum or a mean:* it uses each byte once, and a CPU has
+#      often added up the array before the bus has brought it to the card. Make the
+#      chunks on the card, with ``dask.config.set({"array.backend": "cupy"})``. Dask's
+#      threads each hold chunks there, so for one GPU take smaller ones, or
+#      ``x.sum().compute(scheduler="single-threaded")``. The warning ``Using synchronous
+#      transfer as pinned memory could not be allocated`` means that the copy is right,
+#      but slower.
 #    - *A pool of processes on one GPU*, by ``multiprocessing``, joblib or Dask: the
 #      processes take turns, and each needs memory and a context of its own. Give CuPy
 #      a larger batch instead. A pool pays with several GPUs, one worker for each. Let

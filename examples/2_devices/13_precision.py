@@ -536,6 +536,10 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # the shorter chain of roundings is closer to the truth*, whether it's the GPU's or
 # NumPy's.
 #
+# ``sin``, ``exp``, ``arctan`` or a power differ without any sum, because CPU and GPU
+# compute them with different libraries, each right to a few units in the last place.
+# And a GPU's compiler may round a product and a sum only once, together (*FMA*).
+#
 # Does at least the *same* GPU give the same bits twice? Mostly, and :doc:`another page
 # </tutorials/2_devices/19_same_seed>` says what to set.
 #

@@ -58,6 +58,11 @@ either, so what others measured has their name on it.
 #
 # __ https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
 #
+# Do you want to run another program on the *second GPU*? Start it by
+# ``CUDA_VISIBLE_DEVICES=1 python your_script.py``. It sees only that one, as
+# ``cuda:0``. The page on :doc:`moving a model
+# </tutorials/2_devices/05_moving_a_model>` says more.
+#
 # It hangs, or the first GPU holds more memory
 # --------------------------------------------
 #

@@ -473,6 +473,13 @@ for title, (of_clean, of_rml) in measures.items():
 # - *Use RML* for the shape of an extended source, at a resolution finer than the beam,
 #   or if you need a model of the sky itself. For a file of yours, the page on
 #   :doc:`your own data </tutorials/4_imaging/02_your_own_data>` has the command.
+#
+# **And what is the resolution of an RML image?** There isn't one number for it: it
+# depends on the signal to noise, the baselines, the regularizer, and the place in the
+# image. You can measure it where you need it. Add a faint point of known flux to the
+# visibilities, make the image again, and measure the width of the difference. You need
+# a beam only to compare the image with another one. And the total flux is only as good
+# as the shortest baselines: what is too extended for them, no data hold.
 
 # folded: What each needed on one thread, in seconds of different CPUs
 

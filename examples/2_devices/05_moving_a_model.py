@@ -374,13 +374,15 @@ print(f"largest error, relative to the largest score: {error:.0e}")
 # ``CUDA_VISIBLE_DEVICES=1`` your program sees only that one, as ``"cuda:0"``. On a
 # cluster, Slurm sets it to the cards of your job, say ``2,3,4,5``, and your program
 # counts those from 0. So write ``"cuda"``, never the number of a card, and leave the
-# variable alone: another card is somebody else's, and "busy or unavailable". In CuPy
-# it's ``with cupy.cuda.Device(1):``, in Numba ``cuda.select_device(1)``. To use
-# all of them, each process gets a device and :doc:`a copy of the model of its own
-# </tutorials/2_devices/20_two_gpus>`. *Wrappers* such as Lightning and Accelerate move
-# the model and each batch for you, but they keep to the model's list, too. And on a
-# TPU, an optimizer that's made before the move would train the *old* parameters. If you
-# move first, you're right everywhere.
+# variable alone: another card is somebody else's, and "busy or unavailable". Without
+# Slurm, set it before Python starts, or above all imports. CUDA counts the fastest card
+# first and ``nvidia-smi`` by slot, unless you set ``CUDA_DEVICE_ORDER=PCI_BUS_ID``,
+# too. In CuPy it's ``with cupy.cuda.Device(1):``, in Numba ``cuda.select_device(1)``.
+# To use all of them, each process gets a device and :doc:`a copy of the model of its
+# own </tutorials/2_devices/20_two_gpus>`. *Wrappers* such as Lightning and Accelerate
+# move the model and each batch for you, but they keep to the model's list, too. And on
+# a TPU, an optimizer that's made before the move would train the *old* parameters. If
+# you move first, you're right everywhere.
 #
 # Your turn
 # ---------

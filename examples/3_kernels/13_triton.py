@@ -161,7 +161,8 @@ print(apart(first_tries, add, run_add, try_add))
 
 # %%
 # Triton only takes blocks of a power of two. Your array may have any length, because
-# the mask takes care of the rest.
+# the mask takes care of the rest. The block is a ``tl.constexpr``, known when the
+# kernel is compiled, so each new size of it compiles another kernel at its first call.
 #
 # A program takes a row
 # ---------------------

@@ -753,8 +753,8 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 #      chunks on the card, with ``dask.config.set({"array.backend": "cupy"})``. Dask's
 #      threads each hold chunks there, so for one GPU take smaller ones, or
 #      ``x.sum().compute(scheduler="single-threaded")``. The warning ``Using synchronous
-#      transfer as pinned memory could not be allocated`` means that the copy is right,
-#      but slower.
+#      transfer as pinned memory (… bytes) could not be allocated`` means that the copy
+#      is right, but slower, and that the computer is short of memory.
 #    - *A pool of processes on one GPU*, by ``multiprocessing``, joblib or Dask: the
 #      processes take turns, and each needs memory and a context of its own. Give CuPy
 #      a larger batch instead. A pool pays with several GPUs, one worker for each. Let

@@ -52,7 +52,7 @@ def _kernel(function: Any) -> Any:
     return CPU_KERNELS[function.__name__]
 
 
-# These six are replaced where a kernel is compiled for a GPU, in `cuda_kernels`.
+# These, and `sum_of`, are replaced where a kernel is compiled for a GPU, in `cuda_kernels`.
 rows, columns = numba.prange, range
 
 
@@ -107,6 +107,18 @@ def unit_gradient(here, west, north, epsilon):
     across, up = west - here, north - here
     length = math.sqrt(across * across + up * up + epsilon)
     return across / length, up / length, length
+
+
+@_inlined
+def sum_of(terms, n):
+    """Return the sum of a row in float64, as eight sums that need not wait for each other."""
+    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    for j in range(0, n - 7, 8):
+        a, b, c, d = a + terms[j], b + terms[j + 1], c + terms[j + 2], d + terms[j + 3]
+        e, f, g, h = e + terms[j + 4], f + terms[j + 5], g + terms[j + 6], h + terms[j + 7]
+    for j in range(n // 8 * 8, n):
+        a += terms[j]
+    return ((a + b) + (c + d)) + ((e + f) + (g + h))
 
 
 @_kernel
@@ -174,27 +186,28 @@ def exact_chi_squared(delta, dirty, scale, image_grad, sums, convolved):
 
 @_kernel
 def regularizers(image, chi2_grad, used, strengths, constants, image_grad, sums):
-    """Add the gradients of sparsity, total variation and entropy to that of χ²; sum up the flux and the three.
+    """Add the gradients of sparsity, total variation and entropy to that of χ²; sum up the flux, and the last two.
 
-    ``used`` says which of the three the loss has, ``strengths`` are their λ in each channel; ``constants`` are the
-    epsilon of the total variation, the prior of the entropy, and its least ratio.
+    As no pixel is negative, the flux is the sparsity, too. ``used`` says which of the three the loss has,
+    ``strengths`` are their λ in each channel; ``constants`` are the epsilon of the total variation, the prior of the
+    entropy, and its least ratio. What is to be summed up replaces ``chi2_grad``: a loop that adds up as it goes
+    doesn't become vector code without fast math.
     """
     n, real = chi2_grad.shape[1], image.dtype.type
     for row in rows(len(chi2_grad)):
         south, here, north = three_rows(image, row, n)
-        out = image_grad[row_start(row, n) : row_start(row, n) + n]
+        out, terms = image_grad[row_start(row, n) : row_start(row, n) + n], chi2_grad[row]
         is_lowest, is_highest = row % n == 0, row % n == n - 1
         lambda_sparsity, lambda_tv, lambda_entropy = (
             strengths[row // n, 0],
             strengths[row // n, 1],
             strengths[row // n, 2],
         )
-        zero, flux, absolute, variation, entropy = real(0), 0.0, 0.0, 0.0, 0.0  # in float32, a long row rounds too much
+        zero, variation, entropy = real(0), 0.0, 0.0
         for j in columns(0, n):
             x = here[j + 1]
-            flux += x
-            absolute += abs(x)
-            out[j] = chi2_grad[row, j] + lambda_sparsity * (real(x > 0) - real(x < 0))
+            out[j] = terms[j] + lambda_sparsity * real(x > 0)
+        flux = sum_of(here[1:], n)
         if used[1]:
             # A pixel has a gradient if there are pixels to its west, where columns come from, and to its north.
             first, last, above = n if is_highest else 1, 0 if is_highest else n - 1, n if is_lowest else 1
@@ -204,23 +217,25 @@ def regularizers(image, chi2_grad, used, strengths, constants, image_grad, sums)
                 across, up, length = unit_gradient(x, here[j], north[j + 1], epsilon)
                 from_east = unit_gradient(here[j + 2], x, north[j + 2], epsilon)[0]
                 from_south = unit_gradient(south[j + 1], south[j], x, epsilon)[1]
-                variation += length if j >= first else zero
+                terms[j] = length if j >= first else zero
                 # One expression: a choice in a statement of its own keeps this loop from becoming vector code.
                 out[j] += lambda_tv * (
                     (from_east if j < last else zero)
                     - (across + up if j >= first else zero)
                     + (from_south if j >= above else zero)
                 )
+            variation = sum_of(terms, n)
         if used[2]:
             prior, least = constants[1], constants[2]
             for j in columns(0, n):
                 x = here[j + 1]
                 ratio = x / prior
                 log_ratio = log(max(ratio, least))
-                entropy += x * log_ratio
+                terms[j] = x * log_ratio
                 out[j] += lambda_entropy * (log_ratio + (real(1) if ratio >= least else zero))
-        sums[row, thread_index(), 1], sums[row, thread_index(), 2] = flux, absolute
-        sums[row, thread_index(), 3], sums[row, thread_index(), 4] = variation, entropy
+            entropy = sum_of(terms, n)
+        sums[row, thread_index(), 1] = flux
+        sums[row, thread_index(), 2], sums[row, thread_index(), 3] = variation, entropy
 
 
 @_kernel
@@ -353,6 +368,7 @@ def cuda_kernels() -> dict[str, Any]:
     """
     names: dict[str, Any] = globals() | {"exp": math.exp, "log": math.log, "log1p": math.log1p}
     device_functions = {"rows": _rows_of_block, "columns": _columns_of_thread, "thread_index": _thread_in_block}
+    device_functions["sum_of"] = _sum_of_thread
     device_functions |= {each.__name__: each.py_func for each in (row_start, three_rows, hann_average, unit_gradient)}
     for name, function in device_functions.items():
         names[name] = cuda.jit(FunctionType(function.__code__, names), device=True)
@@ -367,6 +383,14 @@ def _rows_of_block(n):
 def _columns_of_thread(first, last):
     """Return the columns that are a thread's."""
     return range(first + cuda.threadIdx.x, last, cuda.blockDim.x)
+
+
+def _sum_of_thread(terms, n):
+    """Return the sum over the columns that are a thread's."""
+    total = 0.0
+    for j in range(cuda.threadIdx.x, n, cuda.blockDim.x):
+        total += terms[j]
+    return total
 
 
 def _thread_in_block():

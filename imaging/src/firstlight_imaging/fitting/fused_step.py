@@ -162,15 +162,15 @@ class FusedStep:
         pixels, self.image = (self.zeros(lines * n + 2 * margin, real) for _ in range(2))
         image_grad = pixels  # which are not needed any more by then
         self.ground_image = self.image[margin:-margin].view(nchan, n, n)
-        self.sums = self.zeros((lines, THREADS if self.on_gpu else 1, 5), float)
+        self.sums = self.zeros((lines, THREADS if self.on_gpu else 1, 4), float)
         strengths = np.zeros((nchan, 3))
         for column, name in enumerate(regularizers.names):
             if name is not None:
                 strengths[:, column] = torch.as_tensor(objective.strengths[name], dtype=torch.float64).cpu()
         strengths[:, 2] /= regularizers.tot_flux
-        # Loss, chi² and flux are linear in what the kernels sum up: chi², the flux, and the three regularizers.
-        coefficients = np.zeros((nchan, 3, 5))
-        coefficients[:, 0, 2:], coefficients[:, :2, 0] = strengths, 1
+        # Loss, chi² and flux are linear in what the kernels sum up: chi², the flux (and sparsity), variation, entropy.
+        coefficients = np.zeros((nchan, 3, 4))
+        coefficients[:, 0, 1:], coefficients[:, :2, 0] = strengths, 1
         coefficients[:, 2, 1] = objective.coords.cell_size**2
         self.coefficients = self.tensor(coefficients, float)
         constants = self.tensor([regularizers.epsilon, regularizers.prior, np.finfo(real).eps], real)
@@ -231,7 +231,7 @@ class FusedStep:
         self.data.chi_squared()
         self.regularizers()
         self.chain_rule()
-        totals = self.sums.view(len(self.coefficients), -1, 5).sum(1)
+        totals = self.sums.view(len(self.coefficients), -1, 4).sum(1)
         row = torch.baddbmm(self.data.constant, self.coefficients, totals[:, :, None])[..., 0]
         return torch.cat([row[:, :2].sum(0), row[:, 2]]) if self.joint else row.T.reshape(-1)
 

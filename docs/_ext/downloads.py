@@ -10,6 +10,7 @@ import subprocess
 import time
 import tomllib
 import zipfile
+from base64 import b64encode
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -94,6 +95,15 @@ LOOK = f"""\
     from pathlib import Path
 
     folder = ".." if Path("../{WHEELS["firstlight"]}").is_file() else "."  # here, as in Google Colab
+"""
+
+# In a notebook that is uploaded alone.
+BROUGHT = """\
+    from base64 import b64decode
+
+    for name, wheel in {wheels}.items():
+        if not Path(folder, name).is_file():
+            Path(name).write_bytes(b64decode(wheel))
 """
 
 #: Stands where a page has its solution.
@@ -219,9 +229,8 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
         cells = [(kind, remove_config_comments(text), line) for kind, text, line in blocks]
         notebook = in_words(json.dumps(jupyter_notebook(cells, conf, str(folder))), examples, records, link)
         plain.write_text(runnable(script, there), encoding="utf-8")
-        plain.with_suffix(".ipynb").write_text(
-            installing(notebook, imports(ast.parse(script)), there), encoding="utf-8"
-        )
+        notebook = installing(notebook, imports(ast.parse(script)), there, folder if name == WORKSHEET else None)
+        plain.with_suffix(".ipynb").write_text(notebook, encoding="utf-8")
 
     for name in sorted(page.removeprefix("tutorials/") for page in app.env.found_docs):
         script = Path(app.srcdir, "tutorials", f"{name}.py")
@@ -285,11 +294,18 @@ def runnable(script: str, there: str) -> str:
     return "".join(f"# {line}\n" for line in [*head, "///"]) + "\n" + script.rstrip("\n") + drawn
 
 
-def installing(notebook: str, modules: list[str], there: str) -> str:
-    """Return a notebook whose first cell of code installs what is missing, but no other PyTorch or CUDA."""
+def installing(notebook: str, modules: list[str], there: str, brought: Path | None = None) -> str:
+    """Return a notebook whose first cell of code installs what is missing, but no other PyTorch or CUDA.
+
+    Our wheels have an address, or lie beside the notebook, or it brings them along from a folder.
+    """
     where, look = (there, "") if "://" in there else ("{folder}/", LOOK)
+    if brought and look:
+        files = [WHEELS[one] for one in needed(modules) if one in WHEELS]
+        look += BROUGHT.format(wheels={file: b64encode((brought / file).read_bytes()).decode() for file in files})
     packages = " ".join(json.dumps(re.sub(r"==[\d.]+|\[cu13\]", "", one)) for one in needed(modules, where))
     install, content = FIRST_CELL.format(modules=modules, look=look, packages=packages), json.loads(notebook)
-    cell: Any = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": [install]}
+    hidden = {"cellView": "form", "jupyter": {"source_hidden": True}} if brought else {}
+    cell: Any = {"cell_type": "code", "execution_count": None, "metadata": hidden, "outputs": [], "source": [install]}
     content["cells"].insert(1, cell)
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

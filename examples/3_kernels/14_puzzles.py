@@ -26,8 +26,7 @@ the judge plays your kernels thread by thread.
 # - *On your computer*, without a GPU or PyTorch: unpack :offered:`first-light.zip`, and
 #   type in its folder ``uv run 3_kernels/sixteen_kernels.py``.
 # - *In Google Colab:* upload :offered:`3_kernels/sixteen_kernels.ipynb`, with *File*,
-#   *Upload notebook*. Then, under *Files*, upload ``firstlight-….whl`` and
-#   ``firstlight_kernels-….whl`` from the zip.
+#   *Upload notebook*. Its first cell installs what it needs.
 #
 # 1. ``map``
 # ~~~~~~~~~~

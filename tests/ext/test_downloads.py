@@ -251,6 +251,22 @@ def test_the_puzzles_are_offered_with_gaps_alone(site):
     assert code_digest("\n".join(code[1:])) == code_digest(worksheet().partition('"""\n\n')[2])
 
 
+def test_the_puzzles_notebook_is_all_that_has_to_be_uploaded(site, known, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    asked = []
+    names = {"get_ipython": lambda: type("", (), {"run_line_magic": lambda _, *words: asked.append(words)})()}
+    notebook = json.loads(offered(site)[f"{WORKSHEET}.ipynb"].read_text("utf-8"))
+    cell = next("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
+    exec(TransformerManager().transform_cell(cell), names)
+    brought = {file.name for file in tmp_path.iterdir()}
+    assert brought == {WHEELS["firstlight"], WHEELS["firstlight-kernels"]}
+    for file in brought:
+        assert (tmp_path / file).read_bytes() == offered(site)[file].read_bytes()
+        assert f"./{file}" in asked[0][1].format(folder=".")
+    assert "b64decode" not in offered(known)[f"{WORKSHEET}.ipynb"].read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("page", "here", "there"), [("../install", 5, 5), *((page, 1, 3) for page in PAGES[:-1]), (PUZZLES, 1, 5)]
 )

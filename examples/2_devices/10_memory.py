@@ -548,6 +548,11 @@ show_table("What a list of losses keeps", head, rows)
 # - *A cycle*, that is, objects that refer to each other. They wait for
 #   ``gc.collect()``.
 #
+# **It grows from run to run**, in a sweep, a grid search or a cross-validation? Make
+# each run a function, so that its variables go when it returns, and call
+# ``gc.collect()`` after it. If a logger or a trainer still holds the model, start each
+# run as a process of its own. When a process ends, all of its memory comes back.
+#
 # **It grows after several epochs, and nothing leaks?** Then your batches have different
 # sizes, such as sentences or images do. Each batch that's larger than all before it
 # raises the peak, and what ``nvidia-smi`` shows, because PyTorch keeps what it once
@@ -589,8 +594,8 @@ show_table("What a list of losses keeps", head, rows)
 # it. It needs a smaller batch.
 #
 # Was *less* asked for than is free, say 8.13 GiB of 8.20? PyTorch reads what is free
-# after the failure, other programs come and go in between, and Windows doesn't give one
-# program all of it. Nearly all isn't enough, so leave a few hundred MB.
+# after the failure, and other programs come and go in between. Nearly all isn't enough,
+# so leave a few hundred MB.
 #
 # A second GPU wouldn't have helped, because the memories of several cards don't add up:
 # every tensor has to fit on *one*. Mind matrices of all pairs, as in a Gaussian
@@ -823,10 +828,14 @@ print(f"Our solution: {check(validate_solution)}")
 #    import jax
 #
 # It still gives nothing back before it ends, so ``nvidia-smi`` shows the most that it
-# ever rented. ``XLA_PYTHON_CLIENT_ALLOCATOR=platform`` gives back everything, slowly.
-# Use it for measuring. A large program that has the card for itself should keep its
-# three quarters. Newer versions call the fraction ``XLA_CLIENT_MEM_FRACTION`` (`JAX on
-# its memory`__).
+# ever rented. ``XLA_PYTHON_CLIENT_ALLOCATOR=platform`` gives back everything, slowly. A
+# large program that has the card for itself should keep its three quarters. Newer
+# versions call the fraction ``XLA_CLIENT_MEM_FRACTION`` (`JAX on its memory`__).
+#
+# How much does your function need? ``jax.devices()[0].memory_stats()`` has
+# ``"peak_bytes_in_use"``, on a GPU. *Before* it runs, and on a CPU, too, ask
+# ``jax.jit(f).lower(x).compile().memory_analysis()``: ``temp_size_in_bytes`` is what it
+# takes beside its arguments and results.
 #
 # __ https://docs.jax.dev/en/latest/gpu_memory_allocation.html
 #
@@ -834,7 +843,13 @@ print(f"Our solution: {check(validate_solution)}")
 # call ``tf.config.experimental.set_memory_growth(gpu, True)`` for each ``gpu`` of
 # ``tf.config.list_physical_devices("GPU")``. If the program isn't yours, or makes a
 # session of its own, put ``TF_FORCE_GPU_ALLOW_GROWTH=true`` into the environment, and
-# hide the other cards by ``CUDA_VISIBLE_DEVICES=0``.
+# hide the other cards by ``CUDA_VISIBLE_DEVICES=0``. For a limit, in MB, write instead
+# ``tf.config.set_logical_device_configuration(gpu,
+# [tf.config.LogicalDeviceConfiguration(memory_limit=4096)])``. What it has rented, it
+# `keeps until it ends`__. So if PyTorch or CuPy comes after it, run the part with
+# TensorFlow as a process of its own.
+#
+# __ https://www.tensorflow.org/guide/gpu
 #
 # CuPy doesn't give memory back: its pool, a limit, FFT plans
 # -----------------------------------------------------------

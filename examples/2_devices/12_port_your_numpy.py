@@ -737,8 +737,13 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 # .. dropdown:: CuPy is slower than NumPy: which lines, and what to do
 #
 #    - *Small arrays, many calls:* each operation costs Python's time whatever the size,
-#      in CuPy often more than in PyTorch. Stack the small arrays, or let
-#      ``@cupy.fuse()`` or ``cupy.ElementwiseKernel`` make one launch of several.
+#      in CuPy often more than in PyTorch. Stack the small arrays, or put
+#      ``@cupy.fuse()`` above a function: its ``+``, ``cp.exp`` and ``cp.where``, and
+#      perhaps a sum, become one launch. An ``if`` on a value, ``.shape`` and writing to
+#      a part of an array can't be fused, and each new dtype compiles again, as does a
+#      function that you define in a loop. ``cp.ElementwiseKernel("float32 x, float32
+#      y", "float32 z", "z = sqrt(x * x + y * y)", "length")(x, y)`` always is one
+#      launch.
 #    - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
 #      ``repeat`` with counts on the GPU. Your program waits for the GPU there, as it
 #      does at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.

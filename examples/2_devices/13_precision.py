@@ -70,7 +70,8 @@ for use_amp in (False, True):
 #    torch.set_float32_matmul_precision("high")  # the older way; take one of the two
 #
 # Products stay in ``float32`` unless you ask. Convolutions use TF32 without being
-# asked.
+# asked. TensorFlow uses it for both, until you call
+# ``tf.config.experimental.enable_tensor_float_32_execution(False)``.
 #
 # NaN with float16, or no faster: what to try
 # -------------------------------------------
@@ -88,6 +89,12 @@ for use_amp in (False, True):
 #        ``model.half()`` it may also be an ``exp`` or a sum, which autocast takes in 32
 #        bits. Take ``bfloat16``, above all if the model was trained in it, or compute
 #        that part from ``x.float()`` under ``torch.autocast("cuda", enabled=False)``.
+#    * - ``cuFFT only supports dimensions whose sizes are powers of two``, or
+#        ``ComplexHalf``
+#      - An FFT or a complex layer got 16 bits, from autocast or ``.half()``. cuFFT
+#        takes ``float16`` in such sizes only, PyTorch's FFT takes no ``bfloat16``, and
+#        its complex numbers of 16 bits are experimental. Give that part 32: ``with
+#        torch.autocast("cuda", enabled=False): y = torch.fft.rfftn(x.float())``.
 #    * - you don't know where
 #      - ``assert torch.isfinite(y).all()`` on each layer's output ``y``: the first that
 #        fails is the place. If none does, ``torch.autograd.set_detect_anomaly(True)``
@@ -503,6 +510,12 @@ for x in (pixels, pixels.astype(np.float64)):
 #
 # for us :math:`1.2 \times 10^{-7} \times 10^8 / 4`, three times the answer. ``float64``
 # would do. But the last column shows what's better: *subtract first*.
+#
+# A minimum hides digits, too. Near it, the value changes only with the *square* of the
+# step: in ``float32``, 1 + x² is still 1 for every x below 0.0002. So if you minimise
+# an energy or a χ² to a tight tolerance, a line search or BFGS sees no way down any
+# more. It stops early or wanders, and two runs end in different places. Do that in
+# ``float64``, or try both from the same start.
 #
 # CPU and GPU give different results: two right answers
 # -----------------------------------------------------

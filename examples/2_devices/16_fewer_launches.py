@@ -830,7 +830,26 @@ print(f"Our solution: {check(cure_solution)}")
 # minutes, most likely a Python loop was :term:`unrolled`: write ``jax.lax.fori_loop``
 # or ``jax.lax.scan``. ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")``
 # keeps the result for tomorrow's process. To time it, leave the first call out, and
-# call ``block_until_ready()`` before the clock stops. A small network, or a ``scan`` of
-# small steps, may be slower on the GPU than on the CPU, because of its launches: time
-# both.
-# ``jax.config.update("jax_platforms", "cpu")`` keeps it on the CPU.
+# call ``block_until_ready()`` before the clock stops.
+#
+# JAX is slow on the GPU: jit the whole step, and vmap of a while_loop
+# --------------------------------------------------------------------
+#
+# Without ``jit``, each operation of JAX is a launch, also each of the optimizer's many
+# small ones. So put it around the *whole* step: the gradient, ``optimizer.update`` and
+# ``optax.apply_updates``. And look at the loss seldom, because ``float(loss)`` waits. A
+# small network, or a ``scan`` of small steps, may be slower on the GPU even then: time
+# both. ``jax.config.update("jax_platforms", "cpu")`` keeps it on the CPU.
+#
+# A ``vmap`` over ``lax.while_loop`` goes on for all of them until the *slowest* has
+# finished. Three loops of 1, 2 and 10 rounds take 10 rounds together. Of a ``lax.cond``
+# it computes both sides. So chains of NUTS, or solvers with adaptive steps, wait for
+# each other, and steps of a fixed length don't. On a CPU, give each chain a core of its
+# own: call ``jax.config.update("jax_num_cpu_devices", 8)`` before anything else, and
+# take ``jax.pmap`` in place of ``vmap``, as `somebody with many chains did`__.
+#
+# Is ``vmap`` out of memory (``RESOURCE_EXHAUSTED``)? For each ``i``, ``x.at[i].set(v)``
+# makes a copy of ``x``, which for N numbers are N² in all. ``jax.lax.map(f, xs,
+# batch_size=256)`` makes only 256 copies at a time.
+#
+# __ https://github.com/blackjax-devs/blackjax/issues/251

@@ -32,6 +32,11 @@ either, so what others measured has their name on it.
 #      - it's slower in steps per second, and each GPU has the former batch
 #      - count pictures instead: steps per second × batch × GPUs, or the time of an
 #        epoch. A step of eight GPUs takes eight batches, so it may take longer
+#    * - **nothing: it learns in fewer steps**
+#      - after an epoch the loss is higher than with one GPU
+#      - two GPUs with the former batch each make half as many steps in an epoch. So
+#        compare after as many steps, or give each GPU half of the batch, or :doc:`raise
+#        the learning rate </tutorials/2_devices/17_training_a_cnn>`
 #    * - **the batch is too small**
 #      - with half the batch, a step on *one* GPU takes as long
 #      - a larger batch on *one* GPU, until its step takes longer. If that's all you
@@ -41,8 +46,9 @@ either, so what others measured has their name on it.
 #      - take DDP, below. ``DataParallel`` copies the whole network to the other GPUs in
 #        each step, from a single Python, and PyTorch `advises against it`__
 #    * - **each does everything**
-#      - an epoch has as many steps as before
-#      - ``DistributedSampler``
+#      - an epoch has as many steps as before, or ``dist.get_world_size()`` is 1
+#      - ``DistributedSampler``, and start it with ``torchrun``. That each line of the
+#        log comes twice is normal: print only ``if gpu == 0``
 #    * - **loading**
 #      - a loop through the loader alone takes as long as an epoch
 #      - more workers, if there are cores: two GPUs want double the pictures
@@ -60,8 +66,15 @@ either, so what others measured has their name on it.
 #
 # Do you want to run another program on the *second GPU*? Start it by
 # ``CUDA_VISIBLE_DEVICES=1 python your_script.py``. It sees only that one, as
-# ``cuda:0``. The page on :doc:`moving a model
-# </tutorials/2_devices/05_moving_a_model>` says more.
+# ``cuda:0`` (:doc:`more </tutorials/2_devices/05_moving_a_model>`). It also helps if a
+# program with ``--device cuda:3`` takes memory on ``cuda:0``, too. Some line of it says
+# ``cuda`` without a number, and now it has no other card.
+#
+# Two programs on *one* GPU `take turns`__, and both have to fit into its memory. So it
+# pays only if each alone leaves the GPU idle for half of the time. A larger batch in
+# one program is better. NVIDIA's MPS lets two run side by side.
+#
+# __ https://docs.nvidia.com/deploy/mps/when-to-use-mps.html
 #
 # It hangs, or the first GPU holds more memory
 # --------------------------------------------
@@ -76,13 +89,16 @@ either, so what others measured has their name on it.
 #
 # If ``nvidia-smi`` lists *every* process on the first GPU, each with a few hundred MiB,
 # all of them touched it. Call ``torch.cuda.set_device`` before anything else, and load
-# weights with ``map_location="cpu"``. ``DataParallel`` gathers all outputs on the first
+# weights with ``map_location="cpu"``. Without that, each process puts the checkpoint
+# back onto the GPU that saved it. So a training that ran is *out of memory when you
+# resume it*. ``DataParallel`` gathers all outputs on the first
 # GPU, unless you name another as ``output_device``. The weights, the summed gradients
 # and the optimizer's state stay on the first in any case.
 #
 # Is the first GPU *out of memory*, although there are more? Their memories don't add
 # up. ``DataParallel`` and DDP copy the whole model to each, and :doc:`every tensor has
-# to fit on one </tutorials/2_devices/10_memory>`.
+# to fit on one </tutorials/2_devices/10_memory>`. And don't train one network on
+# several *MIG slices*, which :ref:`can't exchange data <doctor-mig-without-instance>`.
 #
 # With ``mpirun`` or ``srun``, nobody chooses for CuPy, nor for JAX programs that don't
 # know of each other. Every process takes GPU 0, and JAX takes most of its memory. So

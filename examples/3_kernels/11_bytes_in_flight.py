@@ -425,6 +425,12 @@ plt.show()
 # mostly calculates, or its loads are :doc:`scattered
 # </tutorials/3_kernels/05_coalescing>`, its problem is another one.
 #
+# If other warps hide the latency, why does :doc:`shared memory
+# </tutorials/3_kernels/07_shared_memory>` still help? Because the kitchen can't bake
+# faster. Once enough is in flight, the bandwidth sets the time, and only fewer bytes
+# make it shorter. Shared memory fetches once what many threads use. A kernel that uses
+# each number once gains nothing from it.
+#
 # .. dropdown:: What limits the occupancy
 #
 #    One of four things runs out first on a multiprocessor: threads, blocks, registers

@@ -163,6 +163,8 @@ print(apart(first_tries, add, run_add, try_add))
 # Triton only takes blocks of a power of two. Your array may have any length, because
 # the mask takes care of the rest. The block is a ``tl.constexpr``, known when the
 # kernel is compiled, so each new size of it compiles another kernel at its first call.
+# With several GPUs, Triton launches on PyTorch's current one, mostly the first. So put
+# ``with torch.cuda.device(x.device):`` around the launch.
 #
 # A program takes a row
 # ---------------------
@@ -540,11 +542,37 @@ plt.show()
 #       ct.launch(cp.cuda.get_current_stream(), programs, add, (x, y, out, 1024))
 #
 #    The array knows its shape and strides, so nothing of it has to be passed, and the
-#    last tile needs no mask. That rules out the mistake of this page. But it has no
-#    interpreter, and it's for NVIDIA only. It wants CUDA 13.2 and a driver of the
-#    branch 580 at least, so give it an environment of its own: ``pip install
-#    "cuda-tile[tileiras]" cupy-cuda13x``. We compiled these lines for an H100 and for a
-#    card of the RTX 50 series, with version 1.7.0, and haven't run them.
+#    last tile needs no mask. But it has no interpreter, and wants CUDA 13.2 and a
+#    driver of the branch 580 at least: ``pip install "cuda-tile[tileiras]"
+#    cupy-cuda13x``, in an environment of its own. We compiled these lines for an H100
+#    and an RTX 50, with version 1.7.0, and haven't run them.
+#
+# .. dropdown:: JAX's tiles: Pallas, slower than jit, or right only with interpret=True
+#
+#    .. code-block:: python
+#
+#       from jax.experimental import pallas as pl
+#
+#       def add(x, y, out):
+#           out[...] = x[...] + y[...]
+#
+#       block = pl.BlockSpec((1024,), lambda i: (i,))
+#       of = {"in_specs": [block, block], "out_specs": block, "interpret": True}
+#       z = pl.pallas_call(add, x, grid=(pl.cdiv(x.size, 1024),), **of)(x, y)
+#
+#    A grid with a program for each number is `slower than jit
+#    <https://github.com/jax-ml/jax/issues/17545>`__. ``jax.jit`` fuses such a chain by
+#    itself, so write Pallas for what it can't. On NVIDIA `it wants an H100 or newer`__,
+#    and its way through Triton is no longer recommended.
+#
+#    ``lambda i: (i,)`` returns the number of the *block*, not of its first element. A
+#    block that doesn't exist is an error on the card, but ``interpret=True``, which
+#    needs no GPU, takes the last one for it: a wrong ``(1, i)`` for a dimension of size
+#    1 was right there, and `crashed without`__. The last block may reach beyond the
+#    end, so mask a sum.
+#
+#    __ https://docs.jax.dev/en/latest/pallas/quickstart.html
+#    __ https://github.com/jax-ml/jax/issues/23181
 #
 # Give it a gradient
 # ------------------
@@ -602,6 +630,7 @@ plt.show()
 #   ``torch.compile``   PyTorch                   it's a chain of operations
 #   Triton              Python, for a block       your data are in PyTorch; also on AMD
 #   cuda.tile           Python, for a block       the same, on NVIDIA only
+#   Pallas              JAX, for a block          your data are in JAX
 #   Numba               Python, for a thread      each thread goes its own way, or you
 #                                                 want to test without a GPU
 #   CuPy's raw kernel   CUDA C++, for a thread    you have the C++ already
@@ -753,9 +782,8 @@ print(f"Our solution: {check(standardise_solution)}")
 #    add = cp.RawKernel(code, "add")
 #    add((blocks,), (256,), (x, out, cp.int32(x.size)))
 #
-# A launch takes three tuples: the blocks, the threads of a block, and the arguments.
-# **Nobody checks or converts a type**, so a wrong one gives zeros or nonsense, and no
-# error:
+# A launch takes the blocks, the threads of a block, and the arguments. **Nobody checks
+# or converts a type**, so a wrong one gives zeros or nonsense, and no error:
 #
 # - An array's dtype must be the pointer's: ``float32`` for ``float *``, ``int64`` for
 #   ``long long *``, and for ``double *`` CuPy's default, ``float64``. ``complex64`` is
@@ -763,9 +791,18 @@ print(f"Our solution: {check(standardise_solution)}")
 #   one, convert it first, as with ``x.astype("f4")``.
 # - A Python number arrives with 64 bits: a ``float`` as ``double``, an ``int`` as
 #   ``long long``. For a ``float`` or an ``int`` in C, pass ``cp.float32(a)`` or
-#   ``cp.int32(n)``. ``cupyx.jit.rawkernel``, CuPy's kernels in Python, wants the same.
+#   ``cp.int32(n)``.
 # - A slice passes only the address of its first element, and the kernel knows no
 #   strides. So pass ``cp.ascontiguousarray(x[::2])``.
+# - An ``int`` in C ends at 2³¹ - 1. In a larger array ``row * columns + j`` becomes
+#   negative. Write ``(size_t)row * columns + j``, and ``size_t i =
+#   (size_t)blockIdx.x * blockDim.x + threadIdx.x``. For a size of type ``long long``
+#   pass ``cp.int64(n)``.
+#
+# ``cupyx.jit.rawkernel``, CuPy's kernels in Python, does the opposite. There ``0.1`` is
+# ``float32`` and ``1j`` is ``complex64``, whether you pass it or write it in the
+# kernel. So ``complex128(k * 1j)`` comes too late: the digits are lost before. With
+# ``@jit.rawkernel(mode="numpy")`` they're ``float64`` and ``complex128``.
 #
 # If you don't want to think of types, take ``cp.ElementwiseKernel``, which works on one
 # element at a time. Tensors of PyTorch go into CuPy and back without a copy, with

@@ -335,8 +335,9 @@ for threads in (1024, 512, 256):
 # A grid is limited, too: 1,024 threads in a block, 2,147,483,647 blocks along ``x``,
 # and 65,535 along ``y`` and ``z``. An array can have more than 2³¹ elements, because
 # Numba works out an index in 64 bits, also in a loop over ``range(x.size)``. Your own
-# ``np.int32(i)`` breaks it, in silence. In CUDA C ``int i`` does, and in Triton
-# ``tl.program_id(0) * BLOCK``, so write ``tl.program_id(0).to(tl.int64)`` there.
+# ``np.int32(i)`` breaks it, in silence. In CUDA C ``int i`` does, so write ``size_t i =
+# (size_t)blockIdx.x * blockDim.x + threadIdx.x``. In Triton it's ``tl.program_id(0) *
+# BLOCK``, so write ``tl.program_id(0).to(tl.int64)`` there.
 #
 # Random numbers
 # --------------
@@ -384,8 +385,19 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 # - a ``cuda.local.array`` with a variable index lies in the GPU's memory, not in
 #   registers. So do spilled registers
 # - ``print`` and ``assert`` take registers and code: take them out again
-# - a kernel is compiled again for each new set of types, such as ``float64`` instead of
-#   ``float32``, or ``x[::2]`` instead of ``x``
+# - ``for k in range(n)`` and ``x[i - 1]`` make each access ask whether the index is
+#   negative. A :doc:`while </tutorials/3_kernels/10_what_the_compiler_did>`, or
+#   ``x[np.uint64(i - 1)]`` if it can't be, spares the question
+# - a NumPy array is copied to the GPU and back at each launch: call
+#   ``cuda.to_device(x)`` once
+# - a kernel is compiled at its first launch, and again for each new set of types, such
+#   as ``float64`` instead of ``float32``, or ``x[::2]`` instead of ``x``
+#
+# For divisions, square roots, ``exp`` and ``sin`` in ``float32`` there's
+# ``@cuda.jit(fastmath=True)``. It takes faster ones, with `fewer right digits`__, so
+# compare the results.
+#
+# __ https://nvidia.github.io/numba-cuda/user/fastmath.html
 #
 # The new compiler
 # ----------------

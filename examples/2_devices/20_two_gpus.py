@@ -51,7 +51,8 @@ either, so what others measured has their name on it.
 #        log comes twice is normal: print only ``if gpu == 0``
 #    * - **loading**
 #      - a loop through the loader alone takes as long as an epoch
-#      - more workers, if there are cores: two GPUs want double the pictures
+#      - more workers, if there are cores: two GPUs want double the pictures. If it
+#        pauses at the start of each epoch, ``persistent_workers=True``
 #    * - **a slow link**
 #      - ``nvidia-smi topo -m`` says anything but ``NV`` between them (``SYS`` is the
 #        slowest); or the backend is ``gloo``
@@ -90,10 +91,10 @@ either, so what others measured has their name on it.
 # If ``nvidia-smi`` lists *every* process on the first GPU, each with a few hundred MiB,
 # all of them touched it. Call ``torch.cuda.set_device`` before anything else, and load
 # weights with ``map_location="cpu"``. Without that, each process puts the checkpoint
-# back onto the GPU that saved it. So a training that ran is *out of memory when you
-# resume it*. ``DataParallel`` gathers all outputs on the first
-# GPU, unless you name another as ``output_device``. The weights, the summed gradients
-# and the optimizer's state stay on the first in any case.
+# back onto the GPU that saved it. So a training that ran may be *out of memory when you
+# resume it*. ``DataParallel`` gathers all outputs on the first GPU, unless you name
+# another as ``output_device``. The weights, the summed gradients and the optimizer's
+# state stay on the first in any case.
 #
 # Is the first GPU *out of memory*, although there are more? Their memories don't add
 # up. ``DataParallel`` and DDP copy the whole model to each, and :doc:`every tensor has

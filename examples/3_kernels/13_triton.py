@@ -565,11 +565,10 @@ plt.show()
 #    itself, so write Pallas for what it can't. On NVIDIA `it wants an H100 or newer`__,
 #    and its way through Triton is no longer recommended.
 #
-#    ``lambda i: (i,)`` returns the number of the *block*, not of its first element. A
-#    block that doesn't exist is an error on the card, but ``interpret=True``, which
-#    needs no GPU, takes the last one for it: a wrong ``(1, i)`` for a dimension of size
-#    1 was right there, and `crashed without`__. The last block may reach beyond the
-#    end, so mask a sum.
+#    ``lambda i: (i,)`` returns the number of the *block*, not of its first element. If
+#    there is no such block, ``interpret=True``, which needs no GPU, quietly takes the
+#    last one: a wrong ``(1, i)`` for a dimension of size 1 was right there, and
+#    `crashed without`__. The last block may reach beyond the end, so mask a sum.
 #
 #    __ https://docs.jax.dev/en/latest/pallas/quickstart.html
 #    __ https://github.com/jax-ml/jax/issues/23181

@@ -343,6 +343,20 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # only now and then, ``replace`` takes the corrected data, as in the loop on :doc:`a
 # real sky </tutorials/4_imaging/03_real_sky>`.
 #
+# NUFFT and FFT disagree: signs of odd modes, units, and the adjoint
+# ------------------------------------------------------------------
+#
+# Do you want the visibilities of an image at your own u and v? The call of finufft,
+# with its units, signs and centre, is :doc:`at the end of the page on visibilities
+# </tutorials/4_imaging/04_visibilities>`. If a NUFFT differs from NumPy's FFT, it's
+# mostly the origin: finufft counts modes from ``-n // 2``, and NumPy from 0. With
+# ``modeord=1`` they have NumPy's order. NumPy's pixel ``j`` is the point ``2 * np.pi *
+# j / n``. If you move the points by half a turn, every odd mode changes its sign.
+#
+# And the adjoint, type 1, isn't the inverse. From visibilities it makes the dirty
+# image, and density compensation is no more than :term:`another weighting <weighting>`
+# of it. For the image itself you need a fit, such as the one above.
+#
 # Single precision: why is the NUFFT's error larger than eps?
 # -----------------------------------------------------------
 #

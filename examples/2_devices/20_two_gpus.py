@@ -99,7 +99,8 @@ either, so what others measured has their name on it.
 # Is the first GPU *out of memory*, although there are more? Their memories don't add
 # up. ``DataParallel`` and DDP copy the whole model to each, and :doc:`every tensor has
 # to fit on one </tutorials/2_devices/10_memory>`. And don't train one network on
-# several *MIG slices*, which :ref:`can't exchange data <doctor-mig-without-instance>`.
+# several *MIG slices*, because they can't exchange data directly. More on slices is at
+# :ref:`doctor-mig-without-instance`.
 #
 # With ``mpirun`` or ``srun``, nobody chooses for CuPy, nor for JAX programs that don't
 # know of each other. Every process takes GPU 0, and JAX takes most of its memory. So

@@ -79,10 +79,11 @@ borrow one from Google.
 #    * - ``True``, then ``no kernel image is available``
 #      - Your PyTorch has no code for your card. If you like, compare
 #        ``torch.cuda.get_arch_list()`` with ``torch.cuda.get_device_capability()``:
-#        code for ``sm_86`` also runs on an 8.9, but not on an 8.0 or a 9.0. Get a newer
-#        PyTorch, or one for CUDA 12.6 if your card is of 2014 to 2017 (GTX 10, P100,
-#        V100), with the command below. For a Kepler, such as a K80, there's none:
-#        borrow a card (below).
+#        code for ``sm_86`` also runs on an 8.9, but not on an 8.0 or a 9.0. If it's
+#        there, :ref:`a program that you compiled lacks it <doctor-no-code-for-card>`.
+#        Else get a newer PyTorch, or one for CUDA 12.6 if your card is of 2014 to 2017
+#        (GTX 10, P100, V100), with the command below. For a Kepler, such as a K80,
+#        there's none: borrow a card (below).
 #        An RTX 30 or 40 gets this from a PyTorch for CUDA 10, which an old project may
 #        ask for. The CUDA of ``nvidia-smi`` or ``nvcc`` doesn't matter.
 #    * - anything else
@@ -125,6 +126,10 @@ borrow one from Google.
 # the GPU, and for what part of the time it had anything to do at all (``GPU-Util``). In
 # WSL and in most containers the list of programs stays empty, so look at the memory in
 # use.
+# Windows' Task Manager misleads, because its first graph shows *3D*, where a
+# computation hardly appears: click on the heading, and choose *Cuda* or *Compute_0*.
+# And if somebody else wrote the program, look for the device in its options: it may say
+# ``cpu``, although PyTorch finds the GPU.
 # ``GPU-Util`` isn't how busy it was: a program that uses a thousandth of the card shows
 # 100 %, too. Look at the watts beside it, and how near they come to the limit. If a
 # program waits for memory, they may stay far below it. A GB10's total isn't shown

@@ -94,6 +94,9 @@ def apptainer_without_nv(facts: Facts) -> Signs | None:
     To do:
     Leave the container, and start it again:
     {start_with_gpu}
+    Had you given --nv? It stands before the image; behind it, it's an option of your program. Leave out --writable:
+      with it, Apptainer skips what has no place in the image, such as nvidia-smi (apptainer -d tells what). And does
+      nvidia-smi work on this node outside the container?
     If another program starts it for you, hand --nv to that one. In nextflow.config, write
       singularity.runOptions = '--nv' (or apptainer.runOptions), and give Snakemake --apptainer-args '--nv'.
       For most others a variable will do:

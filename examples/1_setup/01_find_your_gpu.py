@@ -79,11 +79,11 @@ borrow one from Google.
 #    * - ``True``, then ``no kernel image is available``
 #      - Your PyTorch has no code for your card. If you like, compare
 #        ``torch.cuda.get_arch_list()`` with ``torch.cuda.get_device_capability()``:
-#        code for ``sm_86`` also runs on an 8.9, but not on an 8.0 or a 9.0. If it's
-#        there, :ref:`a program that you compiled lacks it <doctor-no-code-for-card>`.
-#        Else get a newer PyTorch, or one for CUDA 12.6 if your card is of 2014 to 2017
-#        (GTX 10, P100, V100), with the command below. For a Kepler, such as a K80,
-#        there's none: borrow a card (below).
+#        code for ``sm_86`` also runs on an 8.9, but not on an 8.0 or a 9.0. If PyTorch
+#        has it, a program that you compiled lacks it: :ref:`doctor-no-code-for-card`
+#        says what to tell the compiler. Else get a newer PyTorch, or one for CUDA 12.6
+#        if your card is of 2014 to 2017 (GTX 10, P100, V100), with the command below.
+#        For a Kepler, such as a K80, there's none: borrow a card (below).
 #        An RTX 30 or 40 gets this from a PyTorch for CUDA 10, which an old project may
 #        ask for. The CUDA of ``nvidia-smi`` or ``nvcc`` doesn't matter.
 #    * - anything else

@@ -9,6 +9,7 @@ from docutils import nodes
 from _ext import (
     accessibility,
     assets,
+    beside,
     breaks,
     codelinks,
     course,
@@ -95,6 +96,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_transform(navigation.MoveToTop)
     app.add_transform(folds.FoldCells)  # counts the figures, so the finding at the top has to be there
     app.add_transform(outputs.ShowOutputs)  # the tabs of a solution land in its fold
+    app.add_transform(beside.CellsBeside)  # a folded cell is in its fold, and stays there
     app.add_transform(prose.LeaveOut)  # puts its banner under the facts at the top
 
     app.connect("doctree-read", meta.note_first_words)

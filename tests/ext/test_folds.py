@@ -88,6 +88,21 @@ print(f"2. The second has {6 * 7} in it.")
 # folded code: How the sum is printed
 
 print(f"The sum is {40 + 4} here.")
+
+# %%
+# A kernel, twice.
+
+def add(a, b):
+    return a + b
+
+# %%
+# .. dropdown:: In CUDA C++
+#
+#    .. code-block:: cuda
+#
+#        __device__ int add(int a, int b) { return a + b; }
+#
+# That was a kernel.
 '''
 
 
@@ -140,3 +155,10 @@ def test_lines_to_remember_are_a_list_of_text(marks):
     assert "The first line is long, and goes on; 2. is not its end." in box
     assert "The second has 42 in it." in box
     assert elements.folds[2].startswith("The code of these lines\n")
+
+
+def test_a_kernel_in_cuda_is_a_tab_beside_the_cell_above_it(marks):
+    elements, html = marks
+    tabs = html.partition('class="sd-tab-set')[2].partition("That was a kernel.")[0]
+    assert tabs.index("Numba") < tabs.index(">add<") < tabs.index("CUDA C++") < tabs.index("__device__")
+    assert not any("__device__" in fold for fold in elements.folds)

@@ -21,41 +21,55 @@ With a CUDA GPU, you time each step on it.
 # ----------
 #
 # This is the product of two matrices of 4,096 × 4,096 numbers in ``float32``. Our
-# kernels are written in Numba. The library is cuBLAS, which PyTorch calls.
+# kernels are written in Numba, and stand beside the same in CUDA C++. The library is
+# cuBLAS, which PyTorch calls.
 #
 # .. list-table:: One product, six times, on an H100
 #    :header-rows: 1
-#    :widths: 56 22 22
+#    :widths: 46 16 22 16
 #
-#    * - kernel
+#    * - kernel, in Numba
 #      - time
-#      - of the library's rate
+#      - rate
+#      - of the library's
 #    * - 1: a thread for each element
 #      - :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`
+#      - :timing:`shared-memory rate "first try" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "first try"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 2: with ``while`` in place of ``for``, for Numba's sake
+#    * - 2: ``while`` in place of ``for``
 #      - :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`
+#      - :timing:`shared-memory rate "column along x" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "column along x"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 3: with a :term:`tile` of 32 × 32, in shared memory
+#    * - 3: a :term:`tile` of 32 × 32, in shared memory
 #      - :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`
+#      - :timing:`shared-memory rate "tile" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "tile"/"torch" @nvidia-h100-80gb-hbm3`
 #    * - 4: tiles of 16 × 16, and 4 × 4 elements each
 #      - :timing:`shared-memory median "4 x 4 each" @nvidia-h100-80gb-hbm3`
+#      - :timing:`shared-memory rate "4 x 4 each" @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3`
-#    * - 5: 8 × 8 elements each, with 128 :term:`registers <register>` at most
+#    * - 5: 8 × 8 each, with 128 :term:`registers <register>` at most
 #      - :timing:`shared-memory median "8 x 8 each, 128 registers"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`shared-memory rate "8 x 8 each, 128 registers"
 #        @nvidia-h100-80gb-hbm3`
 #      - :timing:`shared-memory share "8 x 8 each, 128 registers"/"torch"
 #        @nvidia-h100-80gb-hbm3`
 #    * - the library
 #      - :timing:`shared-memory median "torch" @nvidia-h100-80gb-hbm3`
+#      - :timing:`shared-memory rate "torch" @nvidia-h100-80gb-hbm3`
 #      - 100 %
 #
 # The library is :timing:`shared-memory speedup "torch"/"first try"
 # @nvidia-h100-80gb-hbm3` as fast as step 1. Was that your guess? In full ``float32``,
-# nothing could be much faster than the library. A product of this size takes 137
-# billion operations, and at the :spec:`H100 SXM fp32` of the data sheet, these alone
-# take three quarters of its time.
+# nothing could be much faster than the library: the H100's data sheet promises
+# :spec:`H100 SXM fp32`.
+#
+# **Step 2, and the limit in step 5, only mend what Numba's compiler does.** NVIDIA's
+# ``nvcc``, for CUDA C++, needs neither. If that's your language, count from step 2: the
+# library is :timing:`shared-memory speedup "torch"/"column along x"
+# @nvidia-h100-80gb-hbm3` as fast. We timed only Numba, and have :ref:`counted
+# <two-compilers>` what both compilers make of each step.
 
 # folded: Imports, and how we count what a step waits for
 
@@ -103,8 +117,8 @@ best = limits("at best", slots=1, cycles=0, moved=32 * 3 * 4 / 4096)
 step0 = limits("step 0", slots=36, cycles=33, moved=33 * 32)  # 36: in step 2
 
 # %%
-# Steps 1 and 2: what you'd write
-# -------------------------------
+# Step 1: what you'd write
+# ------------------------
 #
 # You'd start a thread for each element. The 32 threads of a :term:`warp` load together,
 # so let them be neighbours in a row of :math:`C`. Then they read one number of
@@ -126,10 +140,27 @@ def first_try(a, b, c):
 
 
 # %%
+# .. dropdown:: In CUDA C++
+#
+#    .. code-block:: cuda
+#
+#        // int is enough for matrices of fewer than 2^31 numbers
+#        __global__ void first_try(const float *__restrict__ a,
+#                                  const float *__restrict__ b,
+#                                  float *__restrict__ c, int m, int k, int n) {
+#            int column = blockDim.x * blockIdx.x + threadIdx.x;
+#            int row = blockDim.y * blockIdx.y + threadIdx.y;
+#            if (row < m && column < n) {
+#                float total = 0;
+#                for (int i = 0; i < k; i++)
+#                    total += a[row * k + i] * b[i * n + column];
+#                c[row * n + column] = total;
+#            }
+#        }
+#
 # On the H100 it took :timing:`shared-memory median "first try" @nvidia-h100-80gb-hbm3`.
 # With rows and columns swapped, which is step 0, on the left, it took
-# :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`, because a load
-# from 32 rows takes 32 cycles.
+# :timing:`shared-memory median "row along x" @nvidia-h100-80gb-hbm3`.
 #
 # How often is a number loaded? We let ``trace`` play the kernel for a small product, 32
 # × 8 times 8 × 32. It loaded each number 32 times, because 32 elements of :math:`C`
@@ -148,12 +179,35 @@ print("sectors at a time: ", plain.sectors_per_load)
 print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 
 # %%
-# **Step 2** has ``while`` in place of ``for``, and took :timing:`shared-memory median
-# "column along x" @nvidia-h100-80gb-hbm3`. Why? A :term:`multiprocessor` can start four
-# instructions in a clock cycle, each for a whole warp. Let's call these its *slots*.
-# With ``for``, a multiply-add takes 36 instructions in Numba, most of them for
-# addresses, and starting them took seven tenths of the time. With ``while``, it takes
-# 7.5.
+# What can a kernel wait for?
+# ---------------------------
+#
+# An H100 has 132 :term:`multiprocessors <multiprocessor>`, and each looks like this:
+#
+# .. raw:: html
+#    :file: ../../figures/multiprocessor.svg
+#
+# Three things in it can be full:
+#
+# - *Slots.* In a clock cycle, each of the four schedulers can start one instruction for
+#   a whole warp. NVIDIA calls that an *issue slot*. With a multiply-add in every slot,
+#   a card is as fast as its data sheet says.
+# - *Loads.* All numbers come to the registers one way, 128 bytes in a cycle. So the
+#   load of a warp takes at least one cycle, in which four slots pass. NVIDIA counts
+#   *LSU wavefronts*.
+# - *Memory*, which is *DRAM* to NVIDIA. We count it as if there were no caches, so a
+#   kernel may wait far less for it.
+#
+# Or nothing is full, and the warps wait for numbers that are on their way. That wait is
+# called *latency*.
+#
+# **Step 2 is for Numba.** Step 1 takes 36 instructions for each multiply-add, and their
+# slots make seven tenths of its time. Most of them work out where ``a[row, k]`` lies,
+# because in Python a negative ``k`` counts from the end. If you count with ``while``,
+# Numba sees that ``k`` is never negative. Then it takes 7.5 instructions, and step 2
+# took :timing:`shared-memory median "column along x" @nvidia-h100-80gb-hbm3`. Do so in
+# an innermost loop. It makes no difference only where the compiler unrolls the whole
+# loop, as it does in step 3.
 #
 # .. holds::
 #
@@ -169,7 +223,7 @@ print(f"memory, without caches: {5 * 32 * ms_per_byte:.0f} ms")
 #    counted, profile, waits = code("counted", "profile", "waits")
 #    88 < profile["l1_hit_rate"]["2"] < 90 and 74 <= profile["l2_hit_rate"]["2"] < 76
 
-# folded: In Numba, a for is slower here: the kernel with while
+# folded: The kernel with while
 
 # With "for", nearly all instructions work out where a[row, k] lies, because a negative
 # k would count from the end. With "while", the compiler sees that there's none.
@@ -209,19 +263,19 @@ except (ptx.NoCompilerError, TypeError):  # or no machine code without nvdisasm
     print("without NVIDIA's compiler, believe us: 36 and 7.5")
 
 # %%
+# **What does step 2 wait for?** Compare its line with the :timing:`shared-memory median
+# "column along x" @nvidia-h100-80gb-hbm3` that it took:
 
-# folded: Steps 1 and 2, counted
+# folded code: How steps 1 and 2 are counted
 
 # Both loops load two numbers, in a cycle each.
 step1 = limits("step 1", slots=36, cycles=2, moved=5 * 32)
 step2 = limits("step 2", slots=7.5, cycles=2, moved=5 * 32)
 
 # %%
-# **What does step 2 wait for?** For numbers that are on their way. It uses a third of
-# its slots, and its loads take a third of the time, so nothing is full. But some
-# numbers come from further away than the nearest cache, and a warp can't go on until
-# they arrive. That wait is called *latency*. So let's fetch fewer numbers, and from
-# nearby.
+# Its slots and its loads each take a third of the time, so nothing is full. It waits
+# for numbers. Some come from further away than the nearest cache, and a warp can't go
+# on until they arrive. So let's fetch fewer numbers, and from nearby.
 #
 # .. holds::
 #
@@ -327,6 +381,35 @@ def tiled(T):
 
 
 # %%
+# .. dropdown:: In CUDA C++
+#
+#    .. code-block:: cuda
+#
+#        template <int T>  // the side of a tile, and of a block
+#        __global__ void product(const float *__restrict__ a,
+#                                const float *__restrict__ b,
+#                                float *__restrict__ c, int m, int k, int n) {
+#            __shared__ float a_tile[T][T], b_tile[T][T];
+#            int tx = threadIdx.x, column = T * blockIdx.x + tx;
+#            int ty = threadIdx.y, row = T * blockIdx.y + ty;
+#            float total = 0;
+#            for (int first = 0; first < k; first += T) {
+#                // I pin up my two pages, and wait until all are up
+#                int x = first + tx, y = first + ty;
+#                a_tile[ty][tx] = row < m && x < k ? a[row * k + x] : 0;
+#                b_tile[ty][tx] = y < k && column < n ? b[y * n + column] : 0;
+#                __syncthreads();
+#                // I use one row and one column, and wait until everybody has
+#                #pragma unroll
+#                for (int i = 0; i < T; i++) total += a_tile[ty][i] * b_tile[i][tx];
+#                __syncthreads();
+#            }
+#            if (row < m && column < n) c[row * n + column] = total;
+#        }
+#
+#        // product<32><<<dim3((n + 31) / 32, (m + 31) / 32), dim3(32, 32)>>>
+#        //     (a, b, c, m, k, n);
+#
 # Read a round as if you were one of the threads:
 #
 # - *I wait twice.* ``syncthreads`` is a :term:`barrier`: nobody passes it before all
@@ -337,30 +420,20 @@ def tiled(T):
 #   my own place in :math:`C` is out there, I don't leave, because the others need what
 #   I pin up.
 #
-# .. dropdown:: The same in CUDA C++
+# .. dropdown:: Launch it, in plain Numba
 #
-#    ``nvcc`` compiles this for an H100. With threads of a CPU in place of a GPU's, it
-#    gave the right products. We haven't timed it.
+#    .. code-block:: python
 #
-#    .. code-block:: cuda
+#       import numpy as np
+#       from numba import cuda
 #
-#        template <int T>  // the side of a tile, and of a block
-#        __global__ void product(const float *a, const float *b, float *c,
-#                                int m, int k, int n) {
-#            __shared__ float a_tile[T][T], b_tile[T][T];
-#            int tx = threadIdx.x, column = T * blockIdx.x + tx;
-#            int ty = threadIdx.y, row = T * blockIdx.y + ty;
-#            float total = 0;
-#            for (int first = 0; first < k; first += T) {
-#                int x = first + tx, y = first + ty;
-#                a_tile[ty][tx] = row < m && x < k ? a[row * k + x] : 0;
-#                b_tile[ty][tx] = y < k && column < n ? b[y * n + column] : 0;
-#                __syncthreads();
-#                for (int i = 0; i < T; i++) total += a_tile[ty][i] * b_tile[i][tx];
-#                __syncthreads();
-#            }
-#            if (row < m && column < n) c[row * n + column] = total;
-#        }
+#       m, k, n = 1000, 2000, 3000
+#       a = np.random.random((m, k)).astype(np.float32)
+#       b = np.random.random((k, n)).astype(np.float32)
+#       c = cuda.device_array((m, n), np.float32)
+#       blocks = -(-n // 32), -(-m // 32)  # rounded up
+#       tiled(32)[blocks, (32, 32)](cuda.to_device(a), cuda.to_device(b), c)
+#       print(np.abs(c.copy_to_host() / (a @ b) - 1).max())
 #
 # .. dropdown:: Why are tiles often 33 numbers wide?
 #
@@ -387,16 +460,15 @@ shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
 print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 
 # %%
-# With 32 × 32, it fetches only a 32nd! **So what does it wait for now?** For the
-# blackboard. For each multiply-add, a thread reads two numbers there, and that takes
-# seven tenths of the time. So let's read less often.
+# With 32 × 32, it fetches only a 32nd! **So what does it wait for now?** Compare with
+# the :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`:
 #
 # .. holds::
 #
 #    0.65 < 4 * 1.5 * of_peak("tile") < 0.75
 #    cycles("3", "stalled_mio_throttle", "warp_latency") == [11, 33]
 
-# folded: Step 3, counted
+# folded code: How step 3 is counted
 
 # For a multiply-add, 32 numbers of b_tile take a cycle, and one of a_tile half a cycle:
 # the compiler reads four of them with one load, in two cycles. See
@@ -405,6 +477,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 
 # %%
+# For its loads, which take seven tenths of the time. For each multiply-add, a thread
+# reads two numbers from the blackboard. So let's read less often.
+#
 # Step 4: 4 × 4 elements each
 # ---------------------------
 #
@@ -412,8 +487,10 @@ step3 = limits("step 3", slots=129 / 32, cycles=1.5, moved=32 * 2 * 4 / 32)
 # multiply-adds, and not 32. It keeps them in its *registers*, which are even nearer.
 #
 # Which 4 × 4? **One element in each of 16 tiles**, in red, so that neighbouring threads
-# still read neighbouring numbers. For each ``k``, that thread takes the four blue
-# numbers and the four green ones:
+# still read neighbouring numbers. With tiles of 8 × 8, a block of 8 × 8 threads now
+# covers 32 × 32 elements. The thread in the picture has ``tx = 5`` and ``ty = 2``, so
+# its rows are 2, 10, 18 and 26, and its columns 5, 13, 21 and 29. For each ``k``, it
+# takes the four blue numbers and the four green ones:
 #
 # .. raw:: html
 #    :file: ../../figures/tiles.svg
@@ -449,8 +526,7 @@ def multiplying(T, R):
 
 
 # %%
-
-# folded: The kernel around them: fetch, wait, multiply, and wait, as in step 3
+# The kernel around them fetches, waits, multiplies and waits, as in step 3:
 
 
 def register_tiled(T, R, most=None):
@@ -482,6 +558,49 @@ def register_tiled(T, R, most=None):
 
 
 # %%
+# .. dropdown:: In CUDA C++
+#
+#    .. code-block:: cuda
+#
+#        template <int T, int R>  // the side of a block, and of a thread's patch
+#        __global__ void __launch_bounds__(T * T, 2)  // room for two blocks
+#        product(const float *__restrict__ a, const float *__restrict__ b,
+#                float *__restrict__ c, int m, int k, int n) {
+#            __shared__ float a_tiles[R][T][T], b_tiles[R][T][T];
+#            int tx = threadIdx.x, column = R * T * blockIdx.x + tx;
+#            int ty = threadIdx.y, row = R * T * blockIdx.y + ty;
+#            float mine[R][R] = {}, of_b[R];  // in registers
+#            for (int first = 0; first < k; first += T) {
+#                #pragma unroll
+#                for (int i = 0; i < R; i++) {
+#                    int x = first + tx, y = row + i * T;
+#                    a_tiles[i][ty][tx] = y < m && x < k ? a[y * k + x] : 0;
+#                    x = column + i * T, y = first + ty;
+#                    b_tiles[i][ty][tx] = y < k && x < n ? b[y * n + x] : 0;
+#                }
+#                __syncthreads();
+#                for (int p = 0; p < T; p++) {
+#                    #pragma unroll
+#                    for (int j = 0; j < R; j++) of_b[j] = b_tiles[j][p][tx];
+#                    #pragma unroll
+#                    for (int i = 0; i < R; i++)
+#                        #pragma unroll
+#                        for (int j = 0; j < R; j++)
+#                            mine[i][j] += a_tiles[i][ty][p] * of_b[j];
+#                }
+#                __syncthreads();
+#            }
+#            #pragma unroll
+#            for (int i = 0; i < R; i++)
+#                #pragma unroll
+#                for (int j = 0; j < R; j++) {
+#                    int y = row + i * T, x = column + j * T;
+#                    if (y < m && x < n) c[y * n + x] = mine[i][j];
+#                }
+#        }
+#
+#        // product<16, 4><<<dim3((n + 63) / 64, (m + 63) / 64), dim3(16, 16)>>>
+#        //     (a, b, c, m, k, n);
 
 # folded: How each step was launched and checked, and step 0
 
@@ -540,85 +659,73 @@ for tried in (*ladder.values(), square(4, 4)):
 print(f"all {len(ladder)} are right")
 
 # %%
-# .. dropdown:: The same in CUDA C++
-#
-#    Checked like that of step 3, and not timed either. Launch ``product<16, 4>`` with
-#    16 × 16 threads, and a block for 64 × 64 elements.
-#
-#    .. code-block:: cuda
-#
-#        template <int T, int R>  // the side of a block, and of a thread's patch
-#        __global__ void product(const float *a, const float *b, float *c,
-#                                int m, int k, int n) {
-#            __shared__ float a_tiles[R][T][T], b_tiles[R][T][T];
-#            int tx = threadIdx.x, column = R * T * blockIdx.x + tx;
-#            int ty = threadIdx.y, row = R * T * blockIdx.y + ty;
-#            float mine[R][R] = {}, of_b[R];
-#            for (int first = 0; first < k; first += T) {
-#                for (int i = 0; i < R; i++) {
-#                    int x = first + tx, y = row + i * T;
-#                    a_tiles[i][ty][tx] = y < m && x < k ? a[y * k + x] : 0;
-#                    x = column + i * T, y = first + ty;
-#                    b_tiles[i][ty][tx] = y < k && x < n ? b[y * n + x] : 0;
-#                }
-#                __syncthreads();
-#                for (int p = 0; p < T; p++) {
-#                    for (int j = 0; j < R; j++) of_b[j] = b_tiles[j][p][tx];
-#                    for (int i = 0; i < R; i++)
-#                        for (int j = 0; j < R; j++)
-#                            mine[i][j] += a_tiles[i][ty][p] * of_b[j];
-#                }
-#                __syncthreads();
-#            }
-#            for (int i = 0; i < R; i++)
-#                for (int j = 0; j < R; j++) {
-#                    int y = row + i * T, x = column + j * T;
-#                    if (y < m && x < n) c[y * n + x] = mine[i][j];
-#                }
-#        }
-#
 # On the H100 it took :timing:`shared-memory median "4 x 4 each"
 # @nvidia-h100-80gb-hbm3`, and is :timing:`shared-memory speedup "4 x 4 each"/"tile"
-# @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?** For slots
-# again, but now half of the instructions multiply and add.
+# @nvidia-h100-80gb-hbm3` as fast as step 3. **What does it wait for now?**
 #
 # .. holds::
 #
 #    0.65 < 508 / 256 * of_peak("4 x 4 each") < 0.69
 #    0.32 < of_peak("4 x 4 each") < 0.35
 
-# folded: Step 4, counted
+# folded code: How step 4 is counted
 
 # For 64 multiply-adds, a warp loads 16 numbers of B in 16 cycles. It also loads 16 of
 # A, four at once in two cycles, so in 8.
 step4 = limits("step 4", slots=508 / 256, cycles=24 / 64, moved=32 * 2 * 4 / 64)
 
 # %%
-# Step 5: 8 × 8 elements each, and fewer registers
-# ------------------------------------------------
+# For slots again, but now half of the instructions multiply and add. It has
+# :timing:`shared-memory share "4 x 4 each"/"torch" @nvidia-h100-80gb-hbm3` of the
+# library's rate, and here most people stop.
+#
+# When should you write your own?
+# -------------------------------
+#
+# For a plain product, call the library. Write tiles for a sum that no library has. Say
+# you compare 4,096 spectra with 4,096 templates: in each of 4,096 channels you take the
+# absolute difference, in units of the noise, and add them all up. PyTorch has that sum,
+# ``torch.cdist(spectra, templates, p=1)``. But a single cosmic ray may outweigh all
+# other channels, so you cut each difference at 3 σ. We know of no library with this
+# one. In PyTorch, ``spectra[:, None] - templates`` would fill 275 GB, unless
+# ``torch.compile`` fuses it with the sum. In ``tiled``, with the templates as columns
+# of :math:`B`, it's one line:
+#
+# .. code-block:: python
+#
+#    total += min(abs(a_tile[ty, k] - b_tile[k, tx]), np.float32(3))
+#
+# With a plain ``3``, Numba would compute in double precision. And mind the zeros beyond
+# the edge: here they still add nothing, but in a sum of your own they may.
+#
+# **Now go on with** :ref:`three mistakes <break-it>`, and your turn. The next three
+# sections are for you if you want the rest of the library's speed.
+#
+# Deeper: 8 × 8 elements each
+# ---------------------------
 #
 # With 8 × 8 elements, a thread takes 16 numbers from the tiles for 64 multiply-adds. We
-# only change ``R``. **Will it be faster?**
+# only change ``R``. **Will it be faster?** Our count says yes:
 
-# folded: Step 5, counted
+# folded code: How step 5 is counted
 
 # 1,761 instructions for 1,024 multiply-adds. The numbers of A now come one by one.
 step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 128)
 
 # %%
-# No! On the H100 it took :timing:`shared-memory median "8 x 8 each"
-# @nvidia-h100-80gb-hbm3`, a little *longer* than step 4. And nothing is busy: it uses
+# It isn't. On the H100 it took :timing:`shared-memory median "8 x 8 each"
+# @nvidia-h100-80gb-hbm3`, a little *longer* than step 4. And nothing is full: it uses
 # little more than half of the slots, and its loads take a third of the time.
 #
 # .. holds::
 #
 #    took("4 x 4 each") < took("8 x 8 each") < 1.05 * took("4 x 4 each")
 #
-# Why? The compiler gave each thread 146 registers, and a block has 256 threads. That's
-# more than half of the 65,536 registers of a multiprocessor, so there's room for *one*
-# block. Its eight warps are only two for each of the four slots, and when both wait,
-# none starts. How many warps there are is called *occupancy*. With 128 registers a
-# thread, two blocks would fit, and you may ask for that:
+# Why? Numba's compiler gave each thread 146 registers, and a block has 256 threads.
+# That's more than half of the 65,536 registers of a multiprocessor, so there's room for
+# *one* block. Its eight warps are only two for each of the four schedulers, and when
+# both wait, none starts. How many warps there are is called *occupancy*. With 128
+# registers a thread, two blocks would fit, and you may ask for that:
 #
 # .. code-block:: python
 #
@@ -635,12 +742,54 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 #    spilled = profile["spilling_requests"][last] / profile["inst_executed"][last]
 #    0.0015 < spilled < 0.0025
 #
-# Ask the profiler
-# ----------------
+# .. _two-compilers:
+#
+# In CUDA C++, ``__launch_bounds__(T * T, 2)`` asks for the same. But without it,
+# ``nvcc`` stays at 128 as well. Here is what both compilers make of the kernels above,
+# for an H100, with the instructions that fetch the tiles. We haven't timed those in
+# C++. With threads of a CPU in place of a GPU's, they gave the right products.
+#
+# .. list-table:: Registers of a thread, and instructions for a multiply-add
+#    :header-rows: 1
+#    :widths: 30 18 17 18 17
+#
+#    * - step
+#      - registers, Numba
+#      - ``nvcc``
+#      - instructions, Numba
+#      - ``nvcc``
+#    * - 1: a loop
+#      - 28
+#      - 32
+#      - 36
+#      - 4.6
+#    * - 2: with ``while``
+#      - 32
+#      - 32
+#      - 7.5
+#      - 4.6
+#    * - 3: ``<32>``
+#      - 32
+#      - 32
+#      - 4.0
+#      - 2.9
+#    * - 4: ``<16, 4>``
+#      - 72
+#      - 63
+#      - 2.0
+#      - 1.6
+#    * - 5: ``<16, 8>``, two blocks
+#      - 128
+#      - 120
+#      - 1.7
+#      - 1.5
+#
+# Deeper: ask the profiler
+# ------------------------
 #
 # You needn't count all this by hand. NVIDIA's profiler, Nsight Compute, says how busy
 # each part is, and what a warp waits for longest, which is called a *stall*. It found
-# our slots as busy as we'd counted, to 3 % of the time. This is its command:
+# our slots as busy as we'd counted, to 3 % of the time.
 #
 # .. holds::
 #
@@ -659,24 +808,22 @@ step5 = limits("step 5", slots=1761 / 1024, cycles=16 / 64, moved=32 * 2 * 4 / 1
 # .. code-block:: bash
 #
 #    ncu --section SpeedOfLight --section SchedulerStats --section WarpStateStats \
-#        -k regex:first_try python yours.py
+#        --section MemoryWorkloadAnalysis --clock-control none \
+#        -k regex:product -c 1 python yours.py
 #
-# .. list-table:: What it says, and what helped
-#    :header-rows: 1
-#    :widths: 50 50
+# ``-c 1`` stops after one launch of a kernel with ``product`` in its name. Unless you
+# say ``--clock-control none``, ``ncu`` may hold the card at a lower clock than your
+# program has. We recorded the same four sections of all our kernels without these two
+# flags, and the times are within 6 % of those in the ladder.
 #
-#    * - Nsight Compute
-#      - step
-#    * - loads near 100 %, *lg throttle* (a full queue for loads)
-#      - 1: let neighbours read neighbours
-#    * - busy slots, but few multiply-adds
-#      - 2: count the instructions
-#    * - *long scoreboard* (a number has yet to come)
-#      - 3: fetch a tile together
-#    * - *mio throttle* (a full queue to shared memory)
-#      - 4: keep more numbers in registers
-#    * - nothing is busy, and no stall is long
-#      - 5: more warps
+# .. dropdown:: What it says, and what helped
+#
+#    - Loads near 100 %, or *lg throttle*, a full queue for loads: let neighbours read
+#      neighbours, as step 1 does.
+#    - Busy slots, but few multiply-adds: count the instructions, as in step 2.
+#    - *Long scoreboard*, a number has yet to come: fetch a tile together.
+#    - *MIO throttle*, a full queue to shared memory: keep more numbers in registers.
+#    - Nothing is busy, and no stall is long: get more warps, as in step 5.
 #
 # .. holds::
 #
@@ -738,8 +885,12 @@ for which in names:
     table.append((which, *cells, f"{longest[8:].replace('_', ' ')}, {of_all:.0%}"))
 
 # %%
+# Before each arrow is our count, as a part of the time that the step took, and behind
+# it what ``ncu`` measured: its *One or More Eligible*, *LSU wavefronts* and *DRAM
+# Throughput*. *Not selected* means that a warp could go on, but another one got the
+# slot.
 
-# folded: How busy each step was, and what it waited for most
+# folded code: How this table is made
 
 # The loads were busier than we'd counted, in step 4 by over a quarter, because we had
 # left out the stores. Memory was idle for nine tenths of step 1.
@@ -760,10 +911,10 @@ show_table(
 )
 
 # %%
-# What comes next?
-# ----------------
+# Deeper: why is the library faster still?
+# ----------------------------------------
 #
-# **Why is the library faster still?** It needs 1.13 instructions for a multiply-add,
+# The library needs 1.13 instructions for a multiply-add,
 # where step 5 needs 1.72. And with only eight warps, as step 5 had at first, each of
 # them starts an instruction every 2.2 cycles, where ours took 3.4.
 #
@@ -797,7 +948,8 @@ show_table(
 #    - *Wide loads* reached 78 % of the library on his A6000, and :timing:`shared-memory
 #      share "wide loads"/"torch" @nvidia-h100-80gb-hbm3` on our H100.
 #    - *Autotuning*, which tries many sizes of tiles, reached 85 %. On ours, none of
-#      five other sizes was faster.
+#      five other sizes was faster. But our ``T`` is both the side of a block and the
+#      depth of a tile, and his search changes them one by one.
 #    - *Warp tiling*, a patch of the tile for each warp, reached 94 %. We haven't tried
 #      it.
 #
@@ -808,14 +960,10 @@ show_table(
 #    took("8 x 8 each, 128 registers") < 0.9 * best
 #
 # Beyond these are the *tensor cores*, which multiply small matrices in one instruction.
-# With them, the library is another :timing:`shared-memory speedup "torch, TF32"/"torch"
-# @nvidia-h100-80gb-hbm3` as fast, give or take an eighth, if you can spare :doc:`a few
-# digits </tutorials/2_devices/13_precision>`. Numba reaches them through
+# With them, the library reaches :timing:`shared-memory rate "torch, TF32"
+# @nvidia-h100-80gb-hbm3`, of :spec:`H100 SXM tf32` in the data sheet, if you can spare
+# :doc:`a few digits </tutorials/2_devices/13_precision>`. Numba reaches them through
 # `nvmath.device`__.
-#
-# So for a plain product, call the library. Write tiles for sums that no library has,
-# such as the absolute differences between all pairs of spectra. You only change the
-# line that multiplies and adds.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 # __ https://github.com/siboehm/SGEMM_CUDA
@@ -823,6 +971,8 @@ show_table(
 # __ https://nvidia.github.io/numba-cuda/user/examples.html#matrix-multiplication
 
 # %%
+# .. _break-it:
+#
 # Break it: three mistakes
 # ------------------------
 #
@@ -867,14 +1017,7 @@ show_table(
 #      - right
 #
 # Only the third finds them all. So **test a tile with an odd k that's much longer than
-# n.** And run it in ``trace``. For the missing wait, it says who met whom:
-#
-# .. code-block:: none
-#
-#    a_tile[0, 0]: store by thread 0 …, and load by thread 1 …
-#
-# Thread 0 took down a page that thread 1 still wanted to copy. That's a :term:`race`.
-# On your GPU you might be lucky, and only find out on another card.
+# n.**
 
 # folded: The two wrong numbers of rounds
 
@@ -939,6 +1082,14 @@ for way, tiles in ways.items():
     print(f"{way:>10}:{told}")
 
 # %%
+# And run it in ``trace``. For the missing wait, it says who met whom:
+#
+# .. code-block:: none
+#
+#    a_tile[0, 0]: store by thread 0 …, and load by thread 1 …
+#
+# Thread 0 took down a page that thread 1 still wanted to copy. That's a :term:`race`.
+# On your GPU you might be lucky, and only find out on another card.
 
 # folded: Without the second wait, on the same products
 
@@ -1180,6 +1331,7 @@ def wide(T, most=None):
 
 
 # %%
+# Then the clock. The library is timed first, and then all steps:
 
 # folded: How each step was timed, and the library's product through PyTorch
 

@@ -1,7 +1,10 @@
 """The counts are those that the page derives, each wrong way is found, and the exercise's check tells tiles apart."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ from numba import cuda
 from pages import doubles_and_spills, judged
 
 from firstlight.timing.specs import spec
-from firstlight_kernels import trace
+from firstlight_kernels import ptx, trace
 
 PAGE = "3_kernels/07_shared_memory.py"
 MATRICES = ", ".join(["float32[:, ::1]"] * 3)  # types of a kernel's arguments
@@ -285,3 +288,186 @@ def test_the_steps_of_the_other_ladder_are_those_of_the_repository() -> None:
     source = (Path(__file__).parents[2] / "examples" / PAGE).read_text(encoding="utf-8")
     assert re.findall(r"reached (\d+) %", source) == [f"{100 * rate / 23249.6:.0f}" for rate in rates]
     assert re.search(rf"His step 5 had\s+(# )?{100 * five / 23249.6:.0f} % of the library", source)
+
+
+# -- The same kernels in CUDA C++ --------------------------------------------------------------------------------------
+
+IN_CUDA = [("first_try", None), ("product<32>", "tile"), ("product<16, 4>", "4 x 4 each")]
+IN_CUDA += [("product<16, 8>", "8 x 8 each, 128 registers")]
+ON_A_CPU = """
+#include <barrier>
+#include <cstdio>
+#include <cmath>
+#include <thread>
+#include <vector>
+#define __global__
+#define __restrict__
+#define __shared__ static
+#define __launch_bounds__(...)
+struct dim3 { int x, y; };
+thread_local dim3 threadIdx, blockIdx, blockDim;
+std::barrier<> *everybody;
+void __syncthreads() { everybody->arrive_and_wait(); }
+KERNELS
+template <typename Kernel> bool right(Kernel kernel, int T, int covers, int m, int k, int n) {
+    std::vector<float> a(m * k), b(k * n), c(m * n, NAN);
+    for (int i = 0; i < m * k; i++) a[i] = i % 7 - 2;
+    for (int i = 0; i < k * n; i++) b[i] = i % 5 - 1;
+    std::barrier<> all(T * T);
+    everybody = &all;
+    std::vector<std::thread> threads;
+    int across = (n + covers - 1) / covers, down = (m + covers - 1) / covers;
+    for (int t = 0; t < T * T; t++) threads.emplace_back([&, t] {
+        threadIdx = {t % T, t / T}, blockDim = {T, T};
+        for (int block = 0; block < across * down; block++) {
+            blockIdx = {block % across, block / across};
+            kernel(a.data(), b.data(), c.data(), m, k, n);
+            all.arrive_and_wait();
+        }
+    });
+    for (auto &thread : threads) thread.join();
+    for (int y = 0; y < m; y++)
+        for (int x = 0; x < n; x++) {
+            float sum = 0;
+            for (int i = 0; i < k; i++) sum += a[y * k + i] * b[i * n + x];
+            if (c[y * n + x] != sum) return false;
+        }
+    return true;
+}
+int main() {
+    int sizes[][3] = {{8, 8, 8}, {5, 33, 9}, {17, 11, 35}};
+    for (auto [m, k, n] : sizes)
+        std::printf("%d%d%d%d", right(first_try, 4, 4, m, k, n), right(product<4>, 4, 4, m, k, n),
+                    right(product<4, 2>, 4, 8, m, k, n), right(product<4, 4>, 4, 16, m, k, n));
+}
+"""
+
+
+def text_of_page():
+    return (Path(__file__).parents[2] / "examples" / PAGE).read_text(encoding="utf-8")
+
+
+def shown(language):
+    """What the prose of the page shows in a language, without the marks of a comment."""
+    found = re.findall(rf"#( +)\.\. code-block:: {language}\n#\n((?:#(?:\1 +.*)?\n)+)", text_of_page())
+    return [dedent(re.sub("^#", "", block, flags=re.MULTILINE)) for _, block in found]
+
+
+def machine_code(source, folder):
+    """Registers, spilled bytes and machine code of each kernel, as nvcc compiles them for an H100."""
+    tools = [ptx._tool(name) for name in ("nvcc", "nvdisasm")]
+    if not all([*tools, shutil.which("g++")]):
+        pytest.skip("no nvcc, nvdisasm or g++")
+    (folder / "kernels.cu").write_text(source, encoding="utf-8")
+    command = [tools[0], "-O3", "-cubin", "-arch=sm_90", "-Xptxas=-v", "-o", "kernels.cubin", "kernels.cu"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    told = re.findall(r"function '(\w+)' for.*?(\d+) bytes spill stores.*?Used (\d+) registers", done.stderr, re.DOTALL)
+    done = subprocess.run([tools[1], "-c", "kernels.cubin"], cwd=folder, capture_output=True, text=True, check=True)
+    codes = dict(re.findall(r"\.section\s+\.text\.(\w+)(.*?)(?=\.section|\Z)", done.stdout, re.DOTALL))
+    return {name: (int(registers), int(spilled), codes[name]) for name, spilled, registers in told}
+
+
+def instructions_a_multiply_add(sass, of_a_round=None):
+    """Of the most unrolled loop, or of a whole round, whose inner loop runs until all its multiply-adds are done."""
+    bodies = [body for _, body in re.findall(r"(?=(\.L_x_\d+):(.*?)BRA `\(\1\))", sass, re.DOTALL) if "FFMA" in body]
+    counts = sorted((body.count(";") + 1, body.count("FFMA")) for body in bodies)
+    if of_a_round is None or len(counts) == 1:
+        every, multiply_adds = max(counts, key=lambda count: count[1])
+        return every / multiply_adds
+    (inner, multiply_adds), (outer, _) = counts
+    return (outer + (of_a_round // multiply_adds - 1) * inner) / of_a_round
+
+
+ROUNDS = {"tile": 32, "4 x 4 each": 16 * 16, "8 x 8 each, 128 registers": 16 * 64}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("recorded_compiler")
+@pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
+def test_the_table_says_what_both_compilers_make(page, compiled, tmp_path) -> None:
+    def by_numba(step):
+        code = compiled(page["climbed"][step].kernel, MATRICES)
+        return code.registers, instructions_a_multiply_add(code.sass, ROUNDS.get(step))
+
+    wanted = [f"template __global__ void {kernel}(const float *, const float *, float *, int, int, int);"
+              for kernel, _ in IN_CUDA[1:]]  # fmt: skip
+    source = "\n".join([*shown("cuda"), *wanted])
+    codes = machine_code(source, tmp_path)
+    mangled = dict(zip(dict(IN_CUDA), ("first_try", "ILi32EE", "Li16ELi4EE", "Li16ELi8EE"), strict=True))
+
+    def by_nvcc(kernel, codes=codes):
+        ((registers, spilled, sass),) = (code for name, code in codes.items() if mangled[kernel] in name)
+        assert spilled == 0
+        return registers, instructions_a_multiply_add(sass, ROUNDS.get(dict(IN_CUDA)[kernel]))
+
+    pairs = [("first try", "first_try"), ("column along x", "first_try"), *((step, of) for of, step in IN_CUDA[1:])]
+    table = text_of_page().split("Registers of a thread, and instructions")[1].split("\n# Deeper")[0]
+    rows = [re.findall(r"- (?!`)(\S+)$", row, re.MULTILINE) for row in table.split("* - ")[2:]]
+    for (step, kernel), row in zip(pairs, rows, strict=True):
+        (numba, ours), (nvcc, theirs) = by_numba(step), by_nvcc(kernel)
+        assert row == [f"{numba}", f"{nvcc}", "36" if ours == 36 else f"{ours:.1f}", f"{theirs:.1f}"], step
+    unbounded = machine_code(source.replace("__launch_bounds__(T * T, 2)", ""), tmp_path)
+    assert by_nvcc("product<16, 8>", unbounded)[0] == 128
+
+
+@pytest.mark.slow
+def test_the_kernels_in_cuda_give_the_right_products_on_a_cpu(tmp_path) -> None:
+    if not shutil.which("g++"):
+        pytest.skip("no g++")
+    source = ON_A_CPU.replace("KERNELS", "\n".join(shown("cuda")))
+    (tmp_path / "kernels.cpp").write_text(source, encoding="utf-8")
+    subprocess.run(["g++", "-std=c++20", "-w", "-pthread", "kernels.cpp", "-o", "kernels"], cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "kernels"], capture_output=True, text=True, check=True).stdout
+    assert said == "1111" * 3
+
+
+# -- What a reader may do with them ------------------------------------------------------------------------------------
+
+
+def with_line(line, old="total += a_tile[ty, k] * b_tile[k, tx]"):
+    """The kernel of step 3 with another line that adds."""
+    source = re.search(r"\ndef tiled\(T\):\n.*?return product\n", text_of_page(), re.DOTALL)[0]
+    changed = source.replace(old, line)
+    assert changed != source
+    exec(compile(changed, "tiled", "exec"), namespace := {"cuda": cuda, "np": np})
+    return namespace["tiled"](8)
+
+
+def test_the_changed_line_cuts_each_difference() -> None:
+    (line,) = (code.strip() for code in shown("python") if "min(abs(" in code)
+    spectra, templates = (3 * np.random.default_rng(3).normal(size=shape) for shape in ((9, 13), (17, 13)))
+    a, b = spectra.astype(np.float32), np.ascontiguousarray(templates.T, np.float32)
+    c = np.full((9, 17), np.nan, np.float32)
+    seen = trace(with_line(line), (3, 2), (8, 8), a, b, c)
+    assert not seen.problems
+    differences = np.abs(spectra[:, None] - templates)
+    assert differences.min() < 3 < differences.max()
+    assert np.allclose(c, np.minimum(differences, 3).sum(-1), rtol=1e-5)
+
+
+@pytest.mark.slow
+def test_only_a_plain_3_makes_doubles(compiled) -> None:
+    (line,) = (code.strip() for code in shown("python") if "min(abs(" in code)
+    doubles = [
+        doubles_and_spills(compiled(with_line(one), MATRICES))[0] for one in (line, line.replace("np.float32(3)", "3"))
+    ]
+    assert not doubles[0]
+    assert doubles[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compiled", [(9, 0)], indirect=True)
+def test_a_while_changes_nothing_where_a_loop_is_unrolled(page, compiled) -> None:
+    counting = "total += a_tile[ty, k] * b_tile[k, tx]"
+    source = f"k = 0\n            while k < T:\n                {counting}\n                k += 1"
+    changed = with_line(source, f"for k in range(T):\n                {counting}")
+    assert loops_of(changed, compiled) == loops_of(page["square"](8).kernel, compiled)
+
+
+def test_the_launch_in_plain_numba_is_right(page, capsys) -> None:
+    (code,) = (code for code in shown("python") if "cuda.to_device" in code)
+    small = code.replace("m, k, n = 1000, 2000, 3000", "m, k, n = 9, 17, 11").replace("32)", "8)").replace("32,", "8,")
+    small = small.replace("// 32", "// 8").replace("np.float8", "np.float32")
+    exec(compile(small, "launch", "exec"), {"tiled": page["tiled"]})
+    assert float(capsys.readouterr().out) < 1e-5

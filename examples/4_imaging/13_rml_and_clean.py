@@ -475,16 +475,14 @@ for title, (of_clean, of_rml) in measures.items():
 #   :doc:`your own data </tutorials/4_imaging/02_your_own_data>` has the command.
 #
 # **And what is the resolution of an RML image?** There isn't one number for it. We
-# added a point to these visibilities, made the image again, and measured the width at
-# half maximum of the difference. In the gap between the two rings, a point of 5 σ came
-# out 0.14 arcsec wide, about like the beam of robust +0.5, and one of 50 σ only 0.08.
-# At the disk's core the faint one had 0.09. With four times the λ it was 0.16 in the
-# gap, and the bright one 0.11. Without the longer half of the baselines, both had about
-# 0.15. And in the empty sky the fit swallowed the point of 5 σ altogether. So measure
-# it in the place that you care about, with a point as bright as the detail that you'd
-# like to believe. You need a beam only to compare the image with another one. And the
-# total flux is only as good as the shortest baselines: what is too extended for them,
-# no data hold.
+# added a point of 5 σ to these visibilities, made the image again, and measured how
+# wide the difference is. In one place of the gap between the rings, it was half as wide
+# again as a point of 50 σ there, and wider still with four times the λ. At the disk's
+# core, and on the other side of the gap, it was much narrower. And in the empty sky,
+# the fit swallowed it altogether. So measure in the place that you care about, with a
+# point as bright as the detail that you'd like to believe. You need a beam only to
+# compare the image with another one. And no method finds what's too extended for the
+# shortest baselines, so the total flux is only as good as they are.
 
 # folded: What each needed on one thread, in seconds of different CPUs
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from pages import judged
 
+from firstlight_imaging.simulate.skies import Point
+
 ROOT = Path(__file__).parents[2]
 PAGE = "4_imaging/13_rml_and_clean.py"
 RECORD = ROOT / "docs" / "_snippets"
@@ -44,6 +46,28 @@ def test_no_flux_is_lost_or_made(page):
     for (name, _), rows in page["score"].items():
         if name in ("CLEAN to 1σ", "RML"):
             assert [row["flux"] for row in rows] == pytest.approx([page["flux"]] * 5, rel=0.05)
+
+
+@pytest.mark.slow
+def test_a_point_is_as_wide_as_its_place_its_strength_and_lambda_make_it(page):
+    u, v, coords, data = page["u"], page["v"], page["coords"], page["observed"](page["seeds"][0])
+    east, north = coords.sky_coordinates()
+    without = {times: page["rml"](data, times)[0] for times in (1, 4)}
+
+    def added(place, sigmas, times=1):
+        flux = sigmas * page["weight"].sum() ** -0.5
+        point = page["sky_visibilities"]([Point(flux, *place)], u, v)
+        more = page["rml"](data + point, times)[0] - without[times]
+        more = np.where(np.hypot(east - place[0], north - place[1]) < 0.3, more, 0)
+        area = coords.cell_size**2
+        return np.sqrt((more > more.max() / 2).sum() * area), more.sum() * area / flux
+
+    gap, other_side, core, empty = (0.68, -0.015), (0.12, -0.985), (0.4, -0.5), (-0.8, -0.9)
+    faint, bright = added(gap, 5)[0], added(gap, 50)[0]
+    assert 1.4 * bright < faint < added(gap, 5, times=4)[0]
+    assert 1.4 * max(added(other_side, 5)[0], added(core, 5)[0]) < faint
+    assert abs(added(gap, 5)[1] - 1) < 0.1
+    assert added(empty, 5)[1] < 0.1
 
 
 def test_seeds_are_different_noise(page):

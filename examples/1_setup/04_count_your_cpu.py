@@ -2,13 +2,13 @@
 How many things does your CPU do at once?
 =========================================
 
-"A CPU can only process one thing at a time." Many courses on GPUs begin like this.
-Then they take a loop in Python, put it onto a GPU, and the speed-up takes your breath
-away. Is that the GPU, or was it the loop?
+Perhaps you've heard in a course on GPUs that a CPU can only do one thing at a time.
+Then somebody took a loop in Python, put it onto a GPU, and the speed-up took your
+breath away. Is that the GPU, or was it the loop?
 
 **Write down a guess:** how many multiply-adds can a laptop with eight cores have under
-way at the same moment? Eight? Fifty? By the end you can count it for your own CPU, and
-you'll have written a loop that uses it.
+way at the same moment? Eight? Fifty? By the end you can work out that number for your
+own CPU, and you'll have written a loop that does eight things at once.
 
 **Needs:** any computer, and :doc:`/tutorials/1_setup/03_what_is_a_gpu`. Without a GPU,
 you'll see what an H100 did.
@@ -28,11 +28,12 @@ you'll see what an H100 did.
 # Processors do this as one operation, a :term:`multiply-add`. We follow a cup for
 # 100,000 steps. Each step needs the result of the one before, so it's a *chain*. But a
 # second cup is a second chain, and it doesn't depend on the first. `Numba`__ compiles
-# the loop for us:
+# the loop for us.
 #
 # __ https://numba.pydata.org
 #
-# ``"contract"`` allows the compiler to make one multiply-add of ``keep * t + gain``.
+# In the next cell, the compiler may turn ``keep * t + gain`` into one multiply-add,
+# because of ``fastmath={"contract"}``.
 
 from time import perf_counter
 
@@ -53,9 +54,9 @@ def one_at_a_time(cups, keep, gain, steps):
 
 
 # %%
-# This is how anybody would write it. Here's another way, which follows eight cups
-# through one and the same loop. It's still one thread on one core, and there are still
-# as many multiply-adds to do.
+# Most people would write the loop like this. Here's another way, which follows eight
+# cups through one and the same loop. It's still one thread on one core, and there are
+# still as many multiply-adds to do.
 
 
 @njit(fastmath={"contract"})
@@ -96,8 +97,8 @@ print(f"8 cups, one at a time:    {milliseconds(one_at_a_time, 8):.2f} ms")
 print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
 
 # %%
-# Eight cups take as long as one! So a single core of your CPU, with single numbers, did
-# at least eight things at once.
+# Eight cups take as long as one! So a single core of your CPU did at least eight things
+# at once. And we've only used plain variables, one for each cup.
 #
 # In the computer of an H100, a core did :timing:`count-your-cpu rate "one at a time"
 # @nvidia-h100-80gb-hbm3` one at a time, and :timing:`count-your-cpu rate "eight at a
@@ -121,7 +122,8 @@ print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
 # same operation, a core can load several of them as one *vector*, and compute with all
 # of its numbers in one instruction. This is called :term:`SIMD`, *single instruction,
 # multiple data*, and your CPU's data sheet calls it SSE, AVX or Neon. The places in a
-# vector are its :term:`lanes <lane>`. So let's write the loop over the cups inside:
+# vector are its :term:`lanes <lane>`. So let's put the loop over the cups inside the
+# loop over the steps:
 
 
 @njit(fastmath={"contract"}, nogil=True)
@@ -135,9 +137,9 @@ def side_by_side(cups, keep, gain, steps):
 
 
 # %%
-# The compiler sees that the inner cups are neighbours, and makes vectors of them. And
-# the third way, you know already: your CPU has several cores. (``nogil`` lets Python's
-# threads run at the same time.)
+# The compiler sees that the cups of the inner loop are neighbours in memory, and makes
+# vectors of them. You know the third way already: your CPU has several cores. Thanks to
+# ``nogil``, Python's threads can use them at the same time.
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -235,17 +237,18 @@ print(f"all ways: wrong by {worst:.0e} degrees at most")
 #     \text{under way} = \text{cycles} \times \text{units} \times \text{lanes}
 #     \times \text{cores}.
 #
-# For example, that laptop with eight cores: with 4 cycles, 2 units and vectors of 8
-# numbers, it has 4 × 2 × 8 × 8 = 512 multiply-adds under way. A program that does one
-# at a time gives 511 of them away.
+# For example, a laptop with eight cores, 4 cycles, 2 units and vectors of 8 numbers has
+# 4 × 2 × 8 × 8 = 512 multiply-adds under way. A program that does one at a time gives
+# 511 of them away.
 #
 # Predict your own
 # ----------------
 #
 # How many can yours do? The number of lanes stands in the code that Numba compiled.
-# It's full of ``<8 x float>``, or another number. We assume 4 cycles and two units,
-# which `holds for most CPUs`__ of Intel and AMD. A large core of Apple's has four
-# units, so it may pass its mark twice over. **Multiply before you run the cell.**
+# It's full of ``<8 x float>``, which means eight lanes, or of another number. We assume
+# 4 cycles and two units, which `holds for most CPUs`__ of Intel and AMD. A large core
+# of Apple's has four units, so it may do twice what we predict here. **Multiply before
+# you run the cell.**
 #
 # __ https://www.agner.org/optimize/instruction_tables.pdf
 
@@ -359,28 +362,32 @@ plt.show()
 # "SIMD, one thread/cpu/n=256" @nvidia-h100-80gb-hbm3`, and its sixteen cores together
 # did about :timing:`count-your-cpu rate "SIMD, all cores/cpu/n=65536"
 # @nvidia-h100-80gb-hbm3`. It's the same CPU, and the last number is more than *ten
-# thousand* times the first! So much a GPU wins before it has done anything well, if
-# somebody compares it with that loop.
+# thousand* times the first! So if somebody compares a GPU with that loop, the GPU gains
+# a factor of ten thousand before it has done anything well.
 #
 # .. holds::
 #
 #    cores = row("count-your-cpu/SIMD, all cores/cpu/n=65536")
 #    10_000 < cores.flop_rate / row("count-your-cpu/Python loop").flop_rate < 15_000
 #
-# Did your CPU reach its marks? One core of that computer did, almost to the last lane.
-# If yours did half, its units may be half as wide as its vectors, as in `AMD's Zen
-# 4`__. And the sixteen cores of the H100's computer did little more than half of what
-# was predicted: all together, in the median less than eight times what one of them did
-# alone. A rented machine counts :term:`virtual CPUs <virtual CPU>`, and as a rule two
-# of them share one core and its vectors, which is called *hyper-threading*. Your own
-# computer may count two for each core, too, and small cores beside large ones. And even
-# when all cores are yours, many CPUs lower their clock rate when all of them work.
+# Did your CPU reach the upright marks in the figure? One core of the H100's computer
+# did, almost to the last lane. If yours did only half, its units may be half as wide as
+# its vectors, as in `AMD's Zen 4`__. But all sixteen cores of the H100's computer did
+# little more than half of the 1,024 that we predicted. In other words, together they
+# did less than eight times the work of one.
+#
+# Why? A rented machine counts :term:`virtual CPUs <virtual CPU>`, and as a rule two of
+# them share one core and its vectors, which is called *hyper-threading*. Your own
+# computer may also count each core twice. If it has large and small cores, the small
+# ones do less than we assumed. And even when all cores are yours, many CPUs lower their
+# clock rate when all of them work.
 #
 # .. holds::
 #
 #    one = row("count-your-cpu/SIMD, one thread/cpu/n=256")
 #    7 < cores.flop_rate / one.flop_rate < 8
 #    9 < cores.cores < 11
+#    printed(r"^= (\d+)") == [1024]
 #    chain = row("count-your-cpu/one at a time")
 #    done = cores.flops / min(cores.values)
 #    done / (chain.flops / min(chain.values)) > 512
@@ -413,14 +420,15 @@ for cups in (1, 65_536, 2**20):
     print(f"{cups:>9,} cups on an H100: {1e3 * seconds:.2f} ms (model)")
 
 # %%
-# This is :term:`Little's law`: a processor is full when *latency × throughput* results
-# are under way. Below that number, more work takes no more time. Above it, the time
-# grows with the work.
+# This has a name. By :term:`Little's law`, a processor is full when *latency ×
+# throughput* results are under way. In other words, it needs as many as it can finish
+# while one of them is being computed. Below that number, more work takes no more time.
+# Above it, the time grows with the work.
 #
-# For one cup, it took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1"
-# @nvidia-h100-80gb-hbm3`, so the latency is right to within a tenth. But for 65,536
-# cups it took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536"
-# @nvidia-h100-80gb-hbm3`, and for a million :timing:`count-your-cpu median "GPU,
+# With one cup, the H100 took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1"
+# @nvidia-h100-80gb-hbm3`, so we had the latency right to within a tenth. But with
+# 65,536 cups it took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536"
+# @nvidia-h100-80gb-hbm3`, and with a million :timing:`count-your-cpu median "GPU,
 # kernel/cuda:0/n=1048576" @nvidia-h100-80gb-hbm3`. That's more than double what we
 # predicted! So half of the throughput is missing. **Where would you look for the other
 # half?**
@@ -432,19 +440,21 @@ for cups in (1, 65_536, 2**20):
 #    near(median("count-your-cpu/GPU, kernel/cuda:0/n=1"), 4 * steps / clock, 0.1)
 #    2 < median("count-your-cpu/GPU, kernel/cuda:0/n=1048576") / predicted < 2.5
 #
-# Most likely it's in where a step gets its numbers. Our line needs three, and each
-# comes from a :term:`register`, the place where a thread keeps a number. The registers
-# lie in `two banks`__, as researchers found out on a card with 128 lanes, and a bank
-# hands each lane one number in a cycle. So a step should take two. A product of
-# matrices, which uses a number several times once it's fetched, did :timing:`precision
-# rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on the same card. A T4, a V100 or
-# an A100 has 64 lanes, which take two cycles for a warp anyway, so there three numbers
-# come in time.
+# Most likely, the lanes wait for their numbers. A step of our loop needs three, and
+# each comes from a :term:`register`, the place where a thread keeps a number. The
+# registers lie in `two banks`__, as researchers found out on a card with 128 lanes, and
+# in each cycle a bank hands one number to each lane. So with two banks and three
+# numbers, a step should take two cycles instead of one. A product of matrices uses each
+# number several times once it's fetched, and it did :timing:`precision rate "GPU,
+# matmul, float32" @nvidia-h100-80gb-hbm3` on the same card. A T4, a V100 or an A100 has
+# only 64 lanes in each multiprocessor. A group of 32 threads, a :term:`warp`, takes two
+# cycles there anyway, so three numbers come in time.
 #
 # __ https://arxiv.org/abs/2503.20481
 #
-# Others found full lanes with programs whose steps need two registers. The first line
-# is a single chain, and the last one is of a CPU:
+# Other people measured programs whose steps need only two registers, and there nearly
+# all lanes were busy. In the table, the first line is a single chain, and the last one
+# is a CPU:
 #
 # .. measured-by-others:: chain-rtx3090 fma-v100 fma-rtx4090 notes-cpu
 #
@@ -459,7 +469,8 @@ for cups in (1, 65_536, 2**20):
 # (:doc:`/tutorials/3_kernels/11_bytes_in_flight`).
 #
 # So in a paper, write down what the CPU ran, for example "compared with sixteen cores,
-# with vectors". On Linux, ``lscpu`` tells you both.
+# with vectors". On Linux, ``lscpu`` tells you how many cores there are, and which
+# vectors they have.
 #
 # Your turn
 # ---------
@@ -475,11 +486,11 @@ def chain_sum(x):
 
 
 # %%
-# A compiler must not mend it unasked, because another order of the additions would
-# round differently. But you may. Write a sum of at least eight independent chains, for
-# an ``x`` of any length, even empty. Use only additions, and keep your partial sums in
-# a list or in eight names. The checker gives you numbers that remember the longest
-# chain of additions behind them.
+# A compiler must not change this loop unasked, because another order of the additions
+# would round differently. But you may. Write a sum of at least eight independent
+# chains, for an ``x`` of any length, even empty. Use only additions, and keep your
+# partial sums in a list or in eight names. The checker gives you numbers that remember
+# the longest chain of additions behind them.
 #
 # Put your answer where the dots are, and run ``firstlight try 04_count_your_cpu.py``.
 

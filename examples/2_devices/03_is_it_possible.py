@@ -8,8 +8,8 @@ textbook's chapter on GPUs did just that, and noted 6.007 seconds for the CPU an
 0.001 seconds for the GPU.
 
 **Would you believe it? Write down yes or no, and why.** By the end, one division will
-tell you whether a number can be true, your own included. A check that is right is under
-*Copy this*.
+tell you whether a number can be true, your own included. If you want the right way at
+once, it's under *Copy this*.
 
 **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
 H100 did.
@@ -46,9 +46,9 @@ for _ in range(10):
 print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 
 # %%
-# On a GPU, you'll probably see something as strange as the notes did. Our H100 printed
-# their very number. And one thing is odd without a GPU, too: the check compares *one*
-# product with *ten*.
+# On a GPU, you'll probably see something as strange as what stands in the notes. Our
+# H100 printed the very same number. And one thing is odd without a GPU, too, because
+# the check compares *one* product with *ten*.
 #
 # .. holds::
 #
@@ -64,8 +64,8 @@ print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 #
 # A card's data sheet says how many operations it can do in a second, in TFLOP/s. One
 # TFLOP/s is :math:`10^{12}` operations a second. Divide, and you have the least time.
-# Here it is for the fastest card whose data sheet we have, and in the figure for all of
-# them.
+# The next cell does it for the fastest card whose data sheet we have, and the figure
+# for all of them.
 
 from firstlight.timing.specs import SPECS, spec
 
@@ -100,11 +100,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# Even the fastest of them would need far longer than the notes say. We don't have to
-# find the mistake to know that there is one. Such a limit is called the :term:`floor`.
-# When you :doc:`added two vectors </tutorials/1_setup/02_first_speedup>`, it came from
-# the bytes that have to be moved, and here it comes from the arithmetic. A program
-# needs both, so the floor is the longer of the two times:
+# Even the fastest card would need far longer than the notes say. We don't have to find
+# the mistake to know that there is one. Such a limit is called the :term:`floor`. When
+# you :doc:`added two vectors </tutorials/1_setup/02_first_speedup>`, it came from the
+# bytes that have to be moved, and here it comes from the arithmetic. A program needs
+# both, so the floor is the longer of the two times:
 #
 # .. math::
 #
@@ -113,12 +113,12 @@ plt.show()
 #
 # If your card isn't on our list, its maker's data sheet has both rates, as *memory
 # bandwidth* and *FP32*. For some chips, such as Apple's, it has only the first, which
-# is enough for the time of the bytes. If the data have to travel to the GPU, their
-# bytes divided by the rate of the link is a third time. For example, 10 GB over 16
-# lanes of PCIe 4, at :spec:`PCIe 4 x16 bandwidth`, need nearly a third of a
-# second, or longer, whatever the GPU.
+# is enough for the time of the bytes. If the data have to travel to the GPU, there's a
+# third time to compare with: their bytes, divided by the rate of the link. For example,
+# :term:`PCIe` 4, a common slot for a GPU, carries :spec:`PCIe 4 x16 bandwidth`. So 10
+# GB take nearly a third of a second at best, whatever the GPU.
 #
-# The board below does this division. **Choose report 1, and drag the blue point to the
+# The board below works out the floor. **Choose report 1, and drag the blue point to the
 # right. How often does the verdict change, and why?** Then type a number of your own,
 # such as ``1.2 GB, 3.1 ms``, and choose your card.
 
@@ -150,10 +150,10 @@ board.show()
 # %%
 # On the way to the right, you first pass the time that the memory needs, then that of
 # the arithmetic. Report 2 is MPoL's addition from :doc:`a first speed-up
-# </tutorials/1_setup/02_first_speedup>`. Its 3.1 milliseconds are less than the
-# tutorial's cards can do, although its clock waited. Report 3, from a course notebook,
-# is a product of a matrix and a vector in 10.4 microseconds, with the same fault as
-# report 1.
+# </tutorials/1_setup/02_first_speedup>`. Its 3.1 milliseconds are too short for either
+# of the two cards that the tutorial names. Report 3, from a course notebook, is a
+# product of a matrix and a vector in 10.4 microseconds. Most likely it has the same
+# fault as report 1.
 #
 # What went wrong?
 # ----------------
@@ -175,10 +175,11 @@ if has_gpu:
     print(f"asked after {1e6 * asked:,.0f} µs, done after {1e6 * done:,.0f} µs")
 
 # %%
-# The first of the H100's two times is that of a single call, for which PyTorch may also
-# have to ask the driver for memory. If you launch again and again, it's much less: a
-# product of two tiny matrices, 8 × 8, takes :timing:`wins-matrix-matrix median
-# "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3` there, nearly all of it launch.
+# On the H100, the first of the two times is that of a single call, in which PyTorch may
+# also have to ask the :term:`driver` for memory. If you launch again and again, a call
+# takes much less. For example, a product of two tiny matrices, 8 × 8, takes
+# :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3` there, and
+# nearly all of that is the launch.
 #
 # **The result is infinite.** The loop multiplies the product by itself, again and
 # again. **Guess first: after how many products does something break?**
@@ -191,17 +192,17 @@ for number in range(1, 6):
 # %%
 # The elements grow so fast that ``float32``, which ends near :math:`3 \times 10^{38}`,
 # can't hold them any more. A GPU multiplies infinities at least as fast as numbers, so
-# no clock will warn you. Only a look at the result does.
+# no clock will warn you. You have to look at the result.
 #
 # **The work wasn't the same.** The 6.007 seconds are for one product, and the 0.001
-# seconds for ten. Here the mistake made the GPU look slower. More often it's the other
-# way round: for example, a CPU that may use only one of its cores.
+# seconds for ten. Here the mistake made the GPU look slower. More often the GPU looks
+# too fast, for example because the CPU may use only one of its cores.
 #
 # Copy this
 # ---------
 #
-# A right check takes a wait before each look at the clock, the same product every time,
-# and a result that is finite.
+# To get it right, wait for the GPU before each look at the clock, make the same product
+# every time, and see that the result is finite.
 
 from time import perf_counter
 
@@ -242,10 +243,10 @@ if has_gpu:
 # median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3` on its sixteen :term:`virtual CPUs
 # <virtual CPU>` and :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3` on the GPU. So the GPU *is* faster:
-# :timing:`wins-matrix-matrix speedup
-# "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`. That isn't thousands.
-# The check itself, in its tab, printed a larger ratio, because the CPU took longer in
-# that one run. So :doc:`repeat it <07_timing_it_right>` before you report it.
+# :timing:`wins-matrix-matrix speedup "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096"
+# @nvidia-h100-80gb-hbm3`. It's far from thousands, though. In its tab, the check itself
+# printed a larger ratio, because the CPU took longer in that one run. So :doc:`repeat
+# it <07_timing_it_right>` before you report it.
 #
 # .. holds::
 #
@@ -253,9 +254,9 @@ if has_gpu:
 #    gpu = median("wins-matrix-matrix/GPU/cuda:0/n=4096")
 #    printed(r"ms, ([\d.]+) times as fast")[0] > 1.1 * cpu / gpu
 #
-# Is it possible, too? That GPU did :timing:`wins-matrix-matrix rate "GPU/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM fp32`. Yes. And
-# here is the check of the notes:
+# Is the GPU's time possible? It did :timing:`wins-matrix-matrix rate
+# "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM
+# fp32`, so it is. Here is the same test for the time in the notes:
 #
 # .. measured-by-others:: notes-gpu
 #
@@ -264,9 +265,10 @@ if has_gpu:
 #
 # The floor can't catch everything. For example, let's sort half a million numbers in
 # place, again and again, and take the middle of all times. On one core of an AMD EPYC,
-# that took :timing:`timing-wrong median "sort in place" @cpu-amd-epyc`. If each call
-# sorts a fresh copy of the same numbers, it took :timing:`timing-wrong median "sort a
-# copy" @cpu-amd-epyc`. **Why is the first so much faster? Think before you read on.**
+# that took :timing:`timing-wrong median "sort in place" @cpu-amd-epyc`. When we let
+# each call sort a fresh copy of the same numbers, a call took :timing:`timing-wrong
+# median "sort a copy" @cpu-amd-epyc`. **Why is the first so much faster? Think before
+# you read on.**
 
 # folded: The measurement, and its table
 
@@ -287,15 +289,15 @@ bench.show()
 
 # %%
 # The first call sorts the array. All others sort an array that's sorted already! Both
-# times are possible, and both results are right. Print the time of each call: here the
-# first one stands out.
+# times are possible, and both results are right. If you print the time of each call,
+# the first one stands out.
 #
 # A floor of arithmetic also holds for one kind of number only, and GPUs have special
 # units that multiply matrices of shorter numbers. For example, an H100 that was allowed
 # to round to TF32, a format of 19 bits, did a product :timing:`precision speedup "GPU,
 # matmul, tf32"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast as in
 # ``float32``. So count with the rate of the :doc:`format that you use
-# </tutorials/2_devices/13_precision>`. That doesn't save report 1. Even with the
+# </tutorials/2_devices/13_precision>`. But that doesn't save report 1. Even with the
 # :spec:`B200 tf32` of a B200's matrix units, ten products need more than seventeen
 # times what the notes say.
 #
@@ -303,11 +305,12 @@ bench.show()
 #
 #    17 < 10 * 2 * 10_000**3 / spec("B200", "tf32") / 0.001 < 18
 #
-# And a floor of bytes counts what comes from memory. Arrays that fit into the last
-# cache may not: an H100 took the mean of small images, 33 MB in all, at
-# :timing:`wins-stack rate "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`, while its memory
-# has :spec:`H100 SXM bandwidth`. That cache has :spec:`H100 SXM L2 size` there,
-# :spec:`T4 L2 size` on a T4, and :spec:`RTX 4090 L2 size` on an RTX 4090.
+# And a floor of bytes counts only what comes from memory. Arrays that fit into the last
+# :term:`cache` of a GPU, which is the largest, may never go there. For example, an H100
+# took the mean of small images, 33 MB in all, at :timing:`wins-stack rate
+# "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`, while its memory has :spec:`H100 SXM
+# bandwidth`. That cache has :spec:`H100 SXM L2 size` on an H100, :spec:`RTX 4090 L2
+# size` on an RTX 4090, and only :spec:`T4 L2 size` on a T4.
 #
 # .. holds::
 #
@@ -385,10 +388,10 @@ print(check(what_forbids))
 # Three lines to remember
 # -----------------------
 #
-# The fifth in the first line is for the time of the arithmetic, and not of the bytes.
-# And if you let a library put your product together from products of shorter numbers,
-# as NVIDIA's cuBLAS can do for ``float32`` on a B200, *their* format is the one that
-# counts.
+# Some libraries, such as NVIDIA's cuBLAS on a B200, can put a ``float32`` product
+# together from products of shorter numbers. Then count with the rate of the shorter
+# ones. And if a card for games is a fifth too fast, that's possible only for
+# arithmetic, not for bytes.
 
 # remember
 

@@ -45,6 +45,7 @@ QUOTED = {
         "6.007 seconds for the CPU and 0.001 seconds for the GPU": NOTES,
         "The 6.007 seconds are for one product, and the 0.001 seconds for ten": NOTES,
     },
+    "examples/2_devices/09_copy_and_compute.py": {"a latency of 10 µs, which": EXAMPLE},
     "examples/3_kernels/02_matrix_vector.py": {
         "NumPy took 1.25 ms and the kernel 264 µs": COURSE,
         "its kernel, matrix × vector: 264 µs": COURSE,

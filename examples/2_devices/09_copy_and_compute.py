@@ -18,8 +18,8 @@ not needed.
 # Look first
 # ----------
 #
-# The upper way does everything in one load. In the lower one, the same data are cut
-# into four *chunks*.
+# The figure shows two ways to do the same work. The upper one does everything in one
+# load. In the lower one, the data are cut into four *chunks*.
 
 # figure
 
@@ -52,10 +52,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# It's the same work, and it takes half the time. At the start the dryer has nothing to
-# do, and at the end the washing machine has finished, so you don't get down to a third,
-# even with many chunks. A GPU can do three things at once, because its *copy engines*
-# fetch and send by themselves, in both directions at the same time, while the
+# In four chunks, the same work takes half the time. At the start the dryer has nothing
+# to do, and at the end the washing machine has finished, so you don't get down to a
+# third, even with many chunks. A GPU can do three things at once, because its *copy
+# engines* fetch and send by themselves, in both directions at the same time, while the
 # multiprocessors compute. We call this :term:`overlap`.
 #
 # An H100 got 268 MB of numbers, took their square roots, and sent these back. In one
@@ -68,13 +68,13 @@ plt.show()
 # ------------
 #
 # Why doesn't it happen by itself? Because PyTorch puts everything that you give to a
-# GPU into one queue, a :term:`stream`, unless you say otherwise, and it's done in
-# order. So we take three streams, one for each stage.
+# GPU into one queue, a :term:`stream`, unless you say otherwise, and the GPU works
+# through the queue in order. So we take three streams, one for each stage.
 #
 # But streams know nothing of each other. Somebody has to say that chunk 2 may only be
-# computed when chunk 2 has arrived. Let's first forget to say so. Three ``ToyStream``
-# take the place of the GPU's streams, so that everybody can try it. **Will the results
-# be right?**
+# computed when chunk 2 has arrived. Let's first forget to say so. Instead of the GPU's
+# streams we take three toys, each a ``ToyStream``, so that everybody can try it. **Will
+# the results be right?**
 
 from time import sleep
 
@@ -122,15 +122,16 @@ for chunks, waits in ((7, False), (7, True), (1, True)):
 # %%
 # Without waiting, we took the square root of numbers that hadn't arrived. There was no
 # error. On a quiet day the copy may win the race, and then the result is right, until
-# you run it on the large data. The remedy is two lines. ``record`` puts a mark, an
-# *event*, behind the copy, and ``wait_event`` makes the next stream wait for it. Your
-# program goes on, and waits once, at the end.
+# you run it on the large data. The remedy is the two lines with ``wait_event``.
+# ``record`` puts a mark, an *event*, behind the copy, and ``wait_event`` makes the next
+# stream wait for it. Your program goes on, and waits once, at the end.
 #
 # The same on a GPU
 # -----------------
 #
 # In PyTorch, ``works.wait_stream(comes)`` does both at once: it records an event in
-# ``comes`` and lets ``works`` wait for it. The code runs on NVIDIA's and AMD's GPUs.
+# ``comes``, and makes ``works`` wait for that event. The code runs on NVIDIA's and
+# AMD's GPUs.
 
 import torch
 
@@ -178,7 +179,7 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 #     t(m) = (m + 2) \left( a + \frac{N}{m\,b} \right).
 #
 # More chunks shrink the second part and grow the first. For example, take 268 MB, a
-# latency of ``10e-6`` seconds, a round number of ours, and the rate that :term:`PCIe` 5
+# latency of 10 µs, which is a typical round number, and the rate that :term:`PCIe` 5
 # has on paper. The square root is as good as free, so only the copies count: :math:`m +
 # 1` turns instead of :math:`m + 2`. **Where do you expect the best number, below 10,
 # around 20, or above 100?**
@@ -199,12 +200,11 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
     print(f"{m:4} chunks: {quantity(predict(m), 's')}, {gain:.2f} times as fast")
 
 # %%
-# Nearly everything is gained with eight or sixteen chunks. So you needn't find the best
-# number. Any number near the square root of :math:`N/n_{1/2}` will do, where
+# By the formula, eight or sixteen chunks gain nearly everything. So you needn't find
+# the best number. Any number near the square root of :math:`N/n_{1/2}` will do, where
 # :math:`n_{1/2} = a\,b` bytes are copied at half the rate. If :math:`N` is smaller than
-# :math:`n_{1/2}`, leave it in one piece. Smaller data want fewer chunks: by the
-# formula, 4 MB are sent fastest in two or three, and in ten they take longer than in
-# one.
+# :math:`n_{1/2}`, leave it in one piece. Smaller data want fewer chunks. For example, 4
+# MB are sent fastest in two or three chunks, and ten chunks take longer than one.
 #
 # .. holds::
 #
@@ -212,8 +212,8 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
 #    t = lambda m: (m + 1) * (a + 4e6 / (m * b))
 #    sorted(range(1, 51), key=t)[:2] == [3, 2] and t(10) > t(1)
 #
-# Did the H100 do what the formula says? The *n* of its curve is our :math:`m`, the
-# chunks.
+# Did the H100 do what the formula says? In the next figure, the horizontal axis is the
+# number of chunks, our :math:`m`, and it's called *n* there.
 
 # folded code: Check and measure the pipeline on a GPU
 
@@ -230,15 +230,15 @@ if on_cuda:
 bench.plot()
 
 # %%
-# We can predict the first point. :doc:`From pinned memory
-# </tutorials/2_devices/08_pinned_memory>`, 64 MiB took :timing:`pinned-memory median
-# "to the GPU, pinned/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`. Our data are four
-# times as large, and they go there and back. Eight times that time is within a few
-# percent of what was measured.
+# We can predict the first point, with a single chunk. :doc:`From pinned memory
+# </tutorials/2_devices/08_pinned_memory>`, copying 64 MiB took :timing:`pinned-memory
+# median "to the GPU, pinned/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`. Our data are
+# four times as large, and they go there and back. So we expect eight times that time,
+# and what we measured is within a few percent of it.
 #
 # In sixteen chunks, the copies take 17 short turns instead of 2 × 16, so we expected
-# little more than half of that time. It's nearer to three fifths. We think that the two
-# directions disturb each other, because both go through the memory of the host.
+# little more than half of that time. It took nearer to three fifths. We think that the
+# two directions disturb each other, because both go through the memory of the host.
 #
 # When it isn't worth it
 # ----------------------
@@ -250,10 +250,11 @@ bench.plot()
 #   directions take turns.
 #
 # And if you train a network? The ``DataLoader`` prepares the next batch while the GPU
-# computes. But with a plain ``x.to(device, non_blocking=True)``, its copy stands in the
-# same stream as the computing, so these two take turns. If the :doc:`profiler
-# </tutorials/2_devices/14_profile>` shows that it matters, give the copy a stream of
-# its own. You write ``for x, y in sent_ahead(loader):``, and the loader has to pin:
+# computes. But with a plain ``x.to(device, non_blocking=True)``, the copy of that batch
+# stands in the same stream as the computing, so these two take turns. If the
+# :doc:`profiler </tutorials/2_devices/14_profile>` shows that it matters, give the copy
+# a stream of its own. You write ``for x, y in sent_ahead(loader):``, and the loader has
+# to pin:
 
 from itertools import chain
 
@@ -368,7 +369,8 @@ print(check(overlap))
 # Three lines to remember
 # -----------------------
 #
-# The ten chunks in the third line are enough for our 268 MB.
+# In the third line, ``n`` is the number of bytes, called :math:`N` above, ``a`` is the
+# latency of a copy and ``b`` its rate. The ten and the fifty chunks are for our 268 MB.
 
 # remember
 

@@ -3,20 +3,19 @@ Why not average the data first?
 ===============================
 
 A night of observing gives you 299,796 visibilities, and your image has 32,400 pixels.
-So why not sort them into the cells of a grid and keep one average for each cell? MPoL's
-gridder does just that, and :doc:`our first fit </tutorials/4_imaging/01_first_light>`
-began with it. The visibilities fill some 3,600 cells: 83 times fewer numbers, each with
-less noise. And `its tutorial`__ says that the results of a fit "will be the same
-whether or not the likelihood function is computed using the gridded or ungridded
-visibilities".
+So why not sort them into the cells of a grid and keep one average for each cell? The
+gridder of :term:`MPoL`, another program for images, does just that, and :doc:`our first
+fit </tutorials/4_imaging/01_first_light>` began with it. The visibilities fill some
+3,600 cells: 83 times fewer numbers, each with less noise. MPoL's own `tutorial`__ says
+that the results of a fit "will be the same whether or not the likelihood function is
+computed using the gridded or ungridded visibilities".
 
 __ https://github.com/MPoL-dev/MPoL/blob/0d7a516afe6783c85eddf50a331b947f9ab9026e/docs/ci-tutorials/optimization.md
 
-**Is that so? Here is a guess to write down: we take the true sky, and compare it with
-the averages. If all is well, its reduced** :math:`\\chi^2` **is 1. What will it be?**
-By the end you'll know how to see whether averages are safe, how much time they save,
-and how to make better ones. CASA's ``tclean`` doesn't average: each of its major cycles
-predicts the model at every visibility's own *u* and *v*.
+**Before you read on, write down a guess. Suppose that we compare the true sky with the
+averages. If averaging does no harm, its reduced** :math:`\\chi^2` **will be 1. What
+will it really be?** By the end you'll know how to see whether averages are safe, how
+much time they save, and how to make better ones.
 
 **Needs:** any computer, and :doc:`first light </tutorials/4_imaging/01_first_light>`.
 """
@@ -71,8 +70,9 @@ def timed(prepare):
 # ------
 #
 # An image of *n* pixels has a Fourier transform of *n* cells, so the grid is there
-# already. A cell is 1/field wide, so the next one has one more wave across the field.
-# We average each cell with the weights, and add the weights up.
+# already. We call the width of the image on the sky, in radians, the *field*. A cell is
+# 1/field wide, so from one cell to the next, one more wave fits across the image. We
+# average each cell with the weights, and add the weights up.
 
 width = coords.du  # of a cell, in wavelengths
 
@@ -93,8 +93,8 @@ print(f"reduced chi² of the truth, single rows: {chi_squared(u, v, vis, weight)
 print(f"reduced chi² of the truth, averages:    {chi_squared(*averages):.1f}")
 
 # %%
-# Seventeen! Compared with the single rows, the true sky fits. Compared with the
-# averages, it looks impossible.
+# Seventeen! Compared with the single visibilities, one row each, the true sky fits.
+# Compared with the averages, it looks impossible.
 #
 # Why
 # ---
@@ -135,7 +135,7 @@ print(f"noise of the average: {1e3 * total[worst] ** -0.5:.2f} mJy")
 
 # %%
 # The average is right, for the places where these rows lie. But we compare it with the
-# model *at the centre of the cell*, and the visibility is another one there. Think of
+# model *at the centre of the cell*, and there the visibility is different. Think of
 # asking a hundred people in a county for the temperature, and taking the average for
 # that of the capital. If they all live in the mountains, you're wrong, and the more you
 # ask, the surer you become.
@@ -150,14 +150,15 @@ print(f"noise of the average: {1e3 * total[worst] ** -0.5:.2f} mJy")
 # ------------------
 #
 # If the field is twice as wide, with pixels of the same size, then the cells are half
-# as wide, and waves turn half as far in each. **The truth had 16 more than 1. How much
-# will be left in a field twice as wide?**
+# as wide, and waves turn half as far in each. **The** :math:`\chi^2` **of the truth was
+# 17, which is 16 too many. How many of these will be left in a field twice as wide?**
 #
 # The error of each average is halved, so its square is a quarter. There are also fewer
-# rows in a cell, a half as many if they lie along a line, and a quarter if they fill
-# it, so each average counts for less. That makes 8 to 16 times less, and 1 to 2 should
-# be left. ``DataAverager`` does this averaging in the package. It estimates from
-# neighbouring cells what averaging adds to :math:`\chi^2`, and above 0.1 it warns you.
+# rows in each cell: half as many if they lie along a line, and a quarter if they fill
+# the cell. So each average counts for less. Together that makes 8 to 16 times less, so
+# 1 to 2 should be left. ``DataAverager`` does this averaging in the package. It
+# estimates from neighbouring cells what averaging adds to :math:`\chi^2`, and above 0.1
+# it warns you.
 
 of_truth, told = {}, {}
 for side in (npix, 2 * npix, 4 * npix):
@@ -175,9 +176,9 @@ for side in (npix, 2 * npix, 4 * npix):
 print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
 
 # %%
-# In a field twice as wide it's 2.80, so 1.80 are left, as predicted. Four times as
-# wide, averages are nearly right. But an image of 720 × 720 has sixteen times as many
-# pixels.
+# In a field twice as wide, the truth has a :math:`\chi^2` of 2.80. So 1.80 are left, as
+# predicted. In one four times as wide, averages are nearly right. But an image of 720 ×
+# 720 has sixteen times as many pixels.
 #
 # What do you gain, and what do you lose?
 # ---------------------------------------
@@ -185,9 +186,9 @@ print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
 # Let's fit an image twice, with the same regularizer: once to the averages in the
 # narrow field, and once to every single visibility. ``ExactLikelihood`` has no cells,
 # so the narrow field is wide enough for it, and :doc:`one pass over the visibilities
-# </tutorials/4_imaging/10_off_the_grid>` is enough for all steps. The strength of 0.1
-# is the 0.0012 of First light, counted per cell instead of per row. **How much time do
-# averages save?**
+# </tutorials/4_imaging/10_off_the_grid>` is enough for all steps. The strength is 0.1
+# per cell. A cell has 83 rows on average, so that's the 0.0012 per row of First light.
+# **How much time do averages save?**
 
 
 def averages_of():
@@ -258,16 +259,25 @@ plt.show()
 
 # %%
 # On two CPU cores (tab *AMD EPYC*), there's hardly a second to save with 300,000 rows.
-# ``ExactLikelihood`` needs one pass over the rows, a fraction of a second, and then a
-# step costs about the same.
+# ``ExactLikelihood`` goes through the rows once, which takes a fraction of a second.
+# After that, a step takes about as long as a step with averages. On the H100 both fits
+# took longer than on those two cores, because :doc:`so small an image
+# </tutorials/4_imaging/08_faster>` leaves a GPU waiting for Python.
 #
-# And you lose the image. For the averages the truth has a :math:`\chi^2` of 17, and the
-# image of the fit has less than half of that. *The fit has bent the sky until it agrees
-# better with wrong data.* More steps don't help: the optimizer had stopped by itself,
-# at the minimum.
+# .. holds::
 #
-# When do they do little harm?
-# ----------------------------
+#    said = r"time: ([\d.]+) s for averages, ([\d.]+) s for every row"
+#    pairs = zip(printed(said), printed(said, "cpu-amd-epyc"), strict=True)
+#    all(here > cores for here, cores in pairs)
+#
+# And you lose the image. Compared with the averages, the truth has a :math:`\chi^2` of
+# 17, and the fitted image less than half of that. *The fit has bent the sky until it
+# agrees better with wrong data.* More steps don't help: the fit stopped by itself, long
+# before the 600 that we allow, because the loss didn't fall any more. It calls itself
+# "not converged" because its :math:`\chi^2` is still far from 1.
+#
+# When do averages do little harm?
+# --------------------------------
 #
 # Surely when the source is small? Here is one that is a tenth as wide as the field. We
 # put it in the middle and then farther east, and observe it with our noise and with ten
@@ -285,7 +295,8 @@ for east in (0, 1.2, 2.4):
 
 # %%
 # Small isn't safe: near the edge of the field, the small source does far worse than our
-# big disk. Much noise helps, because an error below the noise does little harm.
+# big disk. More noise makes averages safer, because an error that's smaller than the
+# noise does little harm.
 #
 # But for a source that is small *and* away from the middle there's a remedy of one
 # line. If you turn each visibility's phase by a suitable angle, the whole sky shifts,
@@ -300,11 +311,14 @@ moved = average_cells(night.uu[0], night.vv[0], turned, night.weight[0], width)
 print(f"moved to the middle: chi² of the truth {chi_squared(*moved, sky=centred):.2f}")
 
 # %%
-# That's 5.70 instead of 1,467, as good as if the telescope had been pointed there.
+# The truth has a :math:`\chi^2` of 5.70 now, instead of 1,467, as good as if the
+# telescope had been pointed there.
 #
-# So don't trust any fraction of the field. Look whether ``DataAverager`` warns you, or
-# fit an image to every row and compare its :math:`\chi^2` with the rows and with the
-# averages.
+# So there's no rule such as "a source that fills less than a tenth of the field is
+# safe". See whether ``DataAverager`` warns you. Or fit an image to every row, and
+# compute its :math:`\chi^2` twice: with the rows, and with the averages. CASA's
+# ``tclean`` is safe from all this: whenever it compares its model with the data, it
+# computes the model at the *u* and *v* of every single visibility.
 #
 # Your turn
 # ---------
@@ -360,9 +374,10 @@ def judge(answer):
 print(check(average))
 
 # %%
-# It's a remedy for the slope across a cell, not for the curvature. So with the
-# solution's averages the truth has 2.00 in the narrow field, with no more cells than
-# before, and 1.03 in one twice as wide, where comparing at the centres left 2.80.
+# Comparing at the mean place mends the slope of the visibility across a cell, but not
+# its curvature. With our solution's averages, in no more cells than before, the truth
+# has a :math:`\chi^2` of 2.00 in the narrow field, where it was 17. In a field twice as
+# wide it has 1.03, where comparing at the centres gave 2.80.
 #
 # Three lines to remember
 # -----------------------

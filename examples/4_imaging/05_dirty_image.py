@@ -3,13 +3,14 @@ What can you see before you fit?
 ================================
 
 You have a file of :term:`visibilities <visibility>`, and you'd like to see something
-before you set up a fit. One image needs no choices at all. You take the wave that each
-row stands for, you add up all the waves, and you look.
+before you set up a fit. There's one image that you can make before you have decided
+anything about a fit. You take the wave that each row stands for, you add up all the
+waves, and you look.
 
 **Write down a guess: is it blurred, is its brightness right, and can it be negative
 where the sky isn't?** By the end you'll be able to make such an image in four lines of
-NumPy and to say which of its features are real. And you'll know which of three ways to
-compute it you can trust, by time *and* by error.
+NumPy and to say which of its features are real. And you'll know three ways to compute
+it, how long each takes, and how far off it is.
 
 **Needs:** any computer, and :doc:`visibilities </tutorials/4_imaging/04_visibilities>`.
 With a GPU, the page runs on it as well.
@@ -49,9 +50,10 @@ seen = with_noise(observe(disk, track), 5e-3, seed=1)
 # ------
 #
 # Our data are of a disk with two rings. A visibility :math:`V_k`, measured at
-# :math:`(u_k, v_k)`, is the amplitude and phase of one wave on the sky. So we draw each
-# wave, multiply it by its visibility, and take the mean, with the weights :math:`w_k =
-# 1/\sigma_k^2` from the file:
+# :math:`(u_k, v_k)`, is the amplitude and phase of one wave on the sky. Let *l* and *m*
+# be the angles from the middle of the image, to the east and to the north. We draw each
+# wave over them, multiply it by its visibility, and take the mean, with the weights
+# :math:`w_k = 1/\sigma_k^2` from the file:
 #
 # .. math::
 #
@@ -59,8 +61,8 @@ seen = with_noise(observe(disk, track), 5e-3, seed=1)
 #     {\sum_k w_k}
 #
 # We do it twice: for the data, and for a star of 1 Jy in the middle of the field, all
-# of whose visibilities are 1. The H100 had 90,300 rows, and a computer without a GPU
-# has 15,351.
+# of whose visibilities are 1. On the H100 we used 90,300 rows. On computers without a
+# GPU we use only 15,351, so that the page doesn't take too long.
 
 u, v, data, weight = (each[0] for each in (seen.uu, seen.vv, seen.data, seen.weight))
 offsets = ARCSEC * coords.sky_coordinates()[0][0]  # of the columns, to the east
@@ -106,7 +108,7 @@ plt.show()
 #
 # A sky is many points side by side, and each leaves such a beam. In other words, *the
 # dirty image is the sky convolved with the dirty beam, plus noise.* That's not an
-# approximation, and the fold checks it.
+# approximation: below, we check it with three stars.
 #
 # **One minute:** from 0.4 arcsec outwards, the beam above has ripples of up to 3% of
 # its peak. Your image shows a source of 100 mJy, and one arcsec away a faint spot of 2
@@ -130,16 +132,18 @@ assert identity < 1e-8, identity
 print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 
 # %%
-# You'd better not, because a sidelobe of its neighbour can be as bright as that.
+# You'd better not publish the spot. A sidelobe of the source beside it can reach 3% of
+# 100 mJy, and that's more than 2 mJy.
 #
 # Which weights?
 # --------------
 #
-# We used the weights of the noise. What if every *cell* of the uv plane had one vote,
-# however many rows fall into it? That's called *uniform* weighting, and what we did is
-# called *natural*. Between the two lies :term:`Briggs`' weighting, whose number
-# *robust* goes from −2 (uniform) to 2 (natural). **Which of them has the least noise,
-# and which the finest beam?** ``DirtyImager`` does the sum for us from now on.
+# So far each row counted by its noise: the noisier it is, the smaller its weight. Now
+# divide the plane of *u* and *v* into cells. What if every *cell* had one vote, however
+# many rows fall into it? That's called *uniform* weighting, and what we did is called
+# *natural*. Between the two lies :term:`Briggs`' weighting, whose number *robust* goes
+# from −2 (uniform) to 2 (natural). **Which of them has the least noise, and which the
+# finest beam?** ``DirtyImager`` does the sum for us from now on.
 
 imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
 noise = with_noise(observe([], track), 5e-3, seed=2).data[0]  # of an empty sky
@@ -170,10 +174,10 @@ maps(finding, panels, "Jy/arcsec²", [0, 0.1, 0.2], label, vmin=-0.02, vmax=0.2)
 plt.show()
 
 # %%
-# Uniform weights give a beam of about half the width, and pay with about twice the
-# noise, or more, and with sidelobes of a tenth of the peak. Robust 0.5 is the usual
-# compromise. This figure and the next have fewer rows than the H100's: compare them
-# with the tab *This build*.
+# Uniform weights make the beam about half as wide. But the noise is about twice as
+# large, or more, and the sidelobes reach a tenth of the peak. Robust 0.5 is the usual
+# compromise. We drew this figure and the next on a computer without a GPU, so compare
+# them with the numbers in the tab *This build*.
 #
 # .. dropdown:: The same image by tclean, and Briggs' formula
 #
@@ -184,11 +188,12 @@ plt.show()
 #       tclean(vis="mine.ms", imagename="dirty", imsize=180, cell="0.03arcsec",
 #              specmode="mfs", weighting="briggs", robust=0.5, niter=0)
 #
-#    A cell of the uv plane is one over the field, so take the same pixels in both.
-#    The weights are :math:`w_k / (1 + f^2 W_k)`. There, :math:`W_k` is the sum of all
-#    :math:`w` in the cell of :math:`k`, and :math:`f^2 = (5 \cdot 10^{-R})^2\, \sum W /
-#    \sum W^2` over all cells, with :math:`R` for *robust*. So in a wider field, or in
-#    another program, the same :math:`R` :doc:`isn't the same weighting </tclean>`.
+#    A cell of the uv plane is as wide as one over the field, so give both programs the
+#    same pixels. The weights are :math:`w_k / (1 + f^2 W_k)`. There, :math:`W_k` is the
+#    sum of all :math:`w` in the cell of :math:`k`, and :math:`f^2 = (5 \cdot
+#    10^{-R})^2\, \sum W / \sum W^2` over all cells, with :math:`R` for *robust*. So in
+#    a wider field, or in another program, the same :math:`R` :doc:`isn't the same
+#    weighting </tclean>`.
 #
 # Can you add up the pixels?
 # --------------------------
@@ -210,14 +215,15 @@ shortest = observe(disk, track).data[0][np.hypot(u, v).argmin()]
 print(f"the shortest pair sees {abs(shortest):.3f} Jy, without noise")
 
 # %%
-# It depends on where we stop adding! In our field it's little more than half, in one of
-# twice the width it's far too much, and in the widest it's less than nothing. Yet the
-# shortest pair alone sees 98% of the light. Each point of the sky brings a whole beam
-# with it, whose ripples reach as far as the image does, and we divided by the area of
-# the core. The dark bowl comes from the ripples as well: there the brightness is
-# *negative*, which no sky can be. *The sum over a dirty image isn't a flux, with any
-# weights.* Both :term:`CLEAN` and a fit take the ripples out, and then :doc:`the flux
-# comes right </tutorials/4_imaging/13_rml_and_clean>`.
+# The sum depends on where we stop adding! In our field we find little more than half of
+# the flux, in one of twice the width far too much, and in the widest less than nothing.
+# Yet the shortest pair of antennas, all by itself, sees 98% of the light. Each point of
+# the sky brings a whole beam with it, whose ripples reach as far as the image does, and
+# we divided by the area of the core. The dark bowl comes from the ripples as well:
+# there the brightness is *negative*, which no sky can be. *The sum over a dirty image
+# isn't a flux, whatever weights you take.* Both :term:`CLEAN` and a fit take the
+# ripples out, and then :doc:`the flux comes right
+# </tutorials/4_imaging/13_rml_and_clean>`.
 #
 # Three ways to add up the waves
 # ------------------------------
@@ -271,10 +277,11 @@ def nearest():
 
 
 # %%
-# Towards the edges of the image a wave of the wrong frequency drifts out of step, so
-# they should come out too faint, by a *sinc*. Let's divide by it, and compare both with
-# the exact sum, and with a third way, which spreads each visibility over 2 × 2 finer
-# cells.
+# We've moved each wave to the frequency of its cell. Towards the edges of the image it
+# drifts out of step with the right one, so sources there should come out too faint, by
+# a factor called a *sinc*, :math:`\sin(\pi x)/(\pi x)`. Let's divide by that factor,
+# and compare the image before and after with the exact sum. And let's try a third way,
+# which spreads each visibility over 2 × 2 finer cells.
 
 fade = np.sinc((np.arange(npix) - npix // 2) / npix)
 off = {"nearest cell": nearest()}
@@ -303,13 +310,15 @@ plt.show()
 
 # %%
 # The nearest cell is wrong by several times the noise, and our clever correction has
-# made it *worse*. A grid is periodic, so a wave beyond one edge of the image comes back
-# in at the other. That's called :term:`aliasing`, and the division made the intruders
-# brighter, too.
+# made it *worse*. An image made from a grid repeats itself, so what lies beyond one
+# edge comes back in at the opposite one. That's called :term:`aliasing`, and the
+# division made the intruders brighter, too.
 #
-# So how wide does the patch have to be? One more cell on a side gives about one more
-# digit. That is a *non-uniform FFT*, or :term:`NUFFT`. You tell it how many digits you
-# want (``eps``), and ``DirtyImager`` uses it, in the form of FINUFFT__.
+# It helped a lot to spread each visibility over a patch of 2 × 2 cells. So how wide
+# does the patch have to be? One more cell on a side gives about one more digit.
+# Gridding with a patch as wide as your precision needs is called a *non-uniform FFT*,
+# or :term:`NUFFT`. You tell it how many digits you want (``eps``), and ``DirtyImager``
+# uses it, in the form of FINUFFT__.
 #
 # __ https://finufft.readthedocs.io/en/latest/
 #
@@ -431,23 +440,25 @@ fig.set_label(
 plt.show()
 
 # %%
-# On the two-core AMD EPYC that built this page, with 15,351 rows, the direct sum took
-# :timing:`dirty-image median "direct" @cpu-amd-epyc` and a NUFFT of four digits
-# :timing:`dirty-image median "NUFFT 1e-4" @cpu-amd-epyc`. With twelve digits it took
-# :timing:`dirty-image median "NUFFT 1e-12" @cpu-amd-epyc`, so eight more digits cost
-# about as much as the first four. The nearest cell was the fastest, and the only one
-# whose error exceeds the noise all over the image. On the H100, with more rows and less
-# noise, the error of 2 × 2 cells exceeds it, too. So on a CPU, *take the NUFFT, and ask
-# for more digits than you need.*
+# On a two-core AMD EPYC, with 15,351 rows, the direct sum took :timing:`dirty-image
+# median "direct" @cpu-amd-epyc` and a NUFFT of four digits :timing:`dirty-image median
+# "NUFFT 1e-4" @cpu-amd-epyc`. With twelve digits it took :timing:`dirty-image median
+# "NUFFT 1e-12" @cpu-amd-epyc`, so eight more digits cost about as much as the first
+# four. The nearest cell was the fastest, and the only one whose error exceeds the noise
+# all over the image. With the H100's 90,300 rows, which leave less noise in the image,
+# the error of 2 × 2 cells exceeds it, too. So on a CPU, *take the NUFFT, and ask for
+# more digits than you need.*
 #
-# And on a GPU? A computer with an H100 had 90,300 rows. On its 16 CPU cores the direct
-# sum took about :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`, and the
-# NUFFT of four digits :timing:`dirty-image median "NUFFT 1e-4" @nvidia-h100-80gb-hbm3`.
-# On the GPU, which had the data in its memory already, the same direct sum took
-# :timing:`dirty-image median "direct, GPU" @nvidia-h100-80gb-hbm3`, in ``float32``,
-# which keeps some six digits. The slow way on the GPU beat the clever way on the CPU!
-# It consists of two matrix products, and these are just what a GPU is good at. With
-# twice as many pixels on a side it has four times the work, and the NUFFT hardly more.
+# And on a GPU? Don't compare these times with the EPYC's, because there are more rows.
+# On the 16 CPU cores beside the H100 the direct sum took about :timing:`dirty-image
+# median "direct" @nvidia-h100-80gb-hbm3`, and the NUFFT of four digits
+# :timing:`dirty-image median "NUFFT 1e-4" @nvidia-h100-80gb-hbm3`. On the GPU, which
+# had the data in its memory already, the same direct sum took :timing:`dirty-image
+# median "direct, GPU" @nvidia-h100-80gb-hbm3`, in ``float32``, which keeps some six
+# digits. The slow way on the GPU beat the clever way on the CPU! It consists of two
+# matrix products, and these are just what a GPU is good at. But with twice as many
+# pixels on a side, the direct sum has four times the work. A NUFFT still has the same
+# rows to spread, and only its FFT grows.
 #
 # .. holds::
 #
@@ -457,14 +468,15 @@ plt.show()
 # There is a NUFFT for GPUs, too, cuFINUFFT. On the H100, with four digits, it took
 # :timing:`dirty-image median "NUFFT 1e-4, GPU" @nvidia-h100-80gb-hbm3`, and with twelve
 # :timing:`dirty-image median "NUFFT 1e-12, GPU" @nvidia-h100-80gb-hbm3`. With so few
-# rows it isn't much faster than the direct sum. Its authors gave it more to do:
+# rows, four digits took about as long as the direct sum, and twelve took longer. Its
+# authors gave it more to do:
 #
 # .. holds::
 #
 #    few, many = (median(f"dirty-image/NUFFT 1e-{n}, GPU") for n in (4, 12))
 #    few_cpu, many_cpu = (median(f"dirty-image/NUFFT 1e-{n}") for n in (4, 12))
 #    many / few < 1.5 < many_cpu / few_cpu
-#    0.7 * direct < few < 1.1 * direct
+#    0.8 * direct < few < 1.1 * direct < many
 #
 # .. measured-by-others:: nufft-a6000
 #
@@ -480,11 +492,11 @@ plt.show()
 # ---------
 #
 # You can know the noise of a dirty image before you make it. Write a function that
-# gives it in Jy/beam, from ``weight``, which is :math:`1/\sigma^2` of each visibility,
-# and ``used``, the weights that you image with, which may be others. A hint: the image
-# in its middle is a weighted mean of the real parts. Put your answer where the dots
-# are, and run ``firstlight try 05_dirty_image.py``. At the end of the page your formula
-# meets the noise that we measured above.
+# gives it in Jy/beam. It gets ``weight``, which is :math:`1/\sigma^2` of each
+# visibility, and ``used``, the weights that you make the image with. The two may
+# differ. A hint: the image in its middle is a weighted mean of the real parts. Put your
+# answer where the dots are, and run ``firstlight try 05_dirty_image.py``. At the end of
+# the page your formula meets the noise that we measured above.
 
 
 def image_noise(weight, used): ...

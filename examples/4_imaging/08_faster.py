@@ -16,14 +16,16 @@ them?**
 # Copy this
 # ---------
 #
-# To move a fit to the GPU takes two lines, before the one that makes Adam:
+# To move a fit to the GPU you add two lines, just before you make the
+# :term:`optimizer`, Adam:
 #
 # .. code-block:: python
 #
 #    model = model.to("cuda")
 #    data = data.to("cuda")
 #
-# If your model is a ``GriddedNet``, let our ``fit`` make the steps, in few passes:
+# If your model is a ``GriddedNet``, you can let our ``fit`` make the steps. It merges
+# about a hundred small operations into a dozen, which the table calls *few passes*:
 #
 # .. code-block:: python
 #
@@ -54,10 +56,10 @@ them?**
 #    * - the H100, in few passes (``fit``)
 #      - :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`
 #
-# For a fit of 10,000 steps, read milliseconds as tens of seconds. *As usual* means in
-# ``float64``, as NumPy made the data. The few passes are in ``float32``, and their
-# gradient is the same to five digits. For one image of 180 × 180 pixels, :doc:`stay on
-# the CPU </tutorials/4_imaging/01_first_light>`.
+# If your fit makes a thousand steps, a millisecond for a step is a second for the fit.
+# *As usual* means in ``float64``, the usual type of NumPy's data. The few passes are in
+# ``float32``, and their gradient is the same to five digits. For one image of 180 × 180
+# pixels, :doc:`stay on the CPU </tutorials/4_imaging/01_first_light>`.
 #
 # So the two lines gain :timing:`faster-step speedup "GPU, as usual"/"CPU, as usual"
 # @nvidia-h100-80gb-hbm3`, and few passes another :timing:`faster-step speedup "GPU,
@@ -256,8 +258,8 @@ for name, changes in (rungs | alone).items():
 # -----------------
 #
 # PyTorch's :term:`profiler <profile>` records each operation and how long it took. We
-# sort them by name into seven parts. The rest belongs to the penalties, the
-# :term:`regularizers <regularizer>`.
+# sort them by name into seven parts. The seventh is what's left: the penalties, also
+# called :term:`regularizers <regularizer>`.
 
 # folded: Which operation belongs to which part
 
@@ -307,8 +309,8 @@ for what in sorted(usual, key=usual.get, reverse=True):
 # %%
 # What was your guess? On an EPYC, and on the Xeon beside the H100, the FFTs took about
 # a seventh of the step. Smoothing the image with nine numbers took about twice as much.
-# And the largest part, or nearly so, are the penalties. Each consists of a dozen
-# operations, and every one reads a whole image from memory, and writes another one.
+# The penalties are the largest part, or nearly so. Each consists of a dozen operations,
+# and every one reads a whole image from memory, and writes another one.
 #
 # .. holds::
 #
@@ -355,9 +357,11 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 # 1. *Index.* The mask never changes, so find its cells once, and pick them by number.
 # 2. *Sky order.* A shift of the image is a phase after the FFT. Multiply the data by
 #    the opposite phase, once, and no image has to be shifted any more.
-# 3. *Slices.* The nine numbers are (1, 2, 1)/4 along rows, times the same along
-#    columns, so add slices of the image, shifted by a pixel.
-# 4. *Real FFT.* The image is real, so half of the plane tells everything.
+# 3. *Slices.* The nine numbers are the product of (1, 2, 1)/4 along the rows and the
+#    same along the columns. So instead of a convolution, add three copies of the image,
+#    two of them shifted by a pixel, first one way and then the other.
+# 4. *Real FFT.* The image is real, so one half of its Fourier plane follows from the
+#    other.
 # 5. *float32* has half the bytes. Convert the data as well, or everything that meets
 #    them becomes ``float64`` again, and nobody warns you.
 # 6. *Fused Adam.* With ``fused=True``, one operation does the work of ten.
@@ -463,7 +467,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# All of these steps have the same gradient, which the folds check.
+# All of these steps have the same gradient, which the folds check. In the first table,
+# few passes gain more than in this figure. There each step was timed by itself, and
+# here they take turns. We don't know why that makes a difference, but it did on both
+# computers. How much you gain also depends on your CPU, as the tabs show.
 #
 # .. holds::
 #
@@ -487,8 +494,8 @@ plt.show()
 #    usual = median("faster-step/GPU, as usual")
 #    usual < median("faster-step/GPU, fused Adam") < 1.3 * usual
 #
-# They save bytes. Let's count how long the H100 needs for the bytes of a step, and its
-# operations.
+# The six changes save bytes. Let's count the operations of a step and the bytes that
+# they move, and work out how long the H100 needs for those bytes.
 
 # folded: A counter of operations
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -562,21 +569,22 @@ for what, label in (
 # %%
 # The bytes take a tiny part of the milliseconds that we measured, so saving them gains
 # nothing. And the slices add about as many operations as the others save. For each
-# operation, Python and the driver take longer than the GPU: about :spec:`kernel of a
-# program seconds`, in whole programs of others. A hundred of those make four fifths of
-# what our H100 took. We call such a step :term:`launch-bound`.
+# operation, Python and the driver take longer than the GPU does. In other people's
+# programs it was about :spec:`kernel of a program seconds` per operation. A hundred of
+# those make four fifths of what our H100 took. We call such a step
+# :term:`launch-bound`.
 #
 # .. holds::
 #
 #    near(97 * 25e-6, 0.8 * usual, 0.05)
 #
-# So on a GPU another order is right:
+# So on a GPU you should try these things in a different sequence:
 #
 # 1. *Remove what waits.* ``masked_select`` can't know how long its result is before the
-#    GPU has counted, so Python stands still until it has. So do :doc:`.item() and if
-#    </tutorials/2_devices/06_queues>`.
+#    GPU has counted, so Python stands still until it has. :doc:`.item() and if
+#    </tutorials/2_devices/06_queues>` make Python wait in the same way.
 # 2. *Capture.* A step that never waits can be recorded as a CUDA graph, and launched as
-#    a whole. The function below does it.
+#    a whole. The function ``capture`` below does it.
 # 3. *Merge*, by hand as in ``fit``, or with :doc:`torch.compile
 #    </tutorials/2_devices/16_fewer_launches>`, which we haven't timed here.
 # 4. Save bytes last.
@@ -623,11 +631,11 @@ else:
 bench.show()
 
 # %%
-# **What are the six changes worth now?** With all of them, the captured step is
-# :timing:`faster-step speedup "GPU, fused Adam, captured"/"GPU, index, captured"
-# @nvidia-h100-80gb-hbm3` as fast as with the index and Adam alone, without which it
-# can't be captured. ``fit`` does all of this: its step never waits, is captured, and
-# has twelve operations in place of 97.
+# **What are the six changes worth now?** A step can only be captured with the index and
+# the fused Adam. With all six changes, the captured step is :timing:`faster-step
+# speedup "GPU, fused Adam, captured"/"GPU, index, captured" @nvidia-h100-80gb-hbm3` as
+# fast as with those two alone. ``fit`` does all of this: its step never waits, is
+# captured, and has twelve operations in place of 97.
 #
 # .. holds::
 #
@@ -640,18 +648,20 @@ bench.show()
 #
 # .. dropdown:: Others have captured, too
 #
-#    These are other programs. Where the GPU had real work to do, they gained much less:
+#    These are other people's programs. Capturing gained them much less than us wherever
+#    the GPU had real work to do:
 #
 #    .. measured-by-others:: sam-a6000 sam-a6000-graph music-h200 music-h200-graph
 #
-#    A bare operation took others :spec:`PyTorch operation seconds`. Ours also pass
-#    through Python and autograd.
+#    Others have measured :spec:`PyTorch operation seconds` for a single addition on an
+#    A100. Our operations take longer, because they also pass through more Python and
+#    through PyTorch's autograd.
 #
 # Your turn
 # ---------
 #
-# Fix this loop. It goes downhill, and remembers the lowest loss that it has seen. In
-# each round it makes the CPU wait for the GPU, up to three times.
+# Fix this loop. It follows the gradient downhill, and remembers the lowest loss that it
+# has seen. In each round it makes the CPU wait for the GPU, up to three times.
 
 
 def descend_as_usual(image, mask, data, weight, rate, rounds):

@@ -5,8 +5,9 @@ Off the grid: how many visibilities can you afford?
 Your telescope has observed for ten nights, and your file has a million
 :term:`visibilities <visibility>`. You'd like to fit an image to all of them, and not to
 averages in the cells of a grid. But a fit takes hundreds of steps, and each of them has
-to compare the image with a million numbers. Everybody averages, and :doc:`pays for it
-</tutorials/4_imaging/06_averaging>`, so fitting all must be too slow. Is it?
+to compare the image with a million numbers. Many programs average first, and :doc:`pay
+for it </tutorials/4_imaging/06_averaging>`, so fitting all of them must be too slow. Is
+it?
 
 **Write down a guess: with a hundred times as many visibilities, how much longer does a
 step take?** By the end you'll have written a step that takes no longer at all. It
@@ -99,12 +100,13 @@ for nvis in counts:
 # took :timing:`off-the-grid median "NUFFT, 1,000,000" @cpu-amd-epyc`. On an H100, a
 # million took only a little longer than ten thousand.
 #
-# That's far less than a hundredfold, because ``visibilities`` takes an :term:`FFT` of
-# the image, on a grid twice as wide, which costs the same for any number of
-# visibilities. Then it only has to read off each visibility from the nearest cells, 7 ×
-# 7 of them for six digits. This is called a *non-uniform* FFT, or :term:`NUFFT`. But if
-# you add nights, the reading-off takes over. On a GPU, ``visibilities`` needs the
-# package ``cufinufft``. Without it, this page runs on the CPU.
+# That's far less than a hundredfold. Our function ``visibilities`` begins with an
+# :term:`FFT` of the image, on a grid twice as wide, and that takes the same time for
+# any number of visibilities. Then it only has to read off each visibility from the
+# nearest cells, 7 × 7 of them for six digits. This is called a *non-uniform* FFT, or
+# :term:`NUFFT`. But if you add nights, reading them off takes most of the time. On a
+# GPU, ``visibilities`` needs the package ``cufinufft``. Without it, this page runs on
+# the CPU.
 #
 # Three numbers instead of a million
 # ----------------------------------
@@ -118,10 +120,10 @@ for factor in (0, 1, 2):
     print(f"f = {factor}: χ² = {chi_squared(factor * sky).item():12,.0f}")
 
 # %%
-# **What is it for f = 1.5?** You can work it out without a single visibility. With its
-# weight *w*, value *D* and model *V*, each adds :math:`w\,|D - f V|^2`, a parabola in
-# :math:`f`. And the sum of a million parabolas is a parabola. It has three
-# coefficients, and we have three points.
+# **What is** :math:`\chi^2` **for f = 1.5?** You can work it out without a single
+# visibility. A visibility with the weight *w*, the value *D* and the model *V* adds
+# :math:`w\,|D - f V|^2`, a parabola in :math:`f`. And the sum of a million parabolas is
+# a parabola. It has three coefficients, and we have three points.
 
 at_0, at_1, at_2 = (chi_squared(factor * sky).item() for factor in (0, 1, 2))
 square = (at_2 - 2 * at_1 + at_0) / 2
@@ -141,11 +143,12 @@ print(f"f = 1.5, from a million data: {chi_squared(1.5 * sky).item():12,.0f}")
 # Here :math:`c` is still a number. The linear coefficient :math:`d` is an image, the
 # :term:`dirty image`, the plain Fourier transform of the weighted data. And :math:`K`
 # would have a number for each *pair* of pixels. But all that counts is the offset
-# between them, so it's a picture, too: the :term:`dirty beam`, twice as wide, since an
-# offset may be negative.
+# between them, so :math:`K` is a picture, too: the :term:`dirty beam`, twice as wide,
+# since an offset may be negative.
 #
 # We compute the three once. After that, a step is a convolution of the image with
-# :math:`K`, which takes two FFTs. In this package it's called ``ExactLikelihood``:
+# :math:`K`, which takes two FFTs. In this package, the exact form of :math:`\chi^2` is
+# called ``ExactLikelihood``:
 
 seen = observed(10**6)
 begin = perf_counter()
@@ -194,7 +197,8 @@ plt.show()
 #
 # Count before you measure. Two FFTs of real numbers, 512 wide, take some 24 million
 # operations. For a NUFFT we count two complex ones, and for each visibility 7 × 7
-# cells, there and back. **With a million visibilities, what should the ratio be?**
+# cells, there and back. **With a million visibilities, how many times as long should a
+# NUFFT step take as an exact one?**
 
 
 def operations(nvis):
@@ -262,13 +266,14 @@ plt.show()
 # :timing:`off-the-grid median "NUFFT, 100,000" @cpu-amd-epyc`, only a little more than
 # with ten thousand. So with few data most of its time is a fixed cost. With a million
 # it's the reading-off, because to jump all over a grid costs the CPU far more than the
-# multiplications that we counted. On a GPU, too, torchkbnufft's authors measured a
-# higher ratio than we count (the hollow mark). FINUFFT's authors publish a NUFFT's time
-# on another GPU:
+# multiplications that we counted. The authors of torchkbnufft, a NUFFT for PyTorch,
+# also measured a higher ratio on a GPU than we count. Theirs is the hollow mark in the
+# figure. And FINUFFT's authors have timed a NUFFT on another GPU:
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
 #
-# **And on a GPU? Write down a ratio for a million visibilities.**
+# **And on an H100? Write down how many times as fast the exact form is, with a million
+# visibilities.**
 #
 # On an H100, a step by cuFINUFFT took :timing:`off-the-grid median "NUFFT, 10,000"
 # @nvidia-h100-80gb-hbm3` with ten thousand visibilities, :timing:`off-the-grid median
@@ -280,13 +285,14 @@ plt.show()
 # was :timing:`off-the-grid speedup "exact, 10,000,000"/"NUFFT, 10,000,000"
 # @nvidia-h100-80gb-hbm3`.
 #
-# Don't call these speed-ups. Neither side did as well as it can. The NUFFT plans each
-# transform anew, and the exact form mostly waits for Python: the GPU itself works for
-# less than a tenth of its step. The rest is launches, whose time varied by a third
-# between measurements of the same work. If launches cost nothing, the GPU would do a
-# million in the exact form more than eighty times as fast as in the other. If you time
-# a NUFFT yourself, ``%timeit`` sees little more than the launches, so :doc:`wait for
-# the GPU </tutorials/2_devices/07_timing_it_right>`.
+# Don't call these speed-ups. Neither side did as well as it can. The NUFFT prepares
+# each transform anew, though the coordinates never change. And the exact form mostly
+# waits for Python: of each step, the GPU works for less than a tenth. During the rest,
+# Python asks the GPU to start one operation after the other. These *launches* varied by
+# a third between measurements of the same work. If they cost nothing, a step with a
+# million visibilities would be more than eighty times as fast in the exact form as by
+# the NUFFT. If you time a NUFFT yourself, ``%timeit`` sees little more than the
+# launches, so :doc:`wait for the GPU </tutorials/2_devices/07_timing_it_right>`.
 #
 # .. holds::
 #
@@ -303,9 +309,9 @@ plt.show()
 # In the figure at the top, the round marks are the H100's. From a million on they lie
 # *below* the line. Up to a million, most of the NUFFT's time is a fixed cost. The exact
 # step has one, too: its launches, which ``fit`` :doc:`records and replays
-# </tutorials/4_imaging/08_faster>`. And it takes longer until the set-up has paid for
-# itself: at a million, more than a hundred steps. So how many visibilities can you
-# afford? All of them.
+# </tutorials/4_imaging/08_faster>`. On the H100 it also takes more steps until the
+# set-up has paid for itself: more than a hundred with a million visibilities, instead
+# of a handful. So how many visibilities can you afford? All of them.
 #
 # When it goes wrong
 # ------------------
@@ -326,22 +332,22 @@ kept = strong(sky).item() / (2 * u.size)
 print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 
 # %%
-# It isn't 1, and nobody has warned you. The parabola begins at a dark sky, where
-# :math:`\chi^2` is the whole power of the source, and then subtracts nearly all of it
-# again. That is like weighing the captain by weighing the ship with and without him.
-# ``float32`` has seven digits, and here the difference sits in the eighth. ``recentre``
-# computes the coefficients once more, from a *reference image* near the solution.
-# ``fit`` does this by itself when it's needed. In a loop of your own, call ``recentre``
-# with your image now and then.
+# The :math:`\chi^2` of the truth isn't 1, and nobody has warned you. The parabola
+# begins at a dark sky, where :math:`\chi^2` is the whole power of the source, and then
+# subtracts nearly all of it again. That is like weighing the captain by weighing the
+# ship with and without him. ``float32`` has seven digits, and here the difference sits
+# in the eighth. ``recentre`` computes the coefficients once more, from a *reference
+# image* near the solution. ``fit`` does this by itself when it's needed. In a loop of
+# your own, call ``recentre`` with your image now and then.
 #
-# When should you *not* use it? If each step changes the data or the weights, as when
-# you fit the :term:`phases <phase>` of your antennas together with the image. Then draw
-# some visibilities at random in each step, a :term:`mini-batch`, and use the NUFFT.
-# Don't do it for speed: on the EPYC, ten thousand of them took :timing:`off-the-grid
-# median "NUFFT, 10,000" @cpu-amd-epyc`, and *all* of a million, in the exact form,
-# :timing:`off-the-grid median "exact, 1,000,000" @cpu-amd-epyc`. If the phases change
-# only now and then, ``replace`` takes the corrected data, as in the loop on :doc:`a
-# real sky </tutorials/4_imaging/03_real_sky>`.
+# When should you *not* use the exact form? If each step changes the data or the
+# weights, as when you fit the :term:`phases <phase>` of your antennas together with the
+# image. Then draw some visibilities at random in each step, a :term:`mini-batch`, and
+# use the NUFFT. Don't do it for speed: on the EPYC, ten thousand of them took
+# :timing:`off-the-grid median "NUFFT, 10,000" @cpu-amd-epyc`, and *all* of a million,
+# in the exact form, :timing:`off-the-grid median "exact, 1,000,000" @cpu-amd-epyc`. If
+# the phases change only now and then, give the corrected data to ``exact.replace(…)``,
+# as in the loop on :doc:`a real sky </tutorials/4_imaging/03_real_sky>`.
 #
 # NUFFT and FFT disagree: signs of odd modes, units, and the adjoint
 # ------------------------------------------------------------------
@@ -360,12 +366,14 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # Single precision: why is the NUFFT's error larger than eps?
 # -----------------------------------------------------------
 #
-# Because ``float32`` rounds the coordinates before the NUFFT begins. A phase is a
-# coordinate times the number of a pixel, so on a grid of ``n`` pixels across it makes
-# up to ``n / 2`` half turns, and seven digits for all of them leave few for the last
-# one. The error is about ``5e-8 * n``, however small the ``eps`` or *tolerance* that
-# you ask for. If you need less, compute in ``float64``. To see the error of yours,
-# compare a part with the direct sum, here for a transform of type 1 in one dimension:
+# Because ``float32`` rounds the coordinates before the NUFFT begins. The phase of a
+# wave at a pixel is its coordinate times the number of the pixel, counted from the
+# middle. Across ``n`` pixels it reaches up to ``n / 2`` half turns, and ``float32`` has
+# seven digits for all of them, so few are left for the last one. The error is about
+# ``5e-8 * n``, however small the ``eps`` or *tolerance* that you ask for. If you need
+# less, compute in ``float64``. To see how large the error of your own NUFFT is, take
+# some of its outputs, and compare them with the sum that defines them. Here is the code
+# for one dimension, from points to a grid (*type 1*):
 #
 # .. code-block:: python
 #
@@ -379,8 +387,9 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # ------------------------------------------------------------
 #
 # Each call of ``cufinufft.nufft2d2`` plans the transform, sorts the coordinates,
-# transforms once, and forgets all of that. If the coordinates stay, keep the plan. And
-# if many images have the same ones, hand them over in one call:
+# transforms once, and forgets all of that. If the coordinates don't change, keep the
+# plan. And if you have many images for the same coordinates, hand them over in one
+# call:
 #
 # .. code-block:: python
 #
@@ -389,10 +398,10 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 #    vis = plan.execute(images)  # (24, 256, 256), as often as you like
 #
 # ``finufft.Plan`` is the same on the CPU. Then time ``execute`` alone, after a first
-# call and with all arrays on the GPU, and wait for it. `Somebody`__ whose GPU had lost
-# found that planning and CUDA's first FFT took most of the time. If it still loses,
-# there are too few points, or you compute in ``float64`` on a card for games
-# (:doc:`/tutorials/2_devices/18_slow_on_the_gpu`).
+# call and with all arrays on the GPU, and wait for it. `Somebody`__ whose GPU was
+# slower than the CPU found that planning and CUDA's first FFT took most of the time. If
+# yours is still slower, there are too few points, or you compute in ``float64`` on a
+# card for games (:doc:`/tutorials/2_devices/18_slow_on_the_gpu`).
 #
 # __ https://github.com/flatironinstitute/finufft/issues/385
 #
@@ -408,9 +417,9 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 #
 #     \chi^2 = \sum_k w_k \left| D_k - (\text{matrix} \cdot I)_k \right|^2
 #
-# without any array as long as the data. The checker overwrites all three as soon as you
-# have returned. The conjugate of a matrix, transposed, is ``matrix.conj().T``. Put your
-# answer where the dots are, and run ``firstlight try 10_off_the_grid.py``.
+# without any array as long as the data. The checker overwrites all three arrays as soon
+# as you have returned. The conjugate of a matrix, transposed, is ``matrix.conj().T``.
+# Put your answer where the dots are, and run ``firstlight try 10_off_the_grid.py``.
 
 
 def exact_form(matrix, data, weight): ...

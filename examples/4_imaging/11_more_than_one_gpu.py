@@ -10,8 +10,8 @@ So now you'll have it in a quarter of a night, won't you?
 if your cube has only eight small channels? By the end you can start such a job in two
 ways, stop it in the middle and finish it with fewer GPUs, and say beforehand how many
 of them you can use. You need no GPU for it: two :term:`processes <process>` on two CPU
-cores do the same. We measured on one H100 and on two CPU cores. The rest is counted, or
-we name who measured it.
+cores do the same. We measured on one H100, on one H200, and on two CPU cores. The rest
+is counted, or we name who measured it.
 
 **Needs:** any computer with two cores.
 """
@@ -31,10 +31,10 @@ we name who measured it.
 #    done
 #    for pid in $pids; do wait $pid || echo "process $pid has failed"; done
 #
-# If one of them dies, the other three finish. Often that's all you need. But somebody
-# has to divide the work, and to collect four files at the end. For that there's
-# ``torchrun``, which comes with PyTorch. It tells each process its number, its *rank*,
-# and how many there are:
+# If one of the programs dies, the other three finish. Often that's all you need. But
+# somebody has to divide the work, and to collect four files at the end. For that
+# there's ``torchrun``, which comes with PyTorch. It tells each process its number, its
+# *rank*, and how many there are:
 #
 # .. code-block:: bash
 #
@@ -106,7 +106,7 @@ else:
 
 
 # %%
-# Neither had to know what the other one was doing. Is that always so?
+# Neither process had to know what the other one was doing. Is that always so?
 #
 # What must they tell each other?
 # -------------------------------
@@ -123,11 +123,12 @@ else:
 # - *One image is a piano.* You can cut it into four strips, but a Fourier transform
 #   needs all of them. So in every step, each GPU has to send a part of its strip to
 #   every other one, twice, and each time they all wait for the slowest.
-# - *A simulation on a grid* (FDTD, a fluid) is four boxes tied together. Nothing cuts
-#   it by itself. Put a slab on each of ``"cuda:0"``, ``"cuda:1"`` and so on, with one
-#   row more at each cut, and after each step copy only those rows: ``right[0].copy_(
-#   left[-2])`` and ``left[-1].copy_(right[1])``. It pays if a step on a slab takes much
-#   longer than these copies. Separate runs are plain boxes.
+# - *A simulation on a grid*, of a fluid or by FDTD of electromagnetic waves, is four
+#   boxes tied together. PyTorch doesn't cut it for you. Put a slab on each of
+#   ``"cuda:0"``, ``"cuda:1"`` and so on, with one row more at each cut, and after each
+#   step copy only those rows: ``right[0].copy_( left[-2])`` and
+#   ``left[-1].copy_(right[1])``. Cutting pays if a step on a slab takes much longer
+#   than these copies. Separate runs are plain boxes.
 # - *One network to train* is a piano on wheels. Each GPU takes a part of the batch, and
 #   after each step they add up their gradients, in an :term:`all-reduce`. The page on
 #   :doc:`two GPUs </tutorials/2_devices/20_two_gpus>` has the script.
@@ -233,8 +234,8 @@ if live:
 scratch.cleanup()
 
 # %%
-# It found the first part, made the second, and arrived at the same image. And if a
-# process *dies*? We started the program again and killed one. At once ``torchrun``
+# The process found the first part, made the second, and arrived at the same image. And
+# if a process *dies*? We started the program again and killed one. At once ``torchrun``
 # stopped the other one, too:
 #
 # .. code-block:: text
@@ -247,7 +248,8 @@ scratch.cleanup()
 # So with ``torchrun`` whatever isn't saved is lost, in *all* processes. But say
 # ``torchrun --max-restarts 3``, and it starts all of them again, up to three times.
 # With a checkpoint, they then make only what is missing. If the cause was memory, a
-# restart won't help. Then take a smaller ``--together``, and another ``--checkpoint``.
+# restart won't help. Then take a smaller ``--together``, and give ``--checkpoint`` a
+# new name, because the saved parts have the old size.
 #
 # Fill one GPU first
 # ------------------
@@ -292,10 +294,12 @@ bench.show()
 #    many.verdict == "noisy" and max(many.values) < 1.34 * many.median
 #    near(many.median, median("more-than-one-gpu/GPU, channels: 1"), 0.1)
 #
-# The time goes into asking the GPU, not into computing. ``fit`` asks less often, and
-# fills a GPU with :doc:`fewer channels </tutorials/4_imaging/09_many_channels>`. If you
-# divide 64 such channels among four GPUs, each of them takes just as long as one GPU
-# would have taken for all. So with eight, you gain nothing. Fill one GPU first.
+# The time goes into asking the GPU, not into computing. That was one gradient, called
+# by hand. Our ``fit`` asks less often, so with ``fit`` :doc:`fewer channels
+# </tutorials/4_imaging/09_many_channels>` fill a GPU. If you divide 64 such channels
+# among four GPUs, each of them takes just as long as one GPU would have taken for all.
+# So if your cube has only eight small channels, four GPUs gain you nothing. Fill one
+# GPU first.
 #
 # How many are too many?
 # ----------------------
@@ -351,8 +355,8 @@ plt.show()
 
 # %%
 # So the answer is *nearly*, if you have many large fits. The hollow marks are a network
-# that Lambda trained on two, four and eight V100s. It has to talk, and even that
-# scales.
+# that Lambda trained on two, four and eight V100s. Its GPUs have to talk after each
+# step, and even that scales.
 #
 # .. dropdown:: On a cluster, with SLURM
 #
@@ -380,7 +384,7 @@ plt.show()
 #           --checkpoint fit.pt
 #
 #    The checkpoints must lie on a disk that both computers share. After the time limit,
-#    submit it again, with as many GPUs as you get.
+#    submit the job again, with as many GPUs as you get.
 #
 # Your turn
 # ---------
@@ -391,10 +395,10 @@ plt.show()
 #
 # Do it better. A part is known by its first channel: 0, ``together``, 2 ``together``
 # and so on, as long as there are channels. ``finished`` is the set of those that have a
-# checkpoint. Every process calls ``mine`` with its own ``rank``, and it returns the
-# list of parts that this process has to fit. Together they must take every missing part
-# once, and no process may have two parts more than another. Put your answer where the
-# dots are, and run ``firstlight try 11_more_than_one_gpu.py``.
+# checkpoint. Every process calls ``mine`` with its own ``rank``, and gets the list of
+# parts that it has to fit. Together they must take every missing part once, and no
+# process may have two parts more than another. Put your answer where the dots are, and
+# run ``firstlight try 11_more_than_one_gpu.py``.
 
 
 def mine(rank, size, channels, together, finished): ...

@@ -193,9 +193,9 @@ def bar(ax, arcsec=1):
 
 
 # %%
-# CLEAN's image is its model convolved with a Gaussian, the *clean beam*, which has the
-# width of the core of the :term:`dirty beam`. To compare, we convolve RML's image with
-# the same Gaussian. **Which of A and B is CLEAN?**
+# When CLEAN is done, it convolves its model with a Gaussian, the *clean beam*, which is
+# as wide as the core of the :term:`dirty beam`. To compare, we convolve RML's image
+# with the same Gaussian. **Which of A and B is CLEAN?**
 
 # figure
 
@@ -220,9 +220,10 @@ for letter, error in bare.items():
     print(f"{letter} is off by {error:.1%} of the truth")
 
 # %%
-# A is RML. The error is the root of the summed squares of image minus truth, divided by
-# that of the truth, all at one beam. Both images are excellent, and RML's is somewhat
-# closer to the truth, with every seed of the noise.
+# A is RML. The error compares image minus truth with the truth itself: for each we add
+# up the squares and take the root, and then we divide. The truth and both images are at
+# the same beam. Both images are excellent, and RML's is somewhat closer to the truth,
+# with every seed of the noise.
 #
 # So RML wins? Not so fast.
 #
@@ -233,9 +234,10 @@ for letter, error in bare.items():
 # the residuals*, what was left over when CLEAN stopped, because the faint things that
 # CLEAN didn't pick up are in there. So for a fair comparison, let's add RML's residuals
 # to its image, too. But the residuals contain the noise of the data. **What will happen
-# to the two errors, and to their difference?** Here is the error of an image that has
-# everything right, and all of the noise on top of it, at two beams, whose width
-# *robust* sets.
+# to the two errors, and to their difference?** Take an image that has everything right,
+# but all of the noise on top. How large is its error? Let's see for two beams, one
+# narrower than the other. In ``tclean`` you choose the beam with a number called
+# *robust*.
 
 for robust, beam_of in beams.items():
     print(
@@ -355,11 +357,11 @@ for name, rest in left.items():
     print(f"{rest[disk].std():.2f}σ in the disk; core {core[name]:+.1%}")
 
 # %%
-# Where CLEAN was allowed to work, only half of the noise is left over. The rest is now
-# in the model, as light! There the beam smooths it, so it does less harm than it would
-# in the residuals. RML has taken in some noise as well, in the disk, and ``fit`` says
-# so: its verdict is *over-fitted*. Twice the λ stops that; RML then still leads without
-# residuals, but by less. But look at the core of the disk:
+# Inside the mask, where CLEAN was allowed to work, only half of the noise is left over.
+# The rest is now in the model, as light! There the beam smooths it, so it does less
+# harm than it would in the residuals. RML has taken in some noise as well, in the disk,
+# and ``fit`` says so: its verdict is *over-fitted*. Twice the λ stops that; RML then
+# still leads without residuals, but by less. But look at the core of the disk:
 
 for times in (1, 2):
     image, rest, verdict = made[times, one]
@@ -371,13 +373,13 @@ for times in (1, 2):
 # %%
 # Total variation makes every slope a cost, so RML takes the top off a sharp peak, more
 # with more λ. CLEAN is better there. What's missing is several times the noise. Without
-# the truth, only the residual would tell you, and softly: with our λ it's a σ or two
-# too high there.
+# the truth, only the residual would tell you, and not loudly: with our λ it's a σ or
+# two too high there.
 #
 # And without any beam?
 # ---------------------
 #
-# RML's image doesn't need a beam: it's already an image. CLEAN's model is a list of
+# RML needs no beam, because its model is already an image. CLEAN's model is a list of
 # points and blobs. **How far are the bare models from the truth?**
 
 more = {"error_of_model": ".0%", "flux": ".3f"}
@@ -389,9 +391,10 @@ for name in methods:
 # %%
 # RML's image is off by 12%, and CLEAN's model by 42%, and the deeper CLEAN goes, the
 # worse it gets. Nobody looks at CLEAN's model without a beam, so that's no reproach.
-# But it answers the question at the top: the image in that paper was sharper because
-# nothing had blurred it, and here that sharpness is real. To be fair, the figure's
-# title has the error of a *perfect* CLEAN image, too: the truth, seen at that beam.
+# But it explains the paper that we began with: its image was sharper because nothing
+# had blurred it, and here that sharpness is real. To be fair, the title of the next
+# figure also has the error of a *perfect* CLEAN image: the truth, blurred by CLEAN's
+# narrower beam.
 
 # figure
 fig, axes = plt.subplots(1, 3, figsize=(7.4, 2.7), layout="constrained")
@@ -468,8 +471,8 @@ for title, (of_clean, of_rml) in measures.items():
 # both inside the mask. So:
 #
 # - *Use CLEAN* for point sources, for the flux of a compact peak, for a map that will
-#   be compared with published ones, and for all that is :doc:`out of this package's
-#   scope </scope>`: mosaics, wide fields, spectra as Taylor terms.
+#   be compared with published ones, and for all that :doc:`this package can't do
+#   </scope>`: mosaics, wide fields, and spectra that change across the band.
 # - *Use RML* for the shape of an extended source, at a resolution finer than the beam,
 #   or if you need a model of the sky itself. For a file of yours, the page on
 #   :doc:`your own data </tutorials/4_imaging/02_your_own_data>` has the command.
@@ -495,11 +498,11 @@ for name in methods:
 #
 #    CASA's simulator made a :term:`measurement set` of one field around transit, at 230
 #    GHz, with the 43 antennas of ALMA's configuration C43-6. The sky is a disk with
-#    rings, away from the centre, and a companion. ``tclean`` had :term:`Briggs`
-#    weighting, the scales of a point, a beam and three beams, and a mask of two circles
-#    around what the dirty image shows. It stopped at 3, 2 or 1 times the noise that it
-#    finds, and the deepest is the one we show. Everything was done with five seeds of
-#    the noise.
+#    rings, away from the centre, and a companion. ``tclean`` used :term:`Briggs`
+#    weighting and three scales: a point, one beam and three beams. Its mask was two
+#    circles around what the dirty image shows. It stopped at 3, 2 or 1 times the noise
+#    that it finds, and the deepest is the one we show. Everything was done with five
+#    seeds of the noise.
 #
 #    With CASA in an environment of its own, a clone of the repository repeats it:
 #    ``pip install casatools casatasks casadata scipy``, then ``OMP_NUM_THREADS=1
@@ -512,13 +515,13 @@ for name in methods:
 # .. dropdown:: Where this stops being true
 #
 #    This is one sky, bright and smooth between its edges, which suits total variation.
-#    For a field of stars, CLEAN's assumption is the better one. It's one careful mask:
-#    without it, CLEAN has to stop earlier, or it cleans noise. It's one :doc:`choice of
-#    λ </tutorials/4_imaging/07_choosing_regularizers>`. No antenna was miscalibrated.
-#    In a wide field RML :doc:`needs a mask </tutorials/4_imaging/12_ten_traps>` as
-#    well. And a CLEAN image adds a model at the clean beam to residuals at the dirty
-#    beam, whose area differs (the *JvM effect*), which matters less the smaller the
-#    residuals are.
+#    For a field of stars, CLEAN's assumption is the better one. We gave CLEAN one
+#    careful mask. Without it, CLEAN has to stop earlier, or it cleans noise. RML had
+#    one :doc:`choice of λ </tutorials/4_imaging/07_choosing_regularizers>`, and twice
+#    that. No antenna was miscalibrated. In a wide field RML :doc:`needs a mask
+#    </tutorials/4_imaging/12_ten_traps>` as well. And a CLEAN image adds a model at the
+#    clean beam to residuals at the dirty beam, whose area differs (the *JvM effect*),
+#    which matters less the smaller the residuals are.
 
 # folded: MPoL on the same data, with averages in cells
 peers = [run["error_without_residuals"] for run in peer["runs"] if run["robust"] == 0.5]

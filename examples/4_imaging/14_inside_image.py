@@ -40,13 +40,14 @@ for line in str(found).splitlines()[:3]:
 print(f"flux {found.flux:.4f} Jy, {found.quality.verdict}")
 
 # %%
-# The flux is right, within an error that we'll find below. The report names the
-# decisions: a *mask*, where emission is allowed, an amount of smoothing, and a moment
-# to stop. In the next fit *we* decide. ``fit_where`` takes a mask and a strength of
-# *total variation* (TV), which is the sum of the differences between neighbouring
-# pixels: the stronger it is, the smoother the image. With a strength of 1, its gradient
-# is about as large as the noise in that of :math:`\chi^2`. That's the unit of the
-# report's 8, too. Pixels can't be negative.
+# The flux is right, within an error that we'll find below. The report names its own
+# decisions: where emission is allowed (the *mask*), how much to smooth, and when to
+# stop. In the next fit *we* decide. ``fit_where`` takes a mask and a strength of *total
+# variation* (TV), which is the sum of the differences between neighbouring pixels: the
+# stronger it is, the smoother the image. The strength is counted in units of the noise:
+# at 1, total variation pulls at a pixel about as hard as the noise does. When the
+# report says "8 times the noise of the gradient", it uses this unit, too. Pixels can't
+# be negative.
 
 from functools import partial
 
@@ -95,9 +96,9 @@ print(f"reduced χ² without a mask: {everywhere.terms['chi2']:.2f}")
 # pixels can't be negative. Where noise makes an empty patch of sky brighter, the fit
 # takes it. Where noise makes it darker, the fit leaves zero.
 #
-# We can even say how rich. Gaussian noise, its negatives set to 0, has a mean of
-# :math:`\sigma/\sqrt{2\pi}`, or 0.4 σ, and each beam plays once. So multiply that by
-# the number of beams in the field:
+# We can even say how rich. If you set its negative values to 0, Gaussian noise has a
+# mean of :math:`\sigma/\sqrt{2\pi}`, or 0.4 σ, and each beam plays once. So multiply
+# that by the number of beams in the field:
 
 beams = (wide.npix * wide.cell_size) ** 2 / beam.area
 extra = beams * found.noise / np.sqrt(2 * np.pi)
@@ -133,9 +134,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# The rule gives two thirds of the excess, and that's good enough to be warned. You see
+# The rule gives two thirds of the excess, and that's good enough as a warning. You see
 # the blobs only because the colours of this figure end at five times the noise. A
-# :math:`\chi^2` of 0.82 looks harmless, too, but should be within 0.02 of 1.
+# :math:`\chi^2` of 0.82 looks harmless, too. But with *N* visibilities it should
+# scatter around 1 by only :math:`1/\sqrt{N}`, and that's 0.012 here.
 #
 # So we need a mask, and the data can draw it themselves. ``image`` looks at the
 # :term:`dirty image` and marks what is brighter than 5 σ. Noise almost never is. From
@@ -166,8 +168,8 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 # A strength of 1 would have been nearly right here, but you'd have to search for it
 # again for each source. So ``image`` takes a strength of 8, which is too smooth. Then
 # it adds what is left over back to the data, and fits again. Each time, a bit more of
-# the source comes back. These are called *Bregman iterations*. It takes as many as it
-# needs to get down to 1 σ, and the last may be partial, as here.
+# the source comes back. These are called *Bregman iterations*. ``image`` makes as many
+# as it needs to get down to 1 σ, and the last may be partial, as here.
 #
 # **And why 8?** That's what a referee will ask. We tried half and twice as much, on
 # five such data sets, each with noise of its own:
@@ -192,24 +194,25 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 #      - 0.97 σ
 #      - 0.2903 Jy
 #
-# With 16 it needs more fits to arrive at the same image. With 4 it needs fewer, and
-# each of the five fluxes is a bit higher, by 0.0003 to 0.0005 Jy, less than the error
-# that we'll find below. So any of them would do.
+# With 16, ``image`` needs more fits to arrive at the same image. With 4 it needs fewer,
+# and each of the five fluxes is a bit higher, by 0.0003 to 0.0005 Jy, less than the
+# error that we'll find below. So any of them would do.
 #
 # .. dropdown:: How near is it to the truth, pixel by pixel?
 #
 #    Compare ``found.sky`` with the truth, and it's off by 30 %, while a single fit with
 #    a strength of 1 is off by 18 % (medians of five). Is ``image`` worse? No. It
 #    smooths its result over two pixels, less than half a beam, and the rings and the
-#    companion have edges that are finer. Smooth the truth and the single fit in the
-#    same way, and both are off by 10 or 11 %. And once the beam has blurred everything,
-#    ``found.model``, which isn't smoothed, is off by 1 %.
+#    companion have edges that are finer. If you smooth the truth and the single fit in
+#    the same way, then ``image`` and the single fit are both off by 10 or 11 %. And
+#    once the beam has blurred everything, ``found.model``, which isn't smoothed, is off
+#    by 1 %.
 #
 # What is the error bar of an image?
 # ----------------------------------
 #
 # How well is the flux known, and each pixel? In the laboratory, you'd repeat the
-# measurement and look at the scatter. But we can pretend that our image is the sky,
+# measurement and look at the scatter. Here we pretend that our image is the sky,
 # observe it again with fresh noise, and make an image of *that*, in the same way. We do
 # it four times:
 
@@ -225,10 +228,10 @@ print(f"so the flux is {found.flux:.4f} ± {scatter:.4f} Jy; the truth is 0.2900
 print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 
 # %%
-# The scatter is the error. If the new images were brighter *on average* than the one
-# they were made from, then fitting would add flux, the casino again, inside the mask,
-# and we could subtract that. Here the excess is no larger than its own error, which is
-# half the scatter, with four repetitions. The method is called a *parametric
+# The scatter is the error. Suppose the new images were brighter *on average* than the
+# one they were made from. Then fitting would add flux, as the casino did, now inside
+# the mask, and we could subtract it. Here the excess is no larger than its own error,
+# which is half the scatter, with four repetitions. The method is called a *parametric
 # bootstrap*. ``image(seen)`` does the same with 16 draws, for each pixel as well as for
 # the flux, and subtracts the excess. But such an error knows the noise, and nothing
 # else. For a bad calibration, a wrong flux scale, or what no baseline has measured, see
@@ -237,8 +240,8 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 # For your paper: "We fitted a non-negative image to the visibilities with total
 # variation, at 8 times the noise of the gradient, and with Bregman iterations until the
 # residuals of the source were noise (discrepancy principle). Emission was allowed in a
-# mask that contains all above 2.5 σ that is connected to a peak above 5 σ. Errors are
-# from a parametric bootstrap with 16 draws."
+# mask: all pixels above 2.5 σ that are connected to a peak above 5 σ. Errors are from a
+# parametric bootstrap with 16 draws."
 #
 # When it fails
 # -------------

@@ -13,24 +13,23 @@ the CPU, each on one core if you start several and do not set ``OMP_NUM_THREADS`
     python distributed_fit.py --json one.json
     torchrun --standalone --nproc-per-node 2 distributed_fit.py --json two.json
 
-Both files hold the same :math:`\\chi^2` and norm of its :term:`gradient` at the image
-that the fit starts from, and the same :math:`\\chi^2` and :term:`fluxes <flux>` at its
-end. Their ``seconds`` differ: how long each process takes for a gradient, and how long
-all of them take to exchange a number. With ``--checkpoint fit.pt`` each fit is saved
-when it is finished. If the job was stopped, or lost a process, launch it again, with
-any number of processes but otherwise the same options: it makes the missing fits.
-``--help`` lists the rest.
+Both files should hold the same numbers: :math:`\\chi^2` and the norm of its
+:term:`gradient` at the start of the fit, and :math:`\\chi^2` and the :term:`fluxes
+<flux>` at its end. Only the times, under ``seconds``, differ: how long each process
+takes for a gradient, and how long it takes all of them to exchange a number. With
+``--checkpoint fit.pt`` each fit is saved when it is finished. If the job was stopped,
+or lost a process, launch it again, with any number of processes but otherwise the same
+options, and it makes the missing fits. ``--help`` lists all the options.
 
-``--standalone`` is for one computer, and finds a free port. On two, run this on each,
-with the name of one of them:
+``--standalone`` is for one computer. If you have two, run this command on both, with
+the name of one of the two in place of ``NAME``:
 
 .. code-block:: bash
 
     torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend c10d \\
         --rdzv-endpoint NAME:29400 distributed_fit.py --channels 16
 
-These are eight processes, and 16 channels, two at a time, keep all of them busy.
-"""
+This starts eight processes, and 16 channels, two at a time, keep all of them busy. """
 
 import argparse
 import json

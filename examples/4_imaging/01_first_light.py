@@ -239,9 +239,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# It's minus the dirty image. Where the sky shines and our image is dark, a brighter
-# pixel would *lower* the loss, so the gradient is negative there. **Should we add the
-# gradient, or subtract it?**
+# The gradient is minus the dirty image. Where the sky shines and our image is dark, a
+# brighter pixel would *lower* the loss, so the gradient is negative there. **Should we
+# add the gradient, or subtract it?**
 
 with torch.no_grad():
     for factor in (+0.4, -0.4, -1.0):
@@ -257,9 +257,10 @@ with torch.no_grad():
 #
 # Now you know the whole loop: ``zero_grad()`` forgets the last gradient, the model
 # makes an image and its visibilities, ``loss`` compares, ``backward()`` finds the way
-# up, and ``step()`` goes down. There is no network: the image is the parameter. Two
-# things are added. Each pixel is a *softplus* of its parameter, so it can't become
-# negative. And two more terms in the loss say what kind of image we'd rather have.
+# up, and ``step()`` goes down. There is no network: the image is the parameter. The
+# script adds two things. Each pixel is a *softplus* of its parameter, so it can't
+# become negative. And two more terms in the loss say what kind of image we'd rather
+# have.
 
 # folded: The timed step and the timed fit
 unit = 0.01  # Jy/arcsec²: what brightness is measured in
@@ -418,11 +419,11 @@ print(f"the script's image leaves {abs(script_left).max():.0f} σ")
 print(f"its rms is {rms(script_left[disk_at]):.1f} inside the disk, where 1 is noise")
 
 # %%
-# That's a pattern far above 5 σ, and yet the image is full of specks. So there's a
-# third case. If the residuals are large *and* the image has specks, the data themselves
-# are wrong. The script first averages the rows in the cells of a grid, and :doc:`the
-# sky changes within these cells </tutorials/4_imaging/06_averaging>`. To be fair, the
-# gridder knew. It was *us* who switched its warning off, with
+# The script's image leaves a pattern far above 5 σ, and yet it's full of specks. So
+# there's a third case. If the residuals are large *and* the image has specks, the data
+# themselves are wrong. The script first averages the rows in the cells of a grid, and
+# :doc:`the sky changes within these cells </tutorials/4_imaging/06_averaging>`. To be
+# fair, the gridder knew. It was *us* who switched its warning off, with
 # ``check_visibility_scatter=False``. MPoL's script leaves it on.
 #
 # Now look at the truth

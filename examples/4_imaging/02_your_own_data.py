@@ -156,8 +156,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Are they as alike in numbers? The flux is the sum over each program's model, the image
-# before it is blurred by the beam. We ran ``tclean`` three times.
+# Are the two maps as alike in numbers? The flux is the sum over each program's model,
+# the image before it is blurred by the beam. We ran ``tclean`` three times.
 
 # folded code: How the table is printed
 
@@ -214,7 +214,7 @@ say(found)
 say(found.quality)
 
 # %%
-# It answers four questions. The :doc:`page on image()
+# The report answers four questions. The :doc:`page on image()
 # </tutorials/4_imaging/14_inside_image>` explains the lines before them.
 #
 # .. list-table:: What the report says, and what you want it to say
@@ -232,7 +232,7 @@ say(found.quality)
 #    * - Is it all the flux that the baselines can see?
 #      - as much as the shortest baselines see. On those, the source is hardly resolved,
 #        so they measure its whole flux, nearly whatever its shape
-#      - 7.56 Jy, and they see 7.15, so we have 6 % more than they
+#      - 7.56 Jy, and they see 7.15, so our image has 6 % more than that
 #    * - What's the verdict?
 #      - no fourth line: then the flux comes with an error bar
 #      - *limited by calibration*
@@ -262,10 +262,10 @@ for who, one in reports.items():
 # %%
 # The mask by hand fits best. Our command comes next, and nobody had to draw anything
 # for it. With the masks that ``tclean`` found by itself, residuals are larger in the
-# source than beside it, so the report says to clean deeper. Whose flux is right?
-# Neither: the mask by hand has 4 % less than the shortest baselines see, and our
-# command 6 % more. And none of the four fits as it should, at a :math:`\chi^2` of 1.
-# **Would you publish a flux? Write down yes or no.**
+# source than beside it, so the report says to clean deeper. Which flux is right, that
+# of the mask by hand or ours? Neither: by hand it's 4 % less than the shortest
+# baselines see, and our command has 6 % more. And none of the four fits as it should,
+# at a :math:`\chi^2` of 1. **Would you publish a flux? Write down yes or no.**
 #
 # Not yet. There's no error bar, because noise isn't what limits these images. But the
 # last line of our report says what to do. The command has worked out what would happen
@@ -364,14 +364,14 @@ else:
 # So which flux would we publish? *About 7 Jy at 709 GHz, from one spectral window,
 # limited by calibration.* We'd give no error bar from noise, but all that we know:
 #
-# - By method, it's 7.0 to 7.4 Jy: our command has 7.4 now, the shortest baselines see
-#   7.2, and ``tclean`` had 7.0, with the phases as they were.
+# - Depending on the method, it's 7.0 to 7.4 Jy: our command has 7.4 now, the shortest
+#   baselines see 7.2, and ``tclean`` had 7.0, with the phases as they were.
 # - The other windows have up to a third less, and we don't know which is right. Windows
 #   of ALMA should agree within about 1 %, as `Francis and colleagues`__ found in Band
 #   7.
 # - The :term:`primary beam` hides 4 % of a ring of this size.
-# - No residual can show whether the flux scale is right. In Band 7 it's nominally
-#   within 10 %, they say, and 709 GHz is in Band 9, which is harder.
+# - No residual can show whether the flux scale is right. The same authors say that it's
+#   nominally within 10 % in Band 7, and 709 GHz is in Band 9, which is harder.
 # - Structure larger than the shortest baselines can see is in none of these numbers.
 #
 # __ https://arxiv.org/abs/2010.02186
@@ -468,8 +468,8 @@ if hd142 and len(seen.frequency) == 1:
 # 2. **It names a source outside of the field.** Take the ``--field`` that it names.
 # 3. **It names spectral windows.** Image the one that it recommends, with ``--spw``,
 #    and say what the others have.
-# 4. **No gains explain it,** and it names neither. Look where the largest residual is,
-#    and try a ``--mask`` of your own, or another field.
+# 4. **No gains explain it,** and it names neither a source nor a window. Look where the
+#    largest residual is, and try a ``--mask`` of your own, or another field.
 # 5. **It's still limited.** Show contours from 5 times the rms of the residuals, as
 #    ``my.png`` does, and don't believe faint pieces. Give the flux as we did, and
 #    :doc:`compare </tutorials/4_imaging/13_rml_and_clean>` the map fairly with
@@ -484,11 +484,11 @@ assert fine.quality.verdict == "converged"
 assert abs(fine.flux - 7.5) < 2 * fine.flux_error
 
 # %%
-# The error bar knows of noise only, so the true error is larger: nothing of what no
-# baseline measured is in it.
+# The error bar only knows the noise, so the true error is larger. For example, it
+# doesn't know of anything that no baseline has measured.
 #
-# A visibility takes about 200 bytes of memory while it is imaged. If yours are too many
-# for that, ``split`` your target out and average its channels first, without those that
+# A visibility takes about 200 bytes of memory while it is imaged. If you have too many
+# for that, first ``split`` your target out and average its channels, without those that
 # have lines. :doc:`Several computers </tutorials/4_imaging/distributed_fit>` pay where
 # each channel is an image of its own, not for a single image. And if the report says
 # "not calibrated", begin as with the :doc:`data of M87*

@@ -110,8 +110,9 @@ for _ in range(3):
 # This sum is called a *closure phase*. With four telescopes you can do the same for
 # amplitudes: multiply two of them, divide by two others, and all four gains cancel.
 # That's a *closure amplitude*. From 21 pairs of seven telescopes you get 15 closure
-# phases and 14 closure amplitudes. That is less than was measured, and it doesn't tell
-# you where on the sky the source is, or how bright. But no gain can spoil it.
+# phases and 14 closure amplitudes. Together these are fewer numbers than were measured,
+# and they don't tell you where on the sky the source is, or how bright. But no gain can
+# spoil them.
 #
 # The image
 # ---------
@@ -188,10 +189,11 @@ plt.show()
 # brighter than its northern one. Light that passes too close to the black hole is lost,
 # and the rest is bent into a ring. Ours is about 40 µas wide. The collaboration's
 # papers give 42 ± 3 µas, from several independent programs (`paper IV`__). We ran the
-# public `script`__ of one of them, eht-imaging 1.3.2, on the same file. Measured as
-# ours, its ring is 41 µas wide. But the script uses more than closure quantities: it's
-# told that the source has 0.6 Jy, and it calibrates the telescopes by its own image.
-# When we took this calibration and the amplitudes out, its ring was 36 µas wide.
+# public `script`__ of one of them, eht-imaging 1.3.2, on the same file. Measured in the
+# same way as ours, its ring is 41 µas wide. But the script uses more than closure
+# quantities: it's told that the source has 0.6 Jy, and it calibrates the telescopes by
+# its own image. When we took this calibration and the amplitudes out, its ring was 36
+# µas wide.
 #
 # How far should you trust it? Everybody who made this image found the ring, its
 # diameter and its bright south. But our brightest spot lies farther to the east (on the
@@ -199,25 +201,25 @@ plt.show()
 # Seven telescopes leave an image a lot of freedom, and a picture without a ring can
 # have the lower :math:`\chi^2`!
 #
-# That's why there are twelve. If only half of them have a ring, the data haven't
+# That's why we make twelve images. If only half of them have a ring, the data haven't
 # decided, and you shouldn't either. In a terminal, the picture above is one line:
 #
 # .. code-block:: bash
 #
 #    firstlight image m87.uvfits --closures --field 120uas --out images
 #
-# It shows the mean as we do, and the scatter of all images that fit beside it. Dashed
-# lines surround what only some of them have, so don't believe that. The report counts
-# the images that have a hole with a rim all around it. If three quarters of them or
-# more have it, the verdict is *a ring*. If a quarter or fewer have it, it's *no ring*,
-# and in between it's *doubtful*.
+# This line draws the mean, as we do, and beside it the scatter of all images that fit.
+# Dashed lines surround what only some of them have, so don't believe that. The report
+# counts the images that have a hole with a rim all around it. If three quarters of them
+# or more have it, the verdict is *a ring*. If a quarter or fewer have it, it's *no
+# ring*, and in between it's *doubtful*.
 #
 # We chose how all this is done with the archive's files of 5 and 6 April, and with
 # simulated disks, pairs of points and jets, which have no ring and got none. Only then
-# did we give that line the files of 10 and 11 April, and no field: then it takes the
-# fringe of the shortest baseline. Eleven of twelve images have the hole on the first
-# day and all twelve on the second: *a ring*, both times. The quasar 3C 279, seen on 11
-# April, is *doubtful*, because only three of its twelve images fit.
+# did we give that line the files of 10 and 11 April. We gave it no field, so that it
+# took the fringe of the shortest baseline. Eleven of twelve images have the hole on the
+# first day and all twelve on the second: *a ring*, both times. The quasar 3C 279, seen
+# on 11 April, is *doubtful*, because only three of its twelve images fit.
 #
 # __ https://iopscience.iop.org/article/10.3847/2041-8213/ab0e85
 # __ https://github.com/eventhorizontelescope/2019-D01-02
@@ -300,13 +302,13 @@ plt.show()
 # The largest residual is now a quarter of what it was, and the flux has fallen from
 # 0.232 to about 0.220 Jy. Is that better? We asked two witnesses. The shortest
 # baselines see 0.216 Jy. They take only the source's shape from the image, so another
-# image moves this by a few percent at most. And frank, a program that fits rings to
-# disks instead of pixels, finds 0.217 Jy. So the image is now within about two percent
-# of both, and before it was 7 % too bright. Too much flux is what you should expect
-# from bad phases, because pixels that can't be negative collect what the sky can't
-# explain.
+# image would move their flux by a few percent at most. And frank, a program that fits
+# rings to disks instead of pixels, finds 0.217 Jy. So the image is now within about two
+# percent of both, and before it was 7 % too bright. Too much flux is what you should
+# expect from bad phases, because pixels that can't be negative collect what the sky
+# can't explain.
 #
-# It's still not perfect, because the residuals are still far louder than noise. But
+# The image is still not perfect, because its residuals are far louder than noise. But
 # look at the last line. The image was *limited by calibration* before, and now it's
 # *limited by artefacts*: no phases and amplitudes of the antennas would explain what is
 # left. If that happens to you, see :doc:`what to try
@@ -347,9 +349,9 @@ plt.show()
 
 # %%
 # Eight antennas drift by a few degrees, and hardly change from one interval to the
-# next, but for a few such as 300 and 401. Two others jump much farther and back, and
-# nearly always in the same intervals, between 61 and 88. Air doesn't do that. Something
-# was wrong with those scans, and in CASA you'd flag them.
+# next, except in a few intervals such as 300 and 401. Two other antennas jump much
+# farther and back, and nearly always in the same intervals, between 61 and 88. Air
+# doesn't do that. Something was wrong with those scans, and in CASA you'd flag them.
 #
 # Where an antenna had too little signal in an interval, its line has a gap. Neither the
 # size of the jumps nor their sign is certain. On the sixteen cores beside an H100,
@@ -370,10 +372,11 @@ plt.show()
 #
 #    firstlight image my.ms --self-calibrate --out images
 #
-# This also writes the gains to ``my.gains.npz`` and draws them in ``my.gains.png``.
-# CASA's ``applycal`` can't read that file, so you can't carry the gains over to the
-# windows of a spectral line yet. If you need that, run ``gaincal`` in CASA, with our
-# ``my.model.fits`` as the model. The page on :doc:`tclean </tclean>` has the calls.
+# The command also writes the gains to ``my.gains.npz`` and draws them in
+# ``my.gains.png``. CASA's ``applycal`` can't read that file, so you can't carry the
+# gains over to the windows of a spectral line yet. If you need that, run ``gaincal`` in
+# CASA, with our ``my.model.fits`` as the model. The page on :doc:`tclean </tclean>` has
+# the calls.
 #
 # **Guess by how much two programs differ for one disk.**
 #
@@ -424,9 +427,9 @@ plt.show()
 # polarization and corrects the other.
 #
 # And how short may an interval be? An antenna has to see the source well enough in it.
-# Of :math:`N` antennas' :math:`N(N-1)/2` baselines, one antenna has a share of
-# :math:`2/N`, and an interval :math:`t` has a share of :math:`t/T` of the whole time.
-# Signal over noise goes with the root of both:
+# One of :math:`N` antennas takes part in a share of :math:`2/N` of the :math:`N(N-1)/2`
+# baselines, and an interval :math:`t` has a share of :math:`t/T` of the whole time.
+# Signal over noise is proportional to the root of both shares:
 #
 # .. math::
 #
@@ -456,11 +459,11 @@ plt.show()
 # And amplitudes can be wrong, too. In a file of the quasar BL Lacertae that comes with
 # eht-imaging, taken by the VLBA at 43 GHz, one antenna was off by 40 %. The first image
 # had 9.7 Jy, and the shortest baselines see 5.0. The report then gives no flux at all,
-# because half of this one is made of artefacts. With ``--self-calibrate amplitude`` the
-# image has 5.3 Jy, and :math:`\chi^2` falls from 301 to 9.5. That's better, but the
-# report still calls it doubtful: amplitudes can change your flux scale, here by 16 %,
-# and the shortest baselines of the corrected data see 4.5 Jy. So calibrate amplitudes
-# last, and only if the report asks for it.
+# because half of those 9.7 Jy are made of artefacts. With ``--self-calibrate
+# amplitude`` the image has 5.3 Jy, and :math:`\chi^2` falls from 301 to 9.5. That's
+# better, but the report still calls it doubtful: amplitudes can change your flux scale,
+# here by 16 %, and the shortest baselines of the corrected data see 4.5 Jy. So
+# calibrate amplitudes last, and only if the report asks for it.
 #
 # Your turn
 # ---------
@@ -547,22 +550,23 @@ print(f"Our solution: {check(possible_solution)}")
 # - Make intervals longer. Amplitudes change slowly, so one for each scan is often
 #   enough. Average both polarizations (``gaintype="T"`` in CASA) and all windows
 #   (``combine="spw"``).
-# - Hold their mean at 1 (``solnorm=True``). Else every round may lose or gain flux, and
-#   the model with it.
+# - Hold the mean of the gains at 1 (``solnorm=True``). Else every round may lose or
+#   gain flux, and the model with it.
 # - Ask whether the model has all the flux. If it lacks what the short baselines see,
-#   the gains make up for that, antenna by antenna. Leave those baselines out of both.
-# - Flag what is left outside of 0.5 to 2, and the data with it. That isn't weather.
-#   It's an antenna that didn't work, or an interval without a signal.
+#   the gains make up for that, antenna by antenna. Then leave those baselines out of
+#   the calibration.
+# - Flag the gains that are still below 0.5 or above 2, and their data. That isn't
+#   weather. It's an antenna that didn't work, or an interval without a signal.
 #
 # A source too faint, or far from the middle of the field
 # -------------------------------------------------------
 #
 # If even the whole night gives an antenna less than 3 times the noise, take the phases
-# from something brighter: of a calibrator beside it, or of a stronger source in the
-# same field, solved first and applied to all. In a wide field, at low frequencies, the
-# gains differ from one direction to the next. Then a faint part takes those of its
-# bright neighbour. That needs a program for many directions, such as DDFacet or LOFAR's
-# pipelines. Ours knows one gain for each antenna.
+# from something brighter: from a calibrator beside it, or from a stronger source in the
+# same field. Solve for them there first, and apply them to everything. In a wide field,
+# at low frequencies, the gains differ from one direction to the next. Then a faint part
+# takes those of its bright neighbour. That needs a program for many directions, such as
+# DDFacet or LOFAR's pipelines. Ours knows one gain for each antenna.
 #
 # A χ² of 0 for the closures, and other warnings of eht-imaging
 # -------------------------------------------------------------
@@ -571,8 +575,8 @@ print(f"Our solution: {check(possible_solution)}")
 # saw the source in the same interval, and a closure amplitude needs four. Of :math:`N`
 # antennas, :math:`(N-1)(N-2)/2` closure phases and :math:`N(N-3)/2` amplitudes are
 # independent. So three antennas have one phase and no amplitude at all. After flags, a
-# cut in signal over noise, or averages over times that don't match, there may be none.
-# Print how many there are before you fit.
+# cut in signal over noise, or averages over times that don't match, there may be none
+# left. Print how many there are before you fit.
 #
 # *Nearly 0* means that the image may do as it likes: there are fewer closures than
 # pixels that count, the regularizers are too weak, or the noise in the file is too

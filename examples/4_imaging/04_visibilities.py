@@ -110,11 +110,12 @@ plt.show()
 #
 #     V(u, v) = \iint I(l, m)\, e^{-2 \pi i (u l + v m)}\, \mathrm{d}l\, \mathrm{d}m,
 #
-# where :math:`l` points to the east and :math:`m` to the north. It's what ``seen_by``
-# does for one star, and the two-dimensional Fourier transform of the sky :math:`I`. A
-# row of the file is the value of that transform at one point :math:`(u, v)`, and the
-# points lie in the :term:`plane of u and v`, or *uv plane*. Mind the sign: CASA writes
-# the exponent with a plus. If you mix the two up, your image is rotated by half a turn.
+# where :math:`l` points to the east and :math:`m` to the north. This sum is what
+# ``seen_by`` computes for one star, and it's the two-dimensional Fourier transform of
+# the sky :math:`I`. A row of the file is the value of that transform at one point
+# :math:`(u, v)`, and the points lie in the :term:`plane of u and v`, or *uv plane*.
+# Mind the sign: CASA writes the exponent with a plus. If you mix the two up, your image
+# is rotated by half a turn.
 #
 # .. dropdown:: From a measurement set to the five columns
 #
@@ -275,9 +276,9 @@ print(f"the widest fringe: {fringe:.1f} arcsec; 0.6 of it: {0.6 * fringe:.1f} ar
 # *maximum recoverable scale*. To see more, you need a more compact array, or a single
 # dish.
 #
-# The second one hides in the empty cells. Take the largest hole between the tracks of
-# 11 antennas in an hour, at :math:`(u_0, v_0)`, and multiply a smooth cloud by stripes
-# of just that fringe. **Will the telescope notice?**
+# The second thing that no row contains hides in the empty cells. Take the largest hole
+# between the tracks of 11 antennas in an hour, at :math:`(u_0, v_0)`, and multiply a
+# smooth cloud by stripes of just that fringe. **Will the telescope notice?**
 
 # folded: A cloud, a short observation, and the largest hole between its tracks
 from firstlight_imaging.simulate import alma_antennas
@@ -454,8 +455,8 @@ print(f"Our solution: {check(visibility_solution)}")
 #
 # With u, v in wavelengths, and all angles in radians:
 #
-# - *Shift the phase centre.* What lies at east :math:`x`, north :math:`y` comes to the
-#   middle if you multiply each visibility by ``np.exp(2j * np.pi * (u * x + v * y))``.
+# - *Shift the phase centre.* To move what lies at east :math:`x`, north :math:`y` to
+#   the middle, multiply each visibility by ``np.exp(2j * np.pi * (u * x + v * y))``.
 #   With CASA's signs, as in a measurement set, it's the other sign.
 # - *Which antenna is conjugated, and which way does uvw point?* The two go together.
 #   With uvw = pos(ant2) - pos(ant1), a visibility is ant1 * conj(ant2), and the other

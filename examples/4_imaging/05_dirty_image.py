@@ -3,9 +3,8 @@ What can you see before you fit?
 ================================
 
 You have a file of :term:`visibilities <visibility>`, and you'd like to see something
-before you set up a fit. There's one image that you can make before you have decided
-anything about a fit. You take the wave that each row stands for, you add up all the
-waves, and you look.
+before you set up a fit. There's one image that you can make before you decide anything.
+You take the wave that each row stands for, you add up all the waves, and you look.
 
 **Write down a guess: is it blurred, is its brightness right, and can it be negative
 where the sky isn't?** By the end you'll be able to make such an image in four lines of
@@ -61,8 +60,8 @@ seen = with_noise(observe(disk, track), 5e-3, seed=1)
 #     {\sum_k w_k}
 #
 # We do it twice: for the data, and for a star of 1 Jy in the middle of the field, all
-# of whose visibilities are 1. On the H100 we used 90,300 rows. On computers without a
-# GPU we use only 15,351, so that the page doesn't take too long.
+# of whose visibilities are 1. On the H100 we used 90,300 rows, and on computers without
+# a GPU only 15,351, to save time.
 
 u, v, data, weight = (each[0] for each in (seen.uu, seen.vv, seen.data, seen.weight))
 offsets = ARCSEC * coords.sky_coordinates()[0][0]  # of the columns, to the east
@@ -132,8 +131,7 @@ assert identity < 1e-8, identity
 print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 
 # %%
-# You'd better not publish the spot. A sidelobe of the source beside it can reach 3% of
-# 100 mJy, and that's more than 2 mJy.
+# You'd better not publish the spot: a sidelobe of the source beside it can reach 3 mJy.
 #
 # Which weights?
 # --------------
@@ -279,9 +277,9 @@ def nearest():
 # %%
 # We've moved each wave to the frequency of its cell. Towards the edges of the image it
 # drifts out of step with the right one, so sources there should come out too faint, by
-# a factor called a *sinc*, :math:`\sin(\pi x)/(\pi x)`. Let's divide by that factor,
-# and compare the image before and after with the exact sum. And let's try a third way,
-# which spreads each visibility over 2 × 2 finer cells.
+# a factor called a *sinc*, :math:`\sin(\pi x)/(\pi x)`. Let's compare the image before
+# and after a division by that factor with the exact sum, and a third one, for which
+# each visibility is spread over 2 × 2 finer cells.
 
 fade = np.sinc((np.arange(npix) - npix // 2) / npix)
 off = {"nearest cell": nearest()}
@@ -314,11 +312,10 @@ plt.show()
 # edge comes back in at the opposite one. That's called :term:`aliasing`, and the
 # division made the intruders brighter, too.
 #
-# It helped a lot to spread each visibility over a patch of 2 × 2 cells. So how wide
-# does the patch have to be? One more cell on a side gives about one more digit.
-# Gridding with a patch as wide as your precision needs is called a *non-uniform FFT*,
-# or :term:`NUFFT`. You tell it how many digits you want (``eps``), and ``DirtyImager``
-# uses it, in the form of FINUFFT__.
+# How many cells should a visibility be spread over? One more cell on a side gives about
+# one more digit. Gridding over as many cells as your precision needs is called a
+# *non-uniform FFT*, or :term:`NUFFT`. You tell it how many digits you want (``eps``),
+# and ``DirtyImager`` uses it, in the form of FINUFFT__.
 #
 # __ https://finufft.readthedocs.io/en/latest/
 #
@@ -449,16 +446,15 @@ plt.show()
 # the error of 2 × 2 cells exceeds it, too. So on a CPU, *take the NUFFT, and ask for
 # more digits than you need.*
 #
-# And on a GPU? Don't compare these times with the EPYC's, because there are more rows.
-# On the 16 CPU cores beside the H100 the direct sum took about :timing:`dirty-image
-# median "direct" @nvidia-h100-80gb-hbm3`, and the NUFFT of four digits
-# :timing:`dirty-image median "NUFFT 1e-4" @nvidia-h100-80gb-hbm3`. On the GPU, which
-# had the data in its memory already, the same direct sum took :timing:`dirty-image
-# median "direct, GPU" @nvidia-h100-80gb-hbm3`, in ``float32``, which keeps some six
-# digits. The slow way on the GPU beat the clever way on the CPU! It consists of two
-# matrix products, and these are just what a GPU is good at. But with twice as many
-# pixels on a side, the direct sum has four times the work. A NUFFT still has the same
-# rows to spread, and only its FFT grows.
+# And on a GPU? With the 90,300 rows, on the 16 CPU cores beside the H100, the direct
+# sum took about :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`, and the
+# NUFFT of four digits :timing:`dirty-image median "NUFFT 1e-4" @nvidia-h100-80gb-hbm3`.
+# On the GPU, which had the data in its memory already, the same direct sum took
+# :timing:`dirty-image median "direct, GPU" @nvidia-h100-80gb-hbm3`, in ``float32``,
+# which keeps some six digits. The slow way on the GPU beat the clever way on the CPU!
+# It consists of two matrix products, and these are just what a GPU is good at. But with
+# twice as many pixels on a side, the direct sum has four times the work. A NUFFT still
+# has the same rows to spread, and only its FFT grows.
 #
 # .. holds::
 #

@@ -180,9 +180,10 @@ draw_folds()
 plt.show()
 
 # %%
-# That makes four folds of each kind and one fit to all of the data. With six values of
-# λ we have 54 fits. We can stack them, as if they were 54 channels of one image, and do
-# them all at once. In ``fit`` that's the option ``separate``:
+# There are four folds of each kind, and one fit to all of the data. So we need nine
+# fits for each λ, and with six values of λ that makes 54. We can stack them, as if they
+# were 54 channels of one image, and do them all at once. In ``fit`` that's the option
+# ``separate``:
 
 
 def sweep(data, terms, steps, on=device, model=None):
@@ -356,8 +357,8 @@ plt.show()
 
 # %%
 # How far can you trust the minimum? First, is the score at the next λ really worse?
-# Both had the same folds, so we take the difference fold by fold. Second, what would
-# other cuts have chosen?
+# Both strengths had the same folds, so we take the difference fold by fold. Second,
+# what would other cuts have chosen?
 
 paired = outer[best + 1, : 2 * k] - outer[best, : 2 * k]
 bar = paired.std(ddof=1) / paired.size**0.5
@@ -518,7 +519,7 @@ print(*(f"λ = {each:.0e}: {value:.3f}" for each, value in table.items()), sep="
 print(f"take {min(table, key=table.get):.3f}")
 
 # %%
-# It, too, chooses 0.003.
+# This function, too, chooses 0.003.
 #
 # .. dropdown:: The loss is NaN, or it falls while the image vanishes
 #
@@ -529,7 +530,7 @@ print(f"take {min(table, key=table.get):.3f}")
 #
 #    And NaN? Our pixels, and MPoL's, are ``softplus`` of a parameter. Below about -104,
 #    that is exactly 0 in ``float32``, and ``0 * log(0)``, as in an entropy, is NaN. So
-#    stop at the first one, look which term it's in, and take a smaller learning rate
+#    stop at the first NaN, look in which term it is, and take a smaller learning rate
 #    or λ. If χ² is NaN at the start, it's in the data. MPoL says *image cube contained
 #    negative pixel values* for a NaN, too, because it asks whether all pixels are ≥ 0.
 #
@@ -571,9 +572,9 @@ torch.set_num_threads(threads)  # as it was
 #
 # Because the minimum is flat, many people take the *one-standard-error rule*: the
 # strongest λ whose mean score is at most one standard error above the best mean. The
-# standard error is that of the best mean. Write it. ``scores`` has a row for each λ,
-# and a column for each fold. If a fit has failed, its score is NaN, and its λ doesn't
-# count.
+# standard error is that of the best mean. Write the function that finds this λ.
+# ``scores`` has a row for each λ, and a column for each fold. If a fit has failed, its
+# score is NaN, and its λ doesn't count.
 #
 # Put your answer where the dots are, and run ``firstlight try
 # 07_choosing_regularizers.py``.

@@ -48,9 +48,9 @@ from firstlight.timing.specs import spec
 # those.
 #
 # A number in ``float32`` has 4 bytes, so a channel of :math:`n \times n` pixels takes
-# :math:`38 \cdot 4\, n^2` bytes. For example, at 1024 × 1024 pixels that's 159 MB. Into
-# 8 GB go 50 channels, and into 80 GB 501. In ``float64`` it's half as many. **How many
-# of yours would fit?**
+# :math:`38 \cdot 4\, n^2` bytes. For example, at 1024 × 1024 pixels that's 159 MB. So
+# 50 channels fit into 8 GB, and 501 into 80 GB. In ``float64`` it's half as many. **How
+# many of yours would fit?**
 #
 # .. holds::
 #
@@ -96,11 +96,11 @@ go {small} of 1024 pixels.""")
 plt.show()
 
 # %%
-# The 38 are of one fit on one card. On a CPU, PyTorch handed out 22 images for each
-# channel, and the whole process grew by 43, because the transforms need room inside as
-# well. So plan with three quarters of your memory, or better, measure: fit two
-# channels, then six, and divide the difference of ``torch.cuda.max_memory_allocated()``
-# by four.
+# We measured these 38 images with one fit on one card. On a CPU, PyTorch handed out 22
+# images for each channel, and the whole process grew by 43, because the transforms need
+# room inside as well. So plan with three quarters of your memory, or better, measure:
+# fit two channels, then six, and divide the difference of
+# ``torch.cuda.max_memory_allocated()`` by four.
 
 # folded: And how many would an H100 carry in the time of one? A model
 starts, kernels = 100, 12  # of a loop in PyTorch, and of fit
@@ -200,9 +200,9 @@ for apart, chi2 in sharing.items():
 # %%
 # All four arrays, u, v, data and weights, have a row for each channel, because a
 # :term:`baseline <baseline>` counts in wavelengths. For one line that hardly matters,
-# and you may give 1-D arrays, which all channels then share. Over a hundredth of the
-# frequency it does: in the fold above, the :math:`\chi^2` of the true image then gets
-# worse.
+# and you may give 1-D arrays, which all channels then share. But if the frequency
+# changes by a hundredth, it does matter: in the fold above, the :math:`\chi^2` of the
+# true image then gets worse.
 #
 # The whole fit differs in two places from the fit of a single image. The model has
 # ``nchan`` images, and there's the word ``separate``.
@@ -226,7 +226,8 @@ print(f"{result.iterations} steps. {result.message}")
 # get one :math:`\chi^2`, divided by the number of *all* visibilities. The
 # :term:`penalties <regularizer>`, though, are summed over all images. So a penalty that
 # was right for one channel would weigh two hundred times as much in a cube of two
-# hundred. Leave it out only if a penalty of your own compares neighbouring channels.
+# hundred. Leave ``separate`` out only if a penalty of your own compares neighbouring
+# channels.
 #
 # Is the cube any good? We look at the *residual*, what is left of the data when the
 # model is subtracted. If the fit has found everything, only noise is left.
@@ -437,10 +438,10 @@ plt.show()
 
 # %%
 # In the figure, the CPU's marks fall at first and then level off, where the work of a
-# channel is all that counts. Where is that point on a GPU? Count 150 images that a step
-# reads or writes for each channel, and :spec:`kernel of a program seconds` for each
-# call, two round numbers of ours. By this model, an H100 carries more than a thousand
-# channels of 96 × 96 pixels in the time of one, but only 13 of 1024 × 1024.
+# channel is all that counts. Where is that point on a GPU? Let's count with two round
+# numbers: for each channel, a step reads or writes 150 images, and each call takes
+# :spec:`kernel of a program seconds`. By this model, an H100 carries more than a
+# thousand channels of 96 × 96 pixels in the time of one, but only 13 of 1024 × 1024.
 #
 # And ``fit``? Its step is :doc:`a dozen kernels in a CUDA graph
 # </tutorials/4_imaging/08_faster>`. By our model its bus is full much sooner: with 19
@@ -468,7 +469,8 @@ plt.show()
 # ----------------------------
 #
 # 200 channels of 1024 × 1024 pixels need 32 GB. What if you have 8? Then fit them in
-# groups. This mustn't change the images. Does it? We fit the last five channels alone.
+# groups. Grouping mustn't change the images. Does it? We fit the last five channels
+# alone.
 
 
 def fit_rows(rows, start, terms, **more):
@@ -515,7 +517,7 @@ big, groups = 200 * per_channel * 4 * 1024**2, math.ceil(200 / most)
 print(f"{big / 1e9:.0f} GB in 8 GB: {groups} groups of {200 // groups}")
 
 # %%
-# They are the same. By the rule, four groups of 50 would do. But they would leave
+# The images are the same. By the rule, four groups of 50 would do. But they would leave
 # nothing of the 8 GB for anything else, so plan with three quarters: six groups of 34.
 # With :doc:`several GPUs </tutorials/4_imaging/11_more_than_one_gpu>`, each takes a
 # group.

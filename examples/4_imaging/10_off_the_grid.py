@@ -347,7 +347,7 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # :timing:`off-the-grid median "NUFFT, 10,000" @cpu-amd-epyc`, and *all* of a million,
 # in the exact form, :timing:`off-the-grid median "exact, 1,000,000" @cpu-amd-epyc`. If
 # the phases change only now and then, give the corrected data to ``exact.replace(…)``,
-# as in the loop on :doc:`a real sky </tutorials/4_imaging/03_real_sky>`.
+# once in each round of :doc:`self-calibration </tutorials/4_imaging/03_real_sky>`.
 #
 # NUFFT and FFT disagree: signs of odd modes, units, and the adjoint
 # ------------------------------------------------------------------

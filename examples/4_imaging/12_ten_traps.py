@@ -288,9 +288,9 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 # ------------------------
 #
 # **1. A field too wide (D).** Pixels are positive, so the empty sky keeps only the
-# positive part of its noise. It shows in the flux, which the shortest baselines
-# contradict. The remedy is a *mask*: keep pixels at zero, unless the first fit, seen
-# through the :term:`beam <dirty beam>`, is above four times the noise there.
+# positive part of its noise. You'll see this mistake in the flux, which the shortest
+# baselines contradict. The remedy is a *mask*: keep pixels at zero, unless the first
+# fit, seen through the :term:`beam <dirty beam>`, is above four times the noise there.
 
 masked = Fitted(seen, field=None, mask=bright_in(wide))
 tell("too wide", wide)
@@ -372,9 +372,9 @@ shared = (steps[1:] * steps[:-1].conj()).real.sum() / (np.abs(steps[1:]) ** 2).s
 print(f"correlation of neighbouring channels: {shared:.2f}")
 
 # %%
-# Only after. It compares one time with the next, and for each channel by itself the
-# weights are right. So average first, *then* check the weights. The last number, the
-# correlation of neighbouring channels, should be 0.
+# Only after. ``check_weights`` compares one time with the next, and for each channel by
+# itself the weights are right. So average first, *then* check the weights. The last
+# number, the correlation of neighbouring channels, should be 0.
 #
 # **6. Too much averaging.** While a visibility is measured, u and v change, with time
 # and across the band. Far from the :term:`phase centre` the phase turns meanwhile, so a
@@ -431,10 +431,10 @@ say(limit_of("bandwidth", channel_width=width))
 say(limit_of("time", integration=seconds))
 
 # %%
-# The usual averages take one per cent. With the others, half of the peak is gone, and
-# neither :math:`\chi^2` nor the flux shows it: the fit simply makes the source wider.
-# Only ``check_image_grid`` warns you, and only if you tell it how wide your channels
-# and integrations are.
+# The usual averages cost the peak one per cent. With the wide ones, half of the peak is
+# gone, and neither :math:`\chi^2` nor the flux shows it: the fit simply makes the
+# source wider. Only ``check_image_grid`` warns you, and only if you tell it how wide
+# your channels and integrations are.
 #
 # **7. Averages in cells.** Many programs, MPoL's ``DataAverager`` among them, average
 # all visibilities in a cell of the :term:`uv plane`. If the sky is as wide as the
@@ -505,9 +505,9 @@ for mistake, (said, read) in files.items():
 
 # %%
 # The fourth holds metres, and we said that they were thousands of wavelengths,
-# :term:`kilo-lambda`. It's read without a word. The sky comes out too small, with a
-# :math:`\chi^2` as good as ever. Only you know how long your array is. So look at the
-# longest baseline:
+# :term:`kilo-lambda`. ``read_npz`` reads it without a warning. The sky comes out too
+# small, with a :math:`\chi^2` as good as ever. Only you know how long your array is. So
+# look at the longest baseline:
 
 _, misread = files["metres"]
 _, cured_units = from_npz("metres", uu=u * wave, vv=v * wave)

@@ -370,8 +370,9 @@ else:
 #   of ALMA should agree within about 1 %, as `Francis and colleagues`__ found in Band
 #   7.
 # - The :term:`primary beam` hides 4 % of a ring of this size.
-# - No residual can show whether the flux scale is right. The same authors say that it's
-#   nominally within 10 % in Band 7, and 709 GHz is in Band 9, which is harder.
+# - No residual can show whether the flux scale is right. Francis and colleagues say
+#   that it's nominally within 10 % in Band 7, and 709 GHz is in Band 9, which is
+#   harder.
 # - Structure larger than the shortest baselines can see is in none of these numbers.
 #
 # __ https://arxiv.org/abs/2010.02186

@@ -372,9 +372,9 @@ for times in (1, 2):
 
 # %%
 # Total variation makes every slope a cost, so RML takes the top off a sharp peak, more
-# with more λ. CLEAN is better there. What's missing is several times the noise. Without
-# the truth, only the residual would tell you, and not loudly: with our λ it's a σ or
-# two too high there.
+# with more λ. CLEAN is better there. The light that RML lacks is several times the
+# noise. Without the truth, only the residual would tell you, and not loudly: with our λ
+# it's a σ or two too high there.
 #
 # And without any beam?
 # ---------------------

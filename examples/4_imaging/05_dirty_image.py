@@ -51,8 +51,8 @@ seen = with_noise(observe(disk, track), 5e-3, seed=1)
 # Our data are of a disk with two rings. A visibility :math:`V_k`, measured at
 # :math:`(u_k, v_k)`, is the amplitude and phase of one wave on the sky. Let *l* and *m*
 # be the angles from the middle of the image, to the east and to the north. We draw each
-# wave over them, multiply it by its visibility, and take the mean, with the weights
-# :math:`w_k = 1/\sigma_k^2` from the file:
+# wave, multiply it by its visibility, and take the mean, with the weights :math:`w_k =
+# 1/\sigma_k^2` from the file:
 #
 # .. math::
 #
@@ -215,13 +215,12 @@ print(f"the shortest pair sees {abs(shortest):.3f} Jy, without noise")
 # %%
 # The sum depends on where we stop adding! In our field we find little more than half of
 # the flux, in one of twice the width far too much, and in the widest less than nothing.
-# Yet the shortest pair of antennas, all by itself, sees 98% of the light. Each point of
-# the sky brings a whole beam with it, whose ripples reach as far as the image does, and
-# we divided by the area of the core. The dark bowl comes from the ripples as well:
-# there the brightness is *negative*, which no sky can be. *The sum over a dirty image
-# isn't a flux, whatever weights you take.* Both :term:`CLEAN` and a fit take the
-# ripples out, and then :doc:`the flux comes right
-# </tutorials/4_imaging/13_rml_and_clean>`.
+# Yet the shortest pair of antennas alone sees 98% of the light. Each point of the sky
+# brings a whole beam with it, whose ripples reach as far as the image does, and we
+# divided by the area of the core. The dark bowl comes from the ripples as well: there
+# the brightness is *negative*, which no sky can be. *The sum over a dirty image isn't a
+# flux, whatever weights you take.* Both :term:`CLEAN` and a fit take the ripples out,
+# and then :doc:`the flux comes right </tutorials/4_imaging/13_rml_and_clean>`.
 #
 # Three ways to add up the waves
 # ------------------------------

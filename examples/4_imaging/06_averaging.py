@@ -186,9 +186,9 @@ print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
 # Let's fit an image twice, with the same regularizer: once to the averages in the
 # narrow field, and once to every single visibility. ``ExactLikelihood`` has no cells,
 # so the narrow field is wide enough for it, and :doc:`one pass over the visibilities
-# </tutorials/4_imaging/10_off_the_grid>` is enough for all steps. The strength is 0.1
-# per cell. A cell has 83 rows on average, so that's the 0.0012 per row of First light.
-# **How much time do averages save?**
+# </tutorials/4_imaging/10_off_the_grid>` is enough for all steps. Its strength is 0.1
+# per cell, or, with 83 rows in a cell, the 0.0012 per row of First light. **How much
+# time do averages save?**
 
 
 def averages_of():
@@ -260,7 +260,7 @@ plt.show()
 # %%
 # On two CPU cores (tab *AMD EPYC*), there's hardly a second to save with 300,000 rows.
 # ``ExactLikelihood`` goes through the rows once, which takes a fraction of a second.
-# After that, a step takes about as long as a step with averages. On the H100 both fits
+# After that, its steps take about as long as those with averages. On the H100 both fits
 # took longer than on those two cores, because :doc:`so small an image
 # </tutorials/4_imaging/08_faster>` leaves a GPU waiting for Python.
 #
@@ -272,9 +272,9 @@ plt.show()
 #
 # And you lose the image. Compared with the averages, the truth has a :math:`\chi^2` of
 # 17, and the fitted image less than half of that. *The fit has bent the sky until it
-# agrees better with wrong data.* More steps don't help: the fit stopped by itself, long
-# before the 600 that we allow, because the loss didn't fall any more. It calls itself
-# "not converged" because its :math:`\chi^2` is still far from 1.
+# agrees better with wrong data.* More steps don't help: the fit had stopped by itself,
+# because the loss didn't fall any more. It calls itself "not converged" because its
+# :math:`\chi^2` is still far from 1.
 #
 # When do averages do little harm?
 # --------------------------------
@@ -317,8 +317,8 @@ print(f"moved to the middle: chi² of the truth {chi_squared(*moved, sky=centred
 # So there's no rule such as "a source that fills less than a tenth of the field is
 # safe". See whether ``DataAverager`` warns you. Or fit an image to every row, and
 # compute its :math:`\chi^2` twice: with the rows, and with the averages. CASA's
-# ``tclean`` is safe from all this: whenever it compares its model with the data, it
-# computes the model at the *u* and *v* of every single visibility.
+# ``tclean`` is safe from all this, because it computes its model at the *u* and *v* of
+# every single visibility.
 #
 # Your turn
 # ---------

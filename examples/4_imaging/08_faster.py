@@ -358,10 +358,9 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 # 2. *Sky order.* A shift of the image is a phase after the FFT. Multiply the data by
 #    the opposite phase, once, and no image has to be shifted any more.
 # 3. *Slices.* The nine numbers are the product of (1, 2, 1)/4 along the rows and the
-#    same along the columns. So instead of a convolution, add three copies of the image,
-#    two of them shifted by a pixel, first one way and then the other.
-# 4. *Real FFT.* The image is real, so one half of its Fourier plane follows from the
-#    other.
+#    same along the columns. So add three copies of the image, two of them shifted by a
+#    pixel, first one way and then the other.
+# 4. *Real FFT.* The image is real, so half of its Fourier plane is enough.
 # 5. *float32* has half the bytes. Convert the data as well, or everything that meets
 #    them becomes ``float64`` again, and nobody warns you.
 # 6. *Fused Adam.* With ``fused=True``, one operation does the work of ten.
@@ -578,7 +577,7 @@ for what, label in (
 #
 #    near(97 * 25e-6, 0.8 * usual, 0.05)
 #
-# So on a GPU you should try these things in a different sequence:
+# So on a GPU, try these things in a different sequence:
 #
 # 1. *Remove what waits.* ``masked_select`` can't know how long its result is before the
 #    GPU has counted, so Python stands still until it has. :doc:`.item() and if
@@ -654,8 +653,7 @@ bench.show()
 #    .. measured-by-others:: sam-a6000 sam-a6000-graph music-h200 music-h200-graph
 #
 #    Others have measured :spec:`PyTorch operation seconds` for a single addition on an
-#    A100. Our operations take longer, because they also pass through more Python and
-#    through PyTorch's autograd.
+#    A100. Ours take longer, because they also pass through more Python and autograd.
 #
 # Your turn
 # ---------

@@ -285,13 +285,13 @@ plt.show()
 # was :timing:`off-the-grid speedup "exact, 10,000,000"/"NUFFT, 10,000,000"
 # @nvidia-h100-80gb-hbm3`.
 #
-# Don't call these speed-ups. Neither side did as well as it can. The NUFFT prepares
-# each transform anew, though the coordinates never change. And the exact form mostly
-# waits for Python: of each step, the GPU works for less than a tenth. During the rest,
-# Python asks the GPU to start one operation after the other. These *launches* varied by
-# a third between measurements of the same work. If they cost nothing, a step with a
-# million visibilities would be more than eighty times as fast in the exact form as by
-# the NUFFT. If you time a NUFFT yourself, ``%timeit`` sees little more than the
+# Don't call these speed-ups, because neither side did as well as it can. The NUFFT
+# prepares each transform anew, though the coordinates never change. And the exact form
+# mostly waits for Python: of each step, the GPU works for less than a tenth. The rest
+# goes into *launches*: Python asks the GPU to start one operation after the other. They
+# varied by a third between measurements of the same work. If they cost nothing, a step
+# with a million visibilities would be more than eighty times as fast in the exact form
+# as by the NUFFT. If you time a NUFFT yourself, ``%timeit`` sees little more than the
 # launches, so :doc:`wait for the GPU </tutorials/2_devices/07_timing_it_right>`.
 #
 # .. holds::
@@ -371,9 +371,9 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # middle. Across ``n`` pixels it reaches up to ``n / 2`` half turns, and ``float32`` has
 # seven digits for all of them, so few are left for the last one. The error is about
 # ``5e-8 * n``, however small the ``eps`` or *tolerance* that you ask for. If you need
-# less, compute in ``float64``. To see how large the error of your own NUFFT is, take
-# some of its outputs, and compare them with the sum that defines them. Here is the code
-# for one dimension, from points to a grid (*type 1*):
+# less, compute in ``float64``. To see the error of your own NUFFT, compare some of its
+# outputs with the sum that defines them. For one dimension, from points to a grid
+# (*type 1*), that's:
 #
 # .. code-block:: python
 #

@@ -31,8 +31,8 @@ by how much, give or take.
 #
 # On our H100 the call for a product of two large matrices returned after a
 # two-hundredth of the time that the product took. So if you see a speed-up of hundreds,
-# look for this wait. :doc:`One division </tutorials/2_devices/03_is_it_possible>` would
-# have shown it.
+# look for this wait. A single division tells whether :doc:`a number is possible
+# </tutorials/2_devices/03_is_it_possible>`, and it would have found this mistake.
 #
 # .. holds::
 #
@@ -60,9 +60,9 @@ took = timer.blocked_autorange()
 print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs")
 
 # %%
-# The second number says how far apart the middle half of the times lie. On our CPU, an
-# AMD EPYC that had other work to do, it's a sixth of the first, and then the first
-# number isn't worth much.
+# The second number says how far apart the middle half of the times lie. Our CPU, an AMD
+# EPYC, had other work to do, and there the second number is a sixth of the first. Then
+# the first isn't worth much.
 #
 # .. holds::
 #
@@ -70,17 +70,18 @@ print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs
 #    near(median / within, 6, 0.03)
 #
 # Without ``num_threads=``, the timer gives the CPU a single thread, which makes any GPU
-# look good. Keep ``timer.timeit(1)``, too. The timer tries one call first, to see how
-# many fit into a block. If that very first call is slow, it thinks that one is enough,
-# and then every time that it reports includes a wait. For many versions, collect the
-# results of ``blocked_autorange`` in a list, and
+# look good. Keep ``timer.timeit(1)``, too. The timer makes its calls in blocks, with
+# one wait at the end of each, and tries a single call first to see how many fit into a
+# block. If that very first call is slow, the timer decides on one call per block. Then
+# all of its times include the wait. For many versions, collect the results of
+# ``blocked_autorange`` in a list, and
 # ``torch.utils.benchmark.Compare(results).print()`` makes a table of them.
 #
 # Try it
 # ------
 #
-# Let's time one call ten times without it. It adds two vectors. ``finish`` waits for
-# the GPU, if there is one.
+# To see what such a timer has to deal with, let's time one call ten times by hand. The
+# call adds two vectors. ``finish`` waits for the GPU, if there is one.
 
 from time import perf_counter
 
@@ -132,9 +133,9 @@ ten = [block(add, 1) for _ in range(10)]
 print(", ".join(quantity(seconds, "s") for seconds in ten))
 
 # %%
-# The first one stands out. In it, something is done that's never done again: the
-# operating system has to find memory for ``out``, or a library has to be loaded, or a
-# GPU has to wake up. A first call answers another question, so we keep it apart.
+# The first time stands out. In a first call, something is done that's never done again:
+# the operating system has to find memory for ``out``, or a library has to be loaded, or
+# a GPU has to wake up. So its time answers another question, and we keep it apart.
 #
 # The other nine aren't equal, either, because your computer has other things to do.
 # Let's time 300 more calls. **Where would you draw a line, and say: that's how long it
@@ -184,7 +185,8 @@ plt.show()
 # - The *minimum* can only fall as you go on measuring, so whoever measures longer
 #   reports a faster program. `Python's timeit recommends it`__ as a lower bound, and
 #   that's what it is: your program will rarely run that fast.
-# - The *median*, with half of the dots below and half above, hardly minds.
+# - The *median* has half of the dots below it and half above. A few interruptions
+#   hardly move it.
 #
 # So report the median, and beside it the *quartiles*, between which the middle half of
 # the dots lie.
@@ -202,7 +204,7 @@ plt.show()
 #
 # Both are. The first is the :term:`latency`: how long *you* wait for one result. The
 # second is shorter because the GPU works on one call while your program launches the
-# next, and because waiting takes time itself. It tells you how many of them you get in
+# next, and because waiting takes time itself. It tells you how many results you get in
 # a second, the :term:`throughput`. Report the one that your program needs, and say
 # which.
 #
@@ -215,9 +217,9 @@ plt.show()
 # A timer of twenty lines
 # -----------------------
 #
-# To read the clock, and to wait, takes time as well. It's like weighing a letter on a
-# bathroom scale: weigh a hundred of them together, and divide. So we make a *block* of
-# many calls, wait once, and divide by their number.
+# It takes time to read the clock, too, and to wait. If you had to weigh a letter on a
+# bathroom scale, you'd weigh a hundred of them together, and divide. So we make a
+# *block* of many calls, wait once, and divide by their number.
 
 from math import ceil
 
@@ -243,16 +245,15 @@ low, middle, high = (quantity(t, "s") for t in np.quantile(samples, (0.25, 0.5, 
 print(f"{n:,} pairs on {device}: {middle} (quartiles {low} and {high})")
 
 # %%
-# It keeps the first call apart. It measures how long a wait takes when there's nothing
-# to wait for, and makes its blocks so long that this hardly counts: it grows them by
-# ten at most in one go, with a fifth to spare, until they are. It drops the blocks at
-# the beginning while they're more than a twentieth slower than the rest, because a
-# processor raises its clock rate only when it has work to do. That's called
-# :term:`warm-up`. And it keeps at least nine blocks, because a median of two or three
-# says little.
+# Our timer keeps the first call apart. Then it measures how long a wait takes when
+# there's nothing to wait for, and makes its blocks longer, step by step, until that
+# wait hardly counts. A processor raises its clock rate only when it has work to do, so
+# the first blocks may be slow, which is called :term:`warm-up`. The timer drops a block
+# at the beginning if it's more than a twentieth slower than the rest. But it keeps at
+# least nine, because a median of two or three says little.
 #
-# Let's compare it with PyTorch's, and with ``Bench``, which :doc:`measures everything
-# on this site </how_we_measure>`.
+# Let's compare our timer with PyTorch's, and with ``Bench``, which :doc:`measures
+# everything on this site </how_we_measure>`.
 
 bench = Bench("timing-it-right")
 size = {"n": n, "bytes": 12 * n}
@@ -271,7 +272,7 @@ for name, values in three.items():
 # You'd expect the three to agree within their quartiles. **Do they?** On an H100 they
 # nearly do. The medians were within two percent of each other, but the quartiles of
 # ``Bench`` hardly overlapped with those of the other two. On one core of the EPYC,
-# PyTorch's median was even a sixth below the others. Why, we don't know.
+# PyTorch's median was even a sixth below the others. We don't know why.
 #
 # .. holds::
 #
@@ -287,10 +288,11 @@ for name, values in three.items():
 #    max(ours, bench, torch) < 1.02 * min(ours, bench, torch)
 #    high - min(our_low, torch_low) < 0.1 * (high - low)
 #
-# Quartiles can't tell you. They say how well a timer repeats *itself*, within one short
-# run, with the same arrays at the same place in memory, at the same clock rate. Even
-# `the size of the environment variables`__ has changed results. That's why your new
-# version was faster in one run, and slower in the next.
+# Quartiles can't tell you which of the three is right. They say how well a timer
+# repeats *itself*, within one short run, with the same arrays at the same place in
+# memory, at the same clock rate. Even `the size of the environment variables`__ has
+# changed results. That's why your new version was faster in one run, and slower in the
+# next.
 #
 # __ https://doi.org/10.1145/1508244.1508284
 #
@@ -322,17 +324,18 @@ for old in (add, add_anew, stack_and_sum):
     print(f"{old.__name__:13} {middle:.3f} (quartiles {low:.3f} and {high:.3f})")
 
 # %%
-# In the first line, the right answer is 1. How far it is from 1, and how far its
-# quartiles are, tells you what this way of measuring can see on your computer today.
-# The last line is far away from 1, so you may say that ``add`` is faster, and by what
-# factor. The second line depends on the computer: on the H100 ``add_anew`` lost
-# clearly, and with one thread on an EPYC it even won a little. If on yours it is as
-# close to 1 as the first, say "no difference that I can measure". That's a result, too.
+# In the first line, the ratio should be 1. How far yours is from 1, and how far apart
+# its quartiles are, tells you how small a difference you can see on your computer
+# today. The last line is far away from 1, so you may say that ``add`` is faster, and by
+# what factor. The second line depends on the computer: on the H100 ``add_anew`` lost
+# clearly, and with one thread on an EPYC it even won a little. If your second ratio is
+# as close to 1 as the first, say "no difference that I can measure". That's a result,
+# too.
 #
 # The GPU's own clock
 # -------------------
 #
-# The H100's two right answers, from above, were measured like this:
+# Earlier, the H100 gave us two right answers. We measured them like this:
 
 # folded: A wait each time, a wait once, and one thread of the CPU
 
@@ -362,9 +365,10 @@ if device.type == "cuda":
     print(f"by the GPU's clock, a call takes {quantity(1e-3 * milliseconds, 's')}")
 
 # %%
-# Events around many calls hardly count themselves. But they count the GPU's idle time,
-# too, if your program can't launch as fast as the GPU works, as here on the H100. A
-# :term:`profiler` leaves it out.
+# If you put events around many calls, the events themselves take hardly any time. But
+# the time between them includes the GPU's idle time, if your program can't launch as
+# fast as the GPU works, as here on the H100. A :term:`profiler` leaves the idle time
+# out.
 #
 # When it fails: the time is another one each run
 # -----------------------------------------------
@@ -374,21 +378,20 @@ if device.type == "cuda":
 #   *cold* and take longer. Time with arrays as large as yours, or write to a large
 #   array before each call.
 # - *The file is warm.* What you have just written or read is still in the computer's
-#   memory, and the next read takes it from there. So a plain read may beat GPUDirect
-#   Storage (KvikIO), which goes to the disk. Leave out the first read, which opens the
-#   library, and empty that memory before each of the others: ``sync; echo 1 | sudo tee
-#   /proc/sys/vm/drop_caches``.
-# - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU, and times
-#   only the launch, until the GPU's queue is full, and then a mixture. PyTorch's
-#   ``Timer`` waits for PyTorch's device, but not for a second GPU.
+#   memory, and the next read takes it from there. So plain reading may seem faster than
+#   KvikIO, which uses GPUDirect Storage to move the data from the disk straight to the
+#   GPU. Leave out the first read, which opens the library, and empty that memory before
+#   each of the others: ``sync; echo 1 | sudo tee /proc/sys/vm/drop_caches``.
+# - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU. It times
+#   only the launches, and once the GPU's queue is full, a mixture of launching and
+#   waiting. PyTorch's ``Timer`` waits for PyTorch's device, but not for a second GPU.
 # - *Each launch waits.* With ``CUDA_LAUNCH_BLOCKING=1`` your program waits after every
 #   kernel, and nothing overlaps, so the sum of such times is too long. Use it to find
 #   an error, not for a time measurement.
 # - *The card slows down*, because it may draw only so much power. :doc:`Our H100 did so
 #   <21_your_card_today>` before a twentieth of a second was over. If it's yours, ``sudo
-#   nvidia-smi -lgc 1200`` keeps the clock level, until ``sudo nvidia-smi -rgc`` lets it
-#   go. Choose one so low that the card never reaches its power limit; 1,200 MHz is an
-#   example.
+#   nvidia-smi -lgc 1200`` keeps the clock at 1,200 MHz, until ``sudo nvidia-smi -rgc``
+#   lets it go. Choose a clock rate so low that your card never reaches its power limit.
 #
 #   .. holds::
 #
@@ -399,12 +402,13 @@ if device.type == "cuda":
 #      near(late[0] / (sum(early) / 6), 9 / 8, 0.02)
 #      near(max(late) / (sum(early) / 6), 7 / 6, 0.02)
 #
-# - *Something else uses the card*, or the work changes: larger images, another number
-#   of objects found. Time one input again and again first.
+# - *Something else uses the card*, or the work itself changes from call to call,
+#   because an image is larger, or more objects are found in it. First time one and the
+#   same input again and again.
 # - The time is :doc:`too good to be true <03_is_it_possible>`.
 #
-# A :doc:`course notebook </tutorials/3_kernels/02_matrix_vector>` most likely didn't
-# wait for its GPU. These two did:
+# Most likely, a :doc:`course notebook </tutorials/3_kernels/02_matrix_vector>` didn't
+# wait for its GPU. The authors of these two times did:
 #
 # .. measured-by-others:: add-a100 read-gtx1080
 
@@ -426,11 +430,11 @@ print(f"largest relative error: {worst_error():.1e}")
 # ---------
 #
 # ``report`` gets all samples in the order in which they were taken, in seconds, with
-# the first call at the head. It also gets a :doc:`floor <03_is_it_possible>`, of which
-# we're sure. Return a dictionary with ``first``, ``median``, the quartiles ``low`` and
-# ``high``, and ``count``, the number of samples behind them. Return ``None`` if you
-# wouldn't report anything. One such case is that fewer than nine samples follow the
-# first. What is the other?
+# the first call at the head. It also gets a :doc:`floor <03_is_it_possible>`, and you
+# may rely on that floor. Return a dictionary with ``first``, ``median``, the quartiles
+# ``low`` and ``high``, and ``count``, the number of samples behind them. Return
+# ``None`` if you wouldn't report anything. One such case is that fewer than nine
+# samples follow the first. What is the other?
 #
 # Put your answer where the dots are, and run ``firstlight try 07_timing_it_right.py``.
 

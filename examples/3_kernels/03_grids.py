@@ -23,8 +23,9 @@ timed; without one, they run in a :term:`simulator`, which has no times.
 # A grid of threads can have two axes, x and y, like an image. ``cuda.grid(2)`` tells a
 # thread its place along both of them. The mean is computed by a *device function*,
 # which kernels can call. Our images have a frame, one pixel wide, so that the pixels at
-# the border have neighbours, too. So the nine pixels around ``[row, column]`` of the
-# image begin at ``framed[row, column]``.
+# the border have neighbours, too. Because of the frame, the pixel ``[row, column]`` of
+# the image lies at ``[row + 1, column + 1]`` of ``framed``. So the pixel and its eight
+# neighbours are ``framed[row : row + 3, column : column + 3]``.
 
 import numpy as np
 from numba import cuda
@@ -63,9 +64,9 @@ def smooth(framed, out):
 #    smooth[blocks, (16, 8)](framed, out)
 #
 # Let's take an image of 29 rows and 43 columns, and blocks of 16 threads along x and 8
-# along y. ``blocks_for((columns, rows), (16, 8))`` is that division, rounded up. **How
-# many blocks do you need along x, and how many along y?** One of these three grids is
-# yours, I hope:
+# along y. ``blocks_for((columns, rows), (16, 8))`` divides the columns by 16 and the
+# rows by 8, and rounds up. **How many blocks do you need along x, and how many along
+# y?** One of these three grids is yours, I hope:
 
 BLOCK = (16, 8)  # threads along x, along y
 
@@ -148,21 +149,21 @@ plt.show()
 
 
 # %%
-# A pixel that nobody wrote is hatched. The lines are the borders of the blocks. The
+# Pixels that nobody wrote are hatched, and the lines are the borders of the blocks. The
 # first grid is right: 43 columns need 3 blocks of 16, and 29 rows need 4 blocks of 8.
 # Some threads stick out. They do nothing, because of the guard, the ``if`` in the
 # kernel.
 #
-# For the second grid, somebody gave ``image.shape`` to the launch as NumPy has it, the
-# rows first. So there are too few blocks along x, and too many along y. The kernel is
-# right, but 319 pixels have no thread. In the third grid, somebody divided and forgot
-# to round up.
+# For the second grid, somebody took ``image.shape`` as NumPy gives it, with the rows
+# first. So there are too few blocks along x, and too many along y. The kernel is right,
+# but 319 pixels have no thread. In the third grid, somebody divided and forgot to round
+# up.
 #
 # Which shape finds it?
 # ---------------------
 #
-# Why didn't the tests notice? **Which of these three shapes will find the swapped
-# axes?** Write it down, then look:
+# Why didn't the tests notice? We try three shapes: 16 × 16, 29 × 31 and 29 × 43.
+# **Which of them will find the swapped axes?** Write it down, then look:
 
 # folded: The verdict on a result, against float64, and a check on odd shapes
 
@@ -196,16 +197,16 @@ head = "grid", *("{} × {}".format(*s) for s in shapes)
 show_table("Three grids", head, rows)
 
 # %%
-# For any square, the swapped grid *is* the right one. And in 29 × 31 both sides need
-# the same number of blocks: two along x and four along y, whichever side comes first.
-# **Test with two odd sides, one much longer than the other.**
+# For any square, the swapped grid *is* the right one. And 29 pixels need as many blocks
+# as 31 do: two of 16, or four of 8. So it doesn't matter which side comes first. **Test
+# with two odd sides, one much longer than the other.**
 #
 # When you debug a launch, these names help. A kernel can read all of them, and the
 # first four have a part for each axis, ``.x`` and ``.y``:
 #
 # - ``threadIdx`` is my number in my block, and ``blockIdx`` is the number of my block.
 # - ``blockDim`` is how many threads a block has, and ``gridDim`` is how many blocks the
-#   grid has. They're the two numbers in ``kernel[blocks, threads]``.
+#   grid has. You gave both of them in ``kernel[blocks, threads]``.
 # - ``cuda.grid(2)`` is ``blockIdx * blockDim + threadIdx``, so it says where I am.
 # - ``cuda.gridsize(2)`` is ``gridDim * blockDim``, so it says how many threads there
 #   are, along x and along y.
@@ -254,8 +255,8 @@ for shape in ((1, 1), (9, 17)):
     print(f"{shape}: {outcome}")
 
 # %%
-# It's only slow. **How slow? Write down a guess**, for the H100 and an image of 8,191 ×
-# 8,193.
+# So this kernel is right, and only slow. **How slow? Write down a guess**, for the H100
+# and an image of 8,191 × 8,193.
 #
 # With x as the column, the H100 took :timing:`grids median "kernel, 32 × 8"
 # @nvidia-h100-80gb-hbm3`. With x as the row, it took :timing:`grids median "kernel,
@@ -273,10 +274,10 @@ for shape in ((1, 1), (9, 17)):
 # side. If x is the row, each of them reads from another row. It's the difference
 # between 32 pages of one book, and one page from each of 32 books.
 #
-# We can count that. Memory comes in pieces of 32 bytes, called :term:`sectors
-# <sector>`. In the middle of a large image, a load touches about 5 of them where x is
-# the column: 32 numbers fill 4, or touch 5 if they don't begin at a border. Where x is
-# the row, it touches 32.
+# We can count what each of them fetches. Memory comes in pieces of 32 bytes, called
+# :term:`sectors <sector>`. In the middle of a large image, a load touches about 5 of
+# them if x is the column, because 32 numbers fill 4 sectors, or touch 5 if they don't
+# begin at a border. If x is the row, a load touches 32.
 
 # folded: What a block asks for, counted by trace
 
@@ -301,10 +302,12 @@ head = "block (x × y)", "sectors a load", "L2 bytes a pixel"
 show_table("What a block of 256 threads asks for", head, rows)
 
 # %%
-# That's more than six times as many, and the H100 took only :timing:`grids speedup
-# "kernel, 32 × 8"/"kernel, turned" @nvidia-h100-80gb-hbm3` as long, partly because its
-# :doc:`caches </tutorials/3_kernels/06_caches>` kept some of them. Others saw the same
-# mistake cost more on one card than on another, and on both less than a count says:
+# So with x as the row, a load touches more than six times as many sectors. But the H100
+# took only :timing:`grids speedup "kernel, 32 × 8"/"kernel, turned"
+# @nvidia-h100-80gb-hbm3` as long, partly because its :doc:`caches
+# </tutorials/3_kernels/06_caches>` kept some of them. Other people measured the same
+# mistake on two cards. It cost more on one than on the other, and on both less than a
+# count of sectors says:
 #
 # .. holds::
 #
@@ -319,8 +322,10 @@ show_table("What a block of 256 threads asks for", head, rows)
 #
 #    near(good, call("kernel, 16 × 16"), 0.05)
 #
-# So the rule isn't "x is the column". It's "x goes where memory goes". If your array
-# comes from ``np.asfortranarray``, its columns lie together, and x should be the row.
+# So the rule isn't "x is the column". It's: let x run along the numbers that are
+# neighbours in memory. In short, x goes where memory goes. If your array comes from
+# ``np.asfortranarray``, the numbers of a column are neighbours, and x should be the
+# row.
 #
 # A grid of any size
 # ------------------
@@ -346,14 +351,15 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 
 # %%
 # Even a single block is right now. The loop is the guard as well. You could hope that
-# it's also faster, with fewer threads to start. We gave each thread four pixels. But
-# the H100 took :timing:`grids median "kernel, 4 a thread" @nvidia-h100-80gb-hbm3`, and
-# with a pixel for each thread :timing:`grids median "kernel, 32 × 8"
-# @nvidia-h100-80gb-hbm3`. Starting a thread isn't free, but here the loop costs more.
-# The step of its ``range`` is known only when the kernel runs. So :doc:`each thread
-# first works out </tutorials/3_kernels/10_what_the_compiler_did>` the number of rounds,
-# with a *division* of integers. The loop also needs half as many registers again, so
-# fewer threads find room.
+# the loop is also faster, with fewer threads to start. So we gave each thread four
+# pixels. But then the H100 took :timing:`grids median "kernel, 4 a thread"
+# @nvidia-h100-80gb-hbm3`, and with a pixel for each thread :timing:`grids median
+# "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. Starting a thread isn't free, but here the
+# loop costs more. The step of its ``range`` is known only when the kernel runs. So
+# :doc:`each thread first works out </tutorials/3_kernels/10_what_the_compiler_did>` the
+# number of rounds, with a *division* of integers. The loop also needs half as many
+# :term:`registers <register>` again. These are the places where a thread keeps its
+# numbers, and a multiprocessor has only so many of them, so it can hold fewer threads.
 #
 # .. holds::
 #
@@ -361,11 +367,11 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 #    looped = median("bytes-in-flight/1 load, 100% full")
 #    looped < 0.75 * median("bytes-in-flight/loads_first(1)")
 #
-# So take the loop when you need it: when an image is too tall (CUDA allows 65,535
-# blocks along y), when a thread has something to prepare that it can use for many
-# pixels, when a kernel :doc:`only moves bytes
-# </tutorials/3_kernels/11_bytes_in_flight>`, or when you want a single block to find a
-# mistake.
+# So take the loop only when you need it. For example, an image may be too tall for
+# CUDA's 65,535 blocks along y, or a thread may prepare something that it can use for
+# many pixels. Perhaps you're looking for a mistake, and want to launch a single block.
+# And if a kernel :doc:`only moves bytes </tutorials/3_kernels/11_bytes_in_flight>`, the
+# loop can be faster, after all.
 #
 # PyTorch's ``avg_pool2d``, which does the same, took :timing:`grids median "torch,
 # avg_pool2d/cuda:0/n=67108863" @nvidia-h100-80gb-hbm3` on the H100. NumPy took

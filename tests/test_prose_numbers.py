@@ -46,6 +46,9 @@ QUOTED = {
         "The 6.007 seconds are for one product, and the 0.001 seconds for ten": NOTES,
     },
     "examples/2_devices/09_copy_and_compute.py": {"a latency of 10 µs, which": EXAMPLE},
+    "examples/2_devices/16_fewer_launches.py": {
+        "a single operation took 2.67 to 6.67 µs": "operation-a100 and operation-rtx4090 in docs/published.toml",
+    },
     "examples/3_kernels/02_matrix_vector.py": {
         "NumPy took 1.25 ms and the kernel 264 µs": COURSE,
         "its kernel, matrix × vector: 264 µs": COURSE,

@@ -43,8 +43,9 @@ def advance(x, y, u, w, pull):
 
 
 # %%
-# Each ``*``, ``+``, ``-``, ``**`` and ``rsqrt`` on an array is an *operation*. **Count
-# them for one call of** ``advance``, which makes two rounds. Then PyTorch counts them:
+# Each ``*``, ``+``, ``-``, ``**`` and ``rsqrt`` on an array is an *operation*.
+# ``advance`` makes two rounds. **Count its operations for one call.** Then PyTorch
+# counts them:
 
 # folded: Count the operations that PyTorch is asked for
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -115,8 +116,8 @@ assert error < 1e-5
 print(f"{n} asteroids in float32 on {device}: off by {error:.0e}")
 
 # %%
-# Did you find 38? How long does one of them take? We do 24, 48, 96 and 192 in a row, on
-# a single number, so that there is next to nothing to compute:
+# Did you find 38? Now, how long does one operation take? We do 24, 48, 96 and 192 of
+# them in a row, on a single number, so that there is next to nothing to compute:
 
 counts = np.array([24, 48, 96, 192])
 
@@ -142,11 +143,11 @@ for place in dict.fromkeys(("cpu", device.type)):
 # speedup "CPU, 192 operations"/"GPU, 192 operations" @nvidia-h100-80gb-hbm3` as fast as
 # one of the fastest GPUs in the world.
 #
-# A single addition, repeated, took only :timing:`wins-add median "GPU/cuda:0/n=10000"
-# @nvidia-h100-80gb-hbm3` on the same computer. On the computers of others it took
-# :doc:`about as long, or less, down to under half of that
-# </tutorials/2_devices/11_when_the_gpu_wins>`. So an operation of our chain, a 192nd of
-# the time above, costs more than a single addition. We measured with PyTorch 2.11.
+# If we repeat a single addition on the same H100, it takes only :timing:`wins-add
+# median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`. On :doc:`other people's computers
+# </tutorials/2_devices/11_when_the_gpu_wins>` a single operation took 2.67 to 6.67 µs.
+# So the operations of our row, each of them a 192nd of the time above, cost more than
+# that. We measured with PyTorch 2.11.
 #
 # .. holds::
 #
@@ -174,7 +175,8 @@ for place in dict.fromkeys(("cpu", device.type)):
 #
 #     t = \text{operations} \times c,
 #
-# where :math:`c` is the time of one phone call. Here is your own.
+# where :math:`c` is the time of one phone call. The next cell finds it for your
+# computer.
 
 # folded: A straight line through the four times
 
@@ -221,7 +223,7 @@ print("\n".join(times))
 
 # %%
 # For the H100 you should have found about four tenths of a millisecond. With ten
-# asteroids it took :timing:`fewer-launches median "as written/cuda:0/n=10"
+# asteroids, a call took :timing:`fewer-launches median "as written/cuda:0/n=10"
 # @nvidia-h100-80gb-hbm3`, a tenth more than that.
 #
 # .. holds::
@@ -230,16 +232,17 @@ print("\n".join(times))
 #    call = lambda way, n: median(f"fewer-launches/{way}/cuda:0/n={n}")
 #    1.05 < call("as written", 10) / (38 * (many - few) / 168) < 1.15
 #
-# With a million asteroids, it took :timing:`fewer-launches median "as
+# With a million asteroids, a call took :timing:`fewer-launches median "as
 # written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`. That is a hundred thousand times
-# the work, in about the same time. Only at ten million did it rise, to
+# the work, in about the same time. Only with ten million did a call take longer,
 # :timing:`fewer-launches median "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
 # You can use this as a test of your own program: give it ten times as much to do in
-# every call. If that takes hardly longer on the GPU, it's most probably launch-bound,
-# or its kernels are too small to fill the card.
+# every call. If that takes hardly longer on the GPU, your program is most probably
+# launch-bound, or its kernels are too small to fill the card.
 #
-# What can you do? You can order for many guests in one call (*batch*), order dishes in
-# place of ingredients (*compile*), or leave a written list in the kitchen (*capture*).
+# What can you do? You can *batch*, and order for many guests in one call. You can
+# *compile*, and order whole dishes instead of ingredients. Or you can *capture*, and
+# leave a written list in the kitchen.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -318,8 +321,8 @@ print(f"stacked: {gains['stacked']:.1f} times as fast as one by one")
 print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 
 # %%
-# ``pull[:, None]`` is a column, so each row gets its own number. If a function can't be
-# written like that, ``torch.func.vmap`` does it for you.
+# ``pull[:, None]`` is a column, so each row gets its own number. If you can't write
+# your function like that, let ``torch.func.vmap`` stack the calls for you.
 #
 # On the H100, one by one took :timing:`fewer-launches median "one by one"
 # @nvidia-h100-80gb-hbm3`, and stacked :timing:`fewer-launches median "stacked"
@@ -332,7 +335,7 @@ print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 #    50 < call("one by one", 5000) / call("stacked", 5000) < 60
 #
 # The stacked call makes 38 phone calls, and fifty calls make 1,900, so you could expect
-# a factor of fifty. Try this first. But it needs things that are *independent*. You
+# a factor of fifty. Try batching first. But you need things that are *independent*. You
 # can't batch the steps of an orbit, because each of them starts where the one before
 # ended.
 #
@@ -443,8 +446,8 @@ if compiled:
     print(f"   with n = {sizes[1]:,}, that pays {paid}")
 
 # %%
-# It takes several seconds. Was it worth it? With 1,000 asteroids on the H100, the
-# compiled call took :timing:`fewer-launches median "compiled/cuda:0/n=1000"
+# The build takes several seconds. Was it worth it? With 1,000 asteroids on the H100,
+# the compiled call took :timing:`fewer-launches median "compiled/cuda:0/n=1000"
 # @nvidia-h100-80gb-hbm3`, which is :timing:`fewer-launches speedup
 # "compiled/cuda:0/n=1000"/"as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast as
 # written. With ten million, it was even :timing:`fewer-launches speedup
@@ -453,11 +456,11 @@ if compiled:
 # arrays from memory and writes its result back, together 360 bytes for every asteroid.
 # The merged program reads four numbers and writes four, which is 32 bytes.
 #
-# And when has the building paid for itself? On the H100, that is after some 20,000
-# calls with 1,000 asteroids. If your script is done by then, leave it as it is. A
-# second build pays back sooner, because PyTorch finds the program in a folder. When the
-# same process built it again, 500 to 600 calls were enough. A new process also has to
-# load the compiler, so it needs more.
+# And when has the build paid for itself? On the H100, it had after some 20,000 calls
+# with 1,000 asteroids. If your script is done by then, leave it as it is. A second
+# build pays back sooner, because PyTorch finds the program in a folder. When the same
+# process built it again, 500 to 600 calls were enough. A new process also has to load
+# the compiler, so it needs more.
 #
 # .. holds::
 #
@@ -516,17 +519,17 @@ except RuntimeError as problem:
     print("refused:", problem)
 
 # %%
-# The new ``x`` and the new ``factor`` didn't count, and there was no error. The list
-# doesn't know your *names*. It knows the addresses of the arrays, and ``x`` now names
-# another array. So copy new numbers into the *old* array, with ``copy_``, as we did
-# with ``y``, and keep that array as long as you replay. Our toy keeps it for you. A
+# The replay ignored the new ``x`` and the new ``factor``, and there was no error. The
+# list doesn't know your *names*. It knows the addresses of the arrays, and ``x`` now
+# names another array. So copy new numbers into the *old* array, with ``copy_``, as we
+# did with ``y``, and keep that array as long as you replay. Our toy keeps it for you. A
 # CUDA graph doesn't, so another tensor may move in at its address. Read the result
-# before the next replay overwrites it. The last line shows
-# the other limit. During a replay there is no Python, so ``.item()`` is refused, and an
-# ``if`` or a ``print`` runs once, at the capture. A wrong replay is silent, so test it
-# on new input.
+# before the next replay overwrites it. The last line of the output shows the other
+# limit. During a replay no Python runs, so ``.item()`` is refused, and an ``if`` or a
+# ``print`` runs once, at the capture. A wrong replay is silent, so test it on new
+# input.
 #
-# And this is the real thing. Before the capture the function runs a few times on a
+# A real capture looks like this. Before the capture, the function runs a few times on a
 # :term:`stream` of its own, as the `notes on CUDA graphs`__ ask for:
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
@@ -601,7 +604,7 @@ else:
     print("No card here can capture what was compiled.")
 
 # %%
-# For our function, it isn't. With 1,000 asteroids on the H100 it took
+# For our function, it's not the fastest. With 1,000 asteroids on the H100 it took
 # :timing:`fewer-launches median "compiled and captured/cuda:0/n=1000"
 # @nvidia-h100-80gb-hbm3`, longer than compiled *or* captured. The compiled function had
 # only a launch or two left to save, and its inputs are now checked and copied at each
@@ -637,7 +640,7 @@ bench.show()
 
 # %%
 # Batching is free until the curve rises. Capturing lowers only the flat part. Compiling
-# lowers it and puts off the rise.
+# lowers the flat part, and the curve begins to rise later.
 #
 # .. holds::
 #
@@ -663,22 +666,24 @@ bench.show()
 #      - a call has many short operations, always the same
 #      - values or sizes decide what is done; the GPU is busy already
 #
-# Others have met the same wall with whole programs. Two were timed as they were
-# written, and the second of them also captured:
+# Other people have met the same wall with whole programs. Two of them were timed as
+# they were written, and the second was also captured:
 #
 # .. measured-by-others:: whisper-h200 code2wav-h200 code2wav-h200-graph node-a100
 #
-# The first one's GPU is busy, and the second one waited for launches. For each launch
-# the model counts :spec:`kernel of a program seconds`, a round number of ours, and for
-# each kernel of a graph :spec:`graph node seconds`, which RRZE-HPC measured on an H200.
-# If the GPU's work takes longer than the launches, the model takes the work.
+# The GPU of the first program was busy, and that of the second waited for launches. For
+# each launch, the model counts :spec:`kernel of a program seconds`, which we chose from
+# several programs and rounded. For each kernel of a graph it counts :spec:`graph node
+# seconds`, which RRZE-HPC measured on an H200. If the GPU's work takes longer than all
+# launches, the model counts only the work.
 #
 # Your turn
 # ---------
 #
-# A ``Job`` makes ``steps`` steps, one after the other, in ``runs`` independent runs. A
-# step has ``operations``. For each of them the CPU needs ``launch`` seconds, and the
-# GPU ``work`` seconds at the same time, so the longer one counts.
+# A ``Job`` consists of independent runs, as many as ``runs`` says, and in each run its
+# ``steps`` follow one another. Each step has as many operations as ``operations`` says.
+# For each operation the CPU needs ``launch`` seconds, and the GPU ``work`` seconds at
+# the same time, so the longer time counts.
 #
 # - Stacked, the work of an operation grows with the runs.
 # - Compiled, after ``build`` seconds, a step has only ``merged`` operations, each as
@@ -801,55 +806,58 @@ print(f"Our solution: {check(cure_solution)}")
 #
 # - you timed the first calls, too. Leave them out, and see above after how many calls
 #   it pays;
-# - there was nothing to fuse. One large matrix product is a library's kernel in any
-#   case;
-# - the input changes its shape, and so it's compiled again, for seconds or minutes. A
-#   new sequence length costs that only once more: at the second length PyTorch makes
-#   that dimension *dynamic*, and one program serves all lengths from then on. If more
-#   than that changes, it gives up after 8 compilations, and runs the plain function;
-# - it was cut into pieces at lines that it can't compile (a *graph break*), and each
-#   piece is launched by itself.
+# - there was nothing to merge, or to *fuse*, as PyTorch calls it. One large matrix
+#   product is a library's kernel in any case;
+# - the input changes its shape, so the function is compiled again, for seconds or
+#   minutes. If only the length of a sequence changes, that happens just once more. At
+#   the second length, PyTorch makes this dimension *dynamic*, and from then on one
+#   program serves all lengths. If more than that dimension changes, PyTorch gives up
+#   after 8 compilations, and runs the plain function;
+# - the function was cut into pieces at lines that PyTorch can't compile, and each piece
+#   is launched by itself. Such a cut is called a *graph break*.
 #
 # For the last two, run ``TORCH_LOGS="recompiles,graph_breaks" python script.py``. It
-# prints every new compilation with its reason, and every break. Against changing
-# shapes, call ``torch._dynamo.mark_dynamic(x, 1)`` before the first call, for dimension
-# 1, and it's compiled only once; or compile with ``dynamic=True``; or pad the input to
-# a few sizes. Before you time it, call it with two lengths.
+# prints every new compilation with its reason, and every break. If the shapes change,
+# call ``torch._dynamo.mark_dynamic(x, 1)`` before the first call. This is for dimension
+# 1, and then the function is compiled only once. Or compile with ``dynamic=True``, or
+# pad the input to a few sizes. Before you time the function, call it with two lengths.
 #
 # JAX compiles again at each call: jax.jit in a loop
 # --------------------------------------------------
 #
-# ``jax.jit(f)`` compiles at the call, not where you write it: once for each shape and
-# type of the inputs, and for each new value of an argument that you called static, with
-# ``static_argnums``. Videos of other lengths, a last batch that is smaller, a Python
-# number that is static: each compiles anew. Pad to a few sizes. And a ``lambda``, a
-# ``partial`` or a function that you *define* inside a loop is a new function every
-# time, so define it once, outside.
+# ``jax.jit(f)`` compiles when you call the result, not where you write it. It compiles
+# once for each shape and type of the inputs, and for each new value of an argument that
+# you made static, with ``static_argnums``. For example, it compiles again for a video
+# of another length, for a last batch that's smaller, and for a new value of a static
+# number. So pad to a few sizes. And a ``lambda``, a ``partial`` or a function that you
+# *define* inside a loop is a new function every time, so define it once, outside.
 #
 # ``JAX_LOG_COMPILES=1`` in the environment prints each compilation. If one takes
-# minutes, most likely a Python loop was :term:`unrolled`: write ``jax.lax.fori_loop``
-# or ``jax.lax.scan``. ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")``
-# keeps the result for tomorrow's process. To time it, leave the first call out, and
-# call ``block_until_ready()`` before the clock stops.
+# minutes, most likely a Python loop was :term:`unrolled`. Then write
+# ``jax.lax.fori_loop`` or ``jax.lax.scan``.
+# ``jax.config.update("jax_compilation_cache_dir", "/tmp/jax")`` keeps the result for
+# tomorrow's process. To time your function, leave the first call out, and call
+# ``block_until_ready()`` before the clock stops.
 #
 # JAX is slow on the GPU: jit the whole step, and vmap of a while_loop
 # --------------------------------------------------------------------
 #
-# Without ``jit``, each operation of JAX is a launch, also each of the optimizer's many
-# small ones. So put it around the *whole* step: the gradient, ``optimizer.update`` and
+# Without ``jit``, each operation of JAX is a launch, and the optimizer has many small
+# ones. So put ``jit`` around the *whole* step: the gradient, ``optimizer.update`` and
 # ``optax.apply_updates``. And look at the loss seldom, because ``float(loss)`` waits. A
-# small network, or a ``scan`` of small steps, may be slower on the GPU even then: time
-# both. ``jax.config.update("jax_platforms", "cpu")`` keeps it on the CPU.
+# small network, or a ``scan`` of small steps, may be slower on the GPU even then, so
+# time both. ``jax.config.update("jax_platforms", "cpu")`` keeps it on the CPU.
 #
 # A ``vmap`` over ``lax.while_loop`` goes on for all of them until the *slowest* has
-# finished. Three loops of 1, 2 and 10 rounds take 10 rounds together. Of a ``lax.cond``
-# it computes both sides. So chains of NUTS, or solvers with adaptive steps, wait for
-# each other, and steps of a fixed length don't. On a CPU, give each chain a core of its
-# own: call ``jax.config.update("jax_num_cpu_devices", 8)`` before anything else, and
-# take ``jax.pmap`` in place of ``vmap``, as `somebody with many chains did`__.
+# finished. For example, three loops of 1, 2 and 10 rounds take 10 rounds together. And
+# if your function has a ``lax.cond``, ``vmap`` computes both sides. So chains of NUTS,
+# or solvers with adaptive steps, wait for each other. Chains whose steps have a fixed
+# length don't. On a CPU, give each chain a core of its own: call
+# ``jax.config.update("jax_num_cpu_devices", 8)`` before anything else, and take
+# ``jax.pmap`` in place of ``vmap``, as `somebody with many chains did`__.
 #
 # Is ``vmap`` out of memory (``RESOURCE_EXHAUSTED``)? For each ``i``, ``x.at[i].set(v)``
-# makes a copy of ``x``, which for N numbers are N² in all. ``jax.lax.map(f, xs,
-# batch_size=256)`` makes only 256 copies at a time.
+# makes a copy of ``x``. N copies of N numbers are N² numbers in all. ``jax.lax.map(f,
+# xs, batch_size=256)`` makes only 256 copies at a time.
 #
 # __ https://github.com/blackjax-devs/blackjax/issues/251

@@ -574,7 +574,7 @@ else:
 #
 #    near(call("captured", 1000), call("compiled", 1000) / 2, 0.1)
 #
-# With ten million it was :timing:`fewer-launches speedup
+# With ten million, a replay was only :timing:`fewer-launches speedup
 # "captured/cuda:0/n=10000000"/"as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as
 # fast as written, because the GPU still has to do everything that was on the list.
 #
@@ -685,14 +685,14 @@ bench.show()
 # For each operation the CPU needs ``launch`` seconds, and the GPU ``work`` seconds at
 # the same time, so the longer time counts.
 #
-# - Stacked, the work of an operation grows with the runs.
-# - Compiled, after ``build`` seconds, a step has only ``merged`` operations, each as
-#   long as before.
-# - Captured, a step is one launch, and the work of all its operations.
+# - If you stack the runs, the work of each operation grows with their number.
+# - If you compile, which takes ``build`` seconds, a step has only ``merged``
+#   operations, each as long as before.
+# - If you capture, a step is one launch, and the work of all its operations.
 #
 # Return ``"batch"``, ``"compile"`` or ``"capture"``, whichever makes the whole job
-# shortest, or ``"leave"`` if none makes it at most half as long. Put your answer where
-# the dots are, and run ``firstlight try 16_fewer_launches.py``.
+# shortest, or ``"leave"`` if none of them brings it down to half of its time or less.
+# Put your answer where the dots are, and run ``firstlight try 16_fewer_launches.py``.
 
 from textwrap import fill
 from typing import NamedTuple

@@ -32,7 +32,7 @@ by how much, give or take.
 # On our H100 the call for a product of two large matrices returned after a
 # two-hundredth of the time that the product took. So if you see a speed-up of hundreds,
 # look for this wait. A single division tells whether :doc:`a number is possible
-# </tutorials/2_devices/03_is_it_possible>`, and it would have found this mistake.
+# </tutorials/2_devices/03_is_it_possible>`, and would have found this mistake.
 #
 # .. holds::
 #
@@ -70,11 +70,10 @@ print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs
 #    near(median / within, 6, 0.03)
 #
 # Without ``num_threads=``, the timer gives the CPU a single thread, which makes any GPU
-# look good. Keep ``timer.timeit(1)``, too. The timer makes its calls in blocks, with
-# one wait at the end of each, and tries a single call first to see how many fit into a
-# block. If that very first call is slow, the timer decides on one call per block. Then
-# all of its times include the wait. For many versions, collect the results of
-# ``blocked_autorange`` in a list, and
+# look good. Keep ``timer.timeit(1)``, too. The timer waits once per block of calls, and
+# tries a single call first to see how many fit. If that very first call is slow, the
+# timer decides on one call per block. Then all of its times include the wait. For many
+# versions, collect the results of ``blocked_autorange`` in a list, and
 # ``torch.utils.benchmark.Compare(results).print()`` makes a table of them.
 #
 # Try it
@@ -329,13 +328,12 @@ for old in (add, add_anew, stack_and_sum):
 # today. The last line is far away from 1, so you may say that ``add`` is faster, and by
 # what factor. The second line depends on the computer: on the H100 ``add_anew`` lost
 # clearly, and with one thread on an EPYC it even won a little. If your second ratio is
-# as close to 1 as the first, say "no difference that I can measure". That's a result,
-# too.
+# as close to 1 as the first, say "no difference that I can measure".
 #
 # The GPU's own clock
 # -------------------
 #
-# Earlier, the H100 gave us two right answers. We measured them like this:
+# We measured the H100's two right answers like this:
 
 # folded: A wait each time, a wait once, and one thread of the CPU
 
@@ -366,9 +364,8 @@ if device.type == "cuda":
 
 # %%
 # If you put events around many calls, the events themselves take hardly any time. But
-# the time between them includes the GPU's idle time, if your program can't launch as
-# fast as the GPU works, as here on the H100. A :term:`profiler` leaves the idle time
-# out.
+# they count the GPU's idle time, too, if your program can't launch as fast as the GPU
+# works, as here on the H100. A :term:`profiler` leaves the idle time out.
 #
 # When it fails: the time is another one each run
 # -----------------------------------------------
@@ -403,8 +400,8 @@ if device.type == "cuda":
 #      near(max(late) / (sum(early) / 6), 7 / 6, 0.02)
 #
 # - *Something else uses the card*, or the work itself changes from call to call,
-#   because an image is larger, or more objects are found in it. First time one and the
-#   same input again and again.
+#   because an image is larger, or more objects are found in it. First time one input
+#   again and again.
 # - The time is :doc:`too good to be true <03_is_it_possible>`.
 #
 # Most likely, a :doc:`course notebook </tutorials/3_kernels/02_matrix_vector>` didn't

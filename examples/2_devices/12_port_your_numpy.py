@@ -7,13 +7,44 @@ GPU. "Just replace ``np`` by ``torch``", they say. You do, you mend a few errors
 it runs. Are you done?
 
 Not yet. The lines that raise an error are the harmless ones. Others run, and mean
-something else. And the gain? On an H100, ours was sixty, sixteen, fifteen or four, and
-all four are true. **Guess: if 95 % of your program's time shrank to nothing, how much
-faster would the whole be?**
+something else. And the gain? Our program stacks sixteen pictures of the sky. On an H100
+it was :timing:`port-numpy speedup "whole, ported"/"whole, NumPy"
+@nvidia-h100-80gb-hbm3` as fast as NumPy on one core, and :timing:`port-numpy speedup
+"whole, ported"/"whole, torch on all cores" @nvidia-h100-80gb-hbm3` as fast as the same
+PyTorch on sixteen:
 
-CuPy keeps NumPy's meaning, so with CuPy you only move your data, and time your program.
-In PyTorch, lines change. So we'll go there together, with a program that stacks sixteen
-pictures of the sky, and check each step.
+.. list-table:: Before the move and after
+   :header-rows: 1
+   :widths: 34 22 22 22
+
+   * - what
+     - NumPy, one core
+     - PyTorch, 16 cores
+     - PyTorch, H100
+   * - four steps on whole pictures
+     - :timing:`port-numpy sum "calibrate, NumPy" + "level, NumPy" + "clean, NumPy" +
+       "stack, NumPy" @nvidia-h100-80gb-hbm3`
+     - :timing:`port-numpy sum "calibrate, torch on all cores" + "level, torch on all
+       cores" + "clean, torch on all cores" + "stack, torch on all cores"
+       @nvidia-h100-80gb-hbm3`
+     - :timing:`port-numpy sum "calibrate, torch" + "level, torch" + "clean, torch" +
+       "stack, torch" @nvidia-h100-80gb-hbm3`
+   * - what stays: files, and photometry
+     - :timing:`port-numpy sum "read, NumPy" + "photometry, NumPy"
+       @nvidia-h100-80gb-hbm3`
+     - as before
+     - as before
+   * - transfers
+     - –
+     - –
+     - :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3`
+   * - the whole, in one run
+     - :timing:`port-numpy median "whole, NumPy" @nvidia-h100-80gb-hbm3`
+     - :timing:`port-numpy median "whole, torch on all cores" @nvidia-h100-80gb-hbm3`
+     - :timing:`port-numpy median "whole, ported" @nvidia-h100-80gb-hbm3`
+
+With CuPy you only move your data, :ref:`and mind four things <stay-with-cupy>`. In
+PyTorch, lines change. So we'll go there together, and check each step.
 
 **Needs:** any computer, and some NumPy. Without a GPU, you move to PyTorch on the CPU.
 """
@@ -41,8 +72,8 @@ pictures of the sky, and check each step.
 #    back = cp.asnumpy(spread(there))  # not a letter of spread is changed
 #    np.testing.assert_allclose(back, spread(shots), rtol=1e-5)
 #
-# In PyTorch, which runs on any maker's GPU, the function changes, too. The check stays.
-# Write it before you look at any time.
+# In PyTorch, the function changes, too. The check stays. Write it before you look at
+# any time.
 
 import numpy as np
 import torch
@@ -74,12 +105,24 @@ np.testing.assert_allclose(run_on_gpu(spread_torch, shots), spread(shots), rtol=
 print("the same as NumPy")
 
 # %%
+# PyTorch calls AMD's GPUs ``cuda``, too. On a Mac (``mps``) or with Intel's GPU
+# (``xpu``), take ``torch.accelerator.current_accelerator()`` as the device, or these
+# lines run on the CPU, without a word.
+#
+# *Which precision?* Ours is ``float32``. NumPy takes ``float64`` unless you ask, but
+# GPUs for games :doc:`are slow at it </tutorials/2_devices/13_precision>`, and a Mac's
+# can't do it. So try ``x.astype("f4")``, and let the check tell you whether its seven
+# digits are enough.
+#
 # CuPy or PyTorch?
 # ----------------
 #
 # If you call ``np.median`` on an array of CuPy's, NumPy passes it on to ``cp.median``.
-# PyTorch doesn't do that. Take PyTorch if you need gradients, or if your GPU is from
-# another maker:
+# PyTorch doesn't do that. Take PyTorch if you need gradients, or if your GPU isn't
+# NVIDIA's. For AMD's, CuPy has `experimental builds`__. Between the two you can
+# :ref:`hand over arrays without a copy <without-a-copy>`.
+#
+# __ https://docs.cupy.dev/en/stable/install.html
 #
 # .. table:: The same work in NumPy, CuPy and PyTorch
 #
@@ -95,12 +138,88 @@ print("the same as NumPy")
 #    gradients (it has none)                none                      ``backward``
 #    =====================================  ========================  =================
 #
-# Small arrays gain nothing. On an RTX 4090, `J. Marrs`__ gained a factor of sixty with
-# CuPy in rescaling 256³ numbers, and none with 64³, because starting an operation on a
-# GPU takes time, however small it is. You can :doc:`work out beforehand
-# </tutorials/2_devices/11_when_the_gpu_wins>` on which side yours are.
+# .. _stay-with-cupy:
+#
+# If you stay with CuPy
+# ---------------------
+#
+# Then the check above was nearly all. We haven't timed CuPy ourselves. Others have: on
+# an RTX 4090, `J. Marrs`__ gained a factor of sixty in rescaling 256³ numbers, and none
+# with 64³, because starting an operation on a GPU takes time, however small it is. You
+# can :doc:`work out beforehand </tutorials/2_devices/11_when_the_gpu_wins>` on which
+# side your arrays are. Four things differ from NumPy:
+#
+# - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
+#   type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow home,
+#   let ``CUPY_CACHE_DIR`` name another folder.
+# - *A sum is an array.* ``x.sum()`` stays on the GPU until you say ``float(x.sum())``,
+#   and that waits.
+# - *An index beyond the end* raises an error in NumPy. `CuPy`__ starts again from the
+#   beginning.
+# - *An index that comes twice* in an assignment: NumPy keeps the last value. With CuPy,
+#   nobody knows which one wins.
+#
+# `CuPy's own table`__ lists the functions that it has.
 #
 # __ https://github.com/ScrollPrize/villa/pull/915
+# __ https://docs.cupy.dev/en/stable/user_guide/performance.html
+# __ https://docs.cupy.dev/en/stable/user_guide/difference.html
+# __ https://docs.cupy.dev/en/stable/reference/comparison.html
+#
+# *Is it too much for the GPU's memory?* Go in pieces. ``spread`` needs all pictures of
+# a pixel, so we send a hundred rows of each. A step within each picture could take some
+# pictures at a time:
+#
+# .. code-block:: python
+#
+#    for k in range(0, shots.shape[1], 100):  # fewer rows, if it's still too much
+#        back[k : k + 100] = cp.asnumpy(spread(cp.asarray(shots[:, k : k + 100])))
+#
+# A step needs several times what you send, because it keeps results in between. And
+# ``nvidia-smi`` counts what CuPy keeps for later as well, as :doc:`PyTorch does, too
+# </tutorials/2_devices/10_memory>`.
+#
+# .. dropdown:: CuPy is slower than NumPy: which lines, and what to do
+#
+#    - *Small arrays, many calls:* each operation costs Python's time whatever the size,
+#      in CuPy often more than in PyTorch. Stack the small arrays, or put
+#      ``@cupy.fuse()`` above a function: its ``+``, ``cp.exp`` and ``cp.where``, and
+#      perhaps a sum, become one launch. An ``if`` on a value, ``.shape`` and writing to
+#      a part of an array can't be fused, and each new dtype compiles again, as does a
+#      function that you define in a loop. ``cp.ElementwiseKernel("float32 x, float32
+#      y", "float32 z", "z = sqrt(x * x + y * y)", "length")(x, y)`` always is one
+#      launch.
+#    - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
+#      ``repeat`` with counts on the GPU. Your program waits for the GPU there, as it
+#      does at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.
+#    - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
+#      :doc:`what was launched before </tutorials/2_devices/06_queues>`.
+#    - *float64* is NumPy's and CuPy's default, and :doc:`GPUs for games and Jetsons
+#      </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
+#    - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to
+#      pass it on first. Write ``cp.sin(x)`` in a loop.
+#    - *Dask with CuPy, for a sum or a mean:* it uses each byte once, and a CPU has
+#      often added up the array before the bus has brought it to the card. Make the
+#      chunks on the card, with ``dask.config.set({"array.backend": "cupy"})``. Dask's
+#      threads each hold chunks there, so for one GPU take smaller ones, or
+#      ``x.sum().compute(scheduler="single-threaded")``. The warning ``Using synchronous
+#      transfer as pinned memory (… bytes) could not be allocated`` means that the copy
+#      is right, but slower, and that the computer is short of memory.
+#    - *A pool of processes on one GPU*, by ``multiprocessing``, joblib or Dask: the
+#      processes take turns, and each needs memory and a context of its own. Give CuPy
+#      a larger batch instead. A pool pays with several GPUs, one worker for each. Let
+#      worker ``k`` call ``cupy.cuda.Device(k).use()`` first, or take
+#      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because a
+#      driver that has started doesn't survive a fork. If each has little to do, they
+#      can run side by side with NVIDIA's `MPS`__. The doctor knows what a fork leads
+#      to: :ref:`doctor-forked`.
+#
+# __ https://docs.nvidia.com/deploy/mps/
+#
+# .. dropdown:: What did others gain with CuPy, beside NumPy or SciPy?
+#
+#    .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small
+#       cupyx-erosion
 #
 # Lines that run, and lie
 # -----------------------
@@ -189,8 +308,8 @@ def read(night, dtype=np.float32):
 
 
 # %%
-# Here is what a NumPy user writes for the four in the middle, where ``middle`` is
-# ``np.median``:
+# Here is what a NumPy user writes for the four in the middle. ``middle`` is
+# ``np.median``. It has a name of ours, so that we can try another one later:
 
 
 def calibrate(sky, biases, flats):
@@ -290,8 +409,14 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 # %%
 # A little over twenty, because the two steps that stay took a twentieth of the time on
 # the H100's computer. However fast the plane, you spend the morning at the airport. And
-# your data have to travel. There and back, they took :timing:`port-numpy median
-# transfers @nvidia-h100-80gb-hbm3`, which brings the limit down to 18.
+# your data have to travel. There and back, 80 MB took :timing:`port-numpy median
+# transfers @nvidia-h100-80gb-hbm3`, which brings the limit down to 18. They came from
+# ordinary memory. From :doc:`pinned memory </tutorials/2_devices/08_pinned_memory>`,
+# a copy is faster.
+#
+# .. holds::
+#
+#    near((32 + 2) * 768**2 * 4, 80e6, 0.01)
 #
 # So how fast the GPU is matters less than you'd think. If the four steps gain a factor
 # of twenty, the whole gains ten. If they gain ninety, it's fifteen. This is called
@@ -316,24 +441,24 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 #
 #    import time
 #
-#    there = torch.tensor(shots, device="cuda")
-#    for _ in range(2):  # the first call gets everything ready
+#    there = torch.rand(16, 2000, 2000, device="cuda")
+#    spread_torch(there)  # the first call gets everything ready
+#    for how in "without waiting", "right":
+#        torch.cuda.synchronize()  # cp.cuda.Device().synchronize() for CuPy
 #        began = time.perf_counter()
 #        spread_torch(there)
-#        torch.cuda.synchronize()  # cp.cuda.Device().synchronize() for CuPy
-#    print(time.perf_counter() - began, "s")
+#        if how == "right":
+#            torch.cuda.synchronize()
+#        print(how, time.perf_counter() - began, "s")
 #
-# ``Bench``, our timer, waits by itself, as CuPy's ``cupyx.profiler.benchmark`` does.
+# The first number is the time that it takes to *ask* for the work. Time NumPy on
+# ``there.cpu().numpy()`` beside it. ``Bench``, our timer, waits by itself, as CuPy's
+# ``cupyx.profiler.benchmark`` does.
 #
 # Move the steps, and check each
 # ------------------------------
 #
-# Which lines have to change? Mostly the medians. ``median_torch`` sorts all values for
-# the sake of two. It's quicker to ask PyTorch's median twice: it gives the lower of the
-# two middle values, and the upper one is minus the lower one of :math:`-x`. Their mean
-# is NumPy's median. On the H100 it was :timing:`port-numpy speedup "median of frames,
-# torch"/"median of frames, NumPy" @nvidia-h100-80gb-hbm3` as fast as NumPy's on one
-# core of the CPU.
+# Which lines have to change? Mostly the medians.
 
 # folded: Seven lines, in NumPy and in PyTorch
 numbers, two = np.array([[1, 2], [3, 10]], np.float32), np.float64(2)
@@ -361,8 +486,11 @@ rows = [
 show_table("One line, two libraries", ("", "NumPy", "PyTorch"), rows)
 
 # %%
-
-# folded: This median, and how low PyTorch's own would be
+# ``median_torch`` sorts all values for the sake of two. It's quicker to ask PyTorch's
+# median twice: it gives the lower of the two middle values, and the upper one is minus
+# the lower one of :math:`-x`. Their mean is NumPy's median. On the H100 it was
+# :timing:`port-numpy speedup "median of frames, torch"/"median of frames, NumPy"
+# @nvidia-h100-80gb-hbm3` as fast as NumPy's on one core of the CPU.
 
 
 def lower(x, dim):
@@ -446,7 +574,7 @@ print(f"after work in place on {device}, the array is {counts}")
 # things in place only if your own function has made them.
 #
 # And now the most important part. Give each step *the same input* as NumPy's, and
-# compare:
+# compare. ``to_device`` makes tensors of arrays, like the first line of ``run_on_gpu``:
 
 again = t_level(*to_device(calibrated))
 off = np.abs(again.cpu().numpy() - levelled).max()
@@ -478,6 +606,7 @@ for step, (right, function, *inputs) in t_steps.items():
 
 # %%
 
+# folded code: Show them
 head = "step", "worst pixel", "masked by one only"
 show_table("PyTorch's steps against NumPy's", head, rows)
 
@@ -515,42 +644,11 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # What did it bring?
 # ------------------
 #
-# Against NumPy on one core, the H100 brought a factor of more than sixty for the four
-# steps, and :timing:`port-numpy speedup "whole, ported"/"whole, NumPy"
-# @nvidia-h100-80gb-hbm3` for the whole. But there are sixteen cores beside it. Against
-# the same PyTorch functions on all of those, it brought sixteen for the steps, and
-# :timing:`port-numpy speedup "whole, ported"/"whole, torch on all cores"
-# @nvidia-h100-80gb-hbm3` for the whole. All four are true, but only the last two are
-# what the GPU brought.
-#
-# .. list-table:: Before the move and after
-#    :header-rows: 1
-#
-#    * - what
-#      - NumPy, one core
-#      - PyTorch, 16 cores
-#      - PyTorch, H100
-#    * - the four steps
-#      - :timing:`port-numpy sum "calibrate, NumPy" + "level, NumPy" + "clean, NumPy" +
-#        "stack, NumPy" @nvidia-h100-80gb-hbm3`
-#      - :timing:`port-numpy sum "calibrate, torch on all cores" + "level, torch on all
-#        cores" + "clean, torch on all cores" + "stack, torch on all cores"
-#        @nvidia-h100-80gb-hbm3`
-#      - :timing:`port-numpy sum "calibrate, torch" + "level, torch" + "clean, torch" +
-#        "stack, torch" @nvidia-h100-80gb-hbm3`
-#    * - read, and photometry
-#      - :timing:`port-numpy sum "read, NumPy" + "photometry, NumPy"
-#        @nvidia-h100-80gb-hbm3`
-#      - as before
-#      - as before
-#    * - transfers
-#      - –
-#      - –
-#      - :timing:`port-numpy median transfers @nvidia-h100-80gb-hbm3`
-#    * - the whole, in one run
-#      - :timing:`port-numpy median "whole, NumPy" @nvidia-h100-80gb-hbm3`
-#      - :timing:`port-numpy median "whole, torch on all cores" @nvidia-h100-80gb-hbm3`
-#      - :timing:`port-numpy median "whole, ported" @nvidia-h100-80gb-hbm3`
+# You've seen the table at the top. Against NumPy on one core, the H100 brought a factor
+# of more than sixty for the four steps, and fifteen for the whole. But there are
+# sixteen cores beside it. Against the same PyTorch functions on all of those, it
+# brought sixteen for the steps, and four for the whole. All of these are true, but only
+# the last two are what the GPU brought.
 #
 # .. stacks:: port-numpy
 #    :machine: nvidia-h100-80gb-hbm3
@@ -567,8 +665,8 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 #    PyTorch, H100 | calibrate, torch; level, torch; clean, torch; stack, torch;
 #    read, NumPy; photometry, NumPy; transfers | whole, ported
 #
-# The steps are blue in the figure, and now they hardly matter. More than three quarters
-# of the run on the H100 are reading, photometry and transfers.
+# The steps are blue, and now they hardly matter. More than three quarters of the run on
+# the H100 are reading, photometry and transfers.
 #
 # .. holds::
 #
@@ -618,6 +716,22 @@ head = "step", "predicted", "measured"
 show_table("The move, predicted and measured", head, rows)
 
 # %%
+# On the H100 the sum came out as predicted, and partly by luck. ``level`` took far
+# longer than the one median had let us expect, and ``clean`` half as long. And most of
+# either sum is what stays, whose times are the same in both.
+#
+# .. holds::
+#
+#    one = median("port-numpy/median of frames, torch")
+#    gain = median("port-numpy/median of frames, NumPy") / one
+#    told = lambda step: median(f"port-numpy/{step}, NumPy") / gain
+#    took = lambda step: median(f"port-numpy/{step}, torch")
+#    took("level") > 4 * told("level")
+#    near(took("clean") / told("clean"), 0.5, 0.1)
+#    rest = sum(median(f"port-numpy/{step}, NumPy") for step in ("read", "photometry"))
+#    rest = rest + median("port-numpy/transfers")
+#    sums = [rest + sum(map(way, moved)) for way in (told, took)]
+#    near(sums[0] / sums[1], 1, 0.05) and all(rest > 0.75 * whole for whole in sums)
 
 
 # folded: A better median, in NumPy
@@ -694,6 +808,7 @@ plt.show()
 #
 # Should we have moved the photometry, too? **Guess: how long will it take on a GPU?**
 
+# folded code: Time the photometry on the GPU
 loop = photometry, *t_stack(*to_device(cleaned)), stars, *to_device(box)
 assert np.allclose(photometry(*loop[1:])[0], exact[0], atol=0.01 * exact[1].min())
 timing = bench.time("photometry, torch", *loop, n=sky.size, device=device)
@@ -708,11 +823,14 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 # @nvidia-h100-80gb-hbm3` as long. The loop does about thirty small operations for each
 # star, and a GPU needs some time for the :term:`launch` of each, however little there
 # is to do. To move such a loop, turn it inside out: do each operation once, for all
-# stars.
+# stars. We haven't timed that. But then less would stay, and so Amdahl's limit would
+# move up. It would move, too, if we sent the camera's own two bytes for each pixel, and
+# made ``float32`` of them on the card.
 #
 # .. dropdown:: The photometry, turned inside out
 #
-#    The first index counts stars, so one operation works on all the cut-outs:
+#    The first index counts stars, so one operation works on all the cut-outs. It gives
+#    the loop's numbers:
 #
 #    .. code-block:: python
 #
@@ -731,65 +849,6 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 #           flux = add(light, inside) - area * add(light, ring)
 #           variance = add(noise, inside) + area**2 * add(noise, ring)
 #           return torch.stack([flux, variance.sqrt()]).cpu().numpy()
-#
-# And if you stay with CuPy:
-#
-# .. dropdown:: CuPy is slower than NumPy: which lines, and what to do
-#
-#    - *Small arrays, many calls:* each operation costs Python's time whatever the size,
-#      in CuPy often more than in PyTorch. Stack the small arrays, or put
-#      ``@cupy.fuse()`` above a function: its ``+``, ``cp.exp`` and ``cp.where``, and
-#      perhaps a sum, become one launch. An ``if`` on a value, ``.shape`` and writing to
-#      a part of an array can't be fused, and each new dtype compiles again, as does a
-#      function that you define in a loop. ``cp.ElementwiseKernel("float32 x, float32
-#      y", "float32 z", "z = sqrt(x * x + y * y)", "length")(x, y)`` always is one
-#      launch.
-#    - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
-#      ``repeat`` with counts on the GPU. Your program waits for the GPU there, as it
-#      does at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.
-#    - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
-#      :doc:`what was launched before </tutorials/2_devices/06_queues>`.
-#    - *float64* is NumPy's and CuPy's default, and :doc:`GPUs for games and Jetsons
-#      </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
-#    - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to
-#      pass it on first. Write ``cp.sin(x)`` in a loop.
-#    - *Dask with CuPy, for a sum or a mean:* it uses each byte once, and a CPU has
-#      often added up the array before the bus has brought it to the card. Make the
-#      chunks on the card, with ``dask.config.set({"array.backend": "cupy"})``. Dask's
-#      threads each hold chunks there, so for one GPU take smaller ones, or
-#      ``x.sum().compute(scheduler="single-threaded")``. The warning ``Using synchronous
-#      transfer as pinned memory (… bytes) could not be allocated`` means that the copy
-#      is right, but slower, and that the computer is short of memory.
-#    - *A pool of processes on one GPU*, by ``multiprocessing``, joblib or Dask: the
-#      processes take turns, and each needs memory and a context of its own. Give CuPy
-#      a larger batch instead. A pool pays with several GPUs, one worker for each. Let
-#      worker ``k`` call ``cupy.cuda.Device(k).use()`` first, or take
-#      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because a
-#      driver that has started doesn't survive a fork. If each has little to do, they
-#      can run side by side with NVIDIA's `MPS`__. The doctor knows what a fork leads
-#      to: :ref:`doctor-forked`.
-#
-# __ https://docs.nvidia.com/deploy/mps/
-#
-# .. dropdown:: CuPy runs, and differs: four things
-#
-#    - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
-#      type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow
-#      home, let ``CUPY_CACHE_DIR`` name another folder.
-#    - *A sum is an array.* ``x.sum()`` stays on the GPU until you say
-#      ``float(x.sum())``, and that waits.
-#    - *An index beyond the end* raises an error in NumPy. `CuPy`__ starts again from
-#      the beginning.
-#    - *An index that comes twice* in an assignment: NumPy keeps the last value. With
-#      CuPy, nobody knows which one wins.
-#
-#    __ https://docs.cupy.dev/en/stable/user_guide/performance.html
-#    __ https://docs.cupy.dev/en/stable/user_guide/difference.html
-#
-# .. dropdown:: What did others gain with CuPy, beside NumPy or SciPy?
-#
-#    .. measured-by-others:: cupy-median cupy-normalize cupy-normalize-small
-#       cupyx-erosion
 
 # figure
 # sphinx_gallery_thumbnail_number = 2
@@ -965,6 +1024,8 @@ def brightest_solution(pictures):
 print(f"Our solution: {check(brightest_solution)}")
 
 # %%
+# .. _without-a-copy:
+#
 # From CuPy, JAX or Numba to PyTorch and back, without a copy
 # -----------------------------------------------------------
 #

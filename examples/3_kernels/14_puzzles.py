@@ -5,13 +5,30 @@ Can you write the kernel yourself?
 You've read some kernels, and could follow every line. But could you write a
 :term:`kernel` into an empty function?
 
-Here are sixteen empty ones: a few minutes to read, and an evening to fill. The first
-squares some numbers. The last does what the computer of a radio telescope does. A judge
-watches every access to memory, so a lucky result doesn't pass. Do you know
-`GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly, but here a kernel
-also has to be cheap, and right at awkward sizes.
+Here are sixteen empty ones, a few minutes to read and an evening or two to fill. The
+first squares some numbers. The last does what the computer of a radio telescope does.
+In the picture, a row is a thread, and a column an element. Do you know
+`GPU-Puzzles`__ by Sasha Rush? Then the first few will go quickly. But here a judge
+watches every access to memory, and finds what ``np.allclose`` lets pass:
 
 __ https://github.com/srush/GPU-Puzzles
+
+.. list-table:: What the judge says of results that may be right
+   :header-rows: 1
+   :widths: 30 70
+
+   * - your mistake
+     - the judge
+   * - a sum without a barrier
+     - *a race: part[32]: load by thread 0 of block 0 in line 14, and store by thread 32
+       of block 0 in line 11*
+   * - a barrier inside an ``if``
+     - *a barrier that not all threads reach: block 0: thread 0 (and 31 more) waits,
+       thread 32 (and 31 more) went past it*
+   * - *x* and *y* swapped
+     - *10.7 sectors of 32 bytes for one access of a warp, where 5 would do*
+   * - a tile 32 numbers wide
+     - *5 words of one bank of shared memory for one access of a warp, where 1 would do*
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. Without a GPU,
 the judge plays your kernels thread by thread.
@@ -28,6 +45,32 @@ the judge plays your kernels thread by thread.
 # - *In Google Colab:* upload :offered:`3_kernels/sixteen_kernels.ipynb`, with *File*,
 #   *Upload notebook*. Its first cell installs what it needs.
 #
+# .. list-table:: Have you written CUDA before? Then start at 8, 12, 14 and 16
+#    :header-rows: 1
+#    :widths: 26 22 22 30
+#
+#    * - puzzles
+#      - lines to write
+#      - level
+#      - read before
+#    * - 1 to 7, alone
+#      - 2 to 4
+#      - easy
+#      - :doc:`/tutorials/3_kernels/03_grids`
+#    * - 8 to 12, together
+#      - 5 to 8
+#      - takes thought, 12 most
+#      - :doc:`/tutorials/3_kernels/08_reductions`, and for 11 and 12
+#        :doc:`/tutorials/3_kernels/09_when_a_kernel_goes_wrong`
+#    * - 13 to 15, through a tile
+#      - 5 to 12
+#      - 14 and 15 are hard
+#      - :ref:`how a block fills a tile <tile-step>`
+#    * - 16, for a telescope
+#      - 12
+#      - hard
+#      - –
+#
 # 1. ``map``
 # ~~~~~~~~~~
 #
@@ -37,7 +80,8 @@ the judge plays your kernels thread by thread.
 # - *Threads:* one for each element.
 # - *It counts if* a thread reads memory once.
 #
-# Write ``out[i] = x[i] * x[i]``, and the judge says:
+# The file begins each puzzle for you, here with ``i = cuda.grid(1)``. Write ``out[i] =
+# x[i] * x[i]`` below it, and the judge says:
 #
 # .. code-block:: text
 #
@@ -45,7 +89,8 @@ the judge plays your kernels thread by thread.
 #    2 reads of global memory by a thread, where 1 would do
 #    Hint: what do you ask memory for twice?
 #
-# **Can you do better? Put your code where the dots are.**
+# A compiler may well make one read of the two. The judge counts what you write. **Can
+# you do better? Put your code into the file, where the dots are.**
 
 import math
 
@@ -100,7 +145,8 @@ def calibrate(x, gain, n, out): ...
 # - *Threads:* as a rule, fewer than elements. The smallest case has 21 elements, and 2
 #   blocks of 4 threads.
 #
-# First we write what we always write. A plain ``1`` would make Numba :doc:`calculate in
+# We'll solve this one here. In the file it's still open, until you type it. First we
+# write what we always write. A plain ``1`` would make Numba :doc:`calculate in
 # float64 </tutorials/3_kernels/10_what_the_compiler_did>`, so it's ``float32(1)``.
 
 
@@ -211,7 +257,7 @@ def rotate(re, im, c, s): ...
 # Replace each element by the mean of itself and its two neighbours. At the ends, the
 # element stands in for the neighbour that is missing. Beware: index −1 is the last one.
 #
-# - ``out[1:-1] = (x[:-2] + x[1:-1] + x[2:]) / 3``
+# - ``p = np.pad(x, 1, mode="edge")``, ``out[:] = (p[:-2] + p[1:-1] + p[2:]) / 3``
 # - *Threads:* one for each element, or more.
 # - *It counts if* a thread reads at most 3 elements.
 
@@ -259,11 +305,8 @@ def distance(u, v, out): ...
 # Together
 # --------
 #
-# From here on, threads exchange numbers, from 9 on in :term:`shared memory`. If that's
-# new to you, read :ref:`how a block fills a tile <tile-step>`. If you get stuck, read
-# about :doc:`reductions </tutorials/3_kernels/08_reductions>`, and about :doc:`races
-# and barriers </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`. Elements after the
-# end count as zero.
+# From here on, threads exchange numbers, from 9 on in :term:`shared memory`. If 8 looks
+# strange, do 9 first. Elements after the end count as zero.
 #
 # 8. ``warp sum``
 # ~~~~~~~~~~~~~~~
@@ -310,7 +353,8 @@ def warp_sum(x, out): ...
 #
 # - ``out[0] = x[:64].sum()``, and so on
 # - *Threads:* one for each element, or more.
-# - *It counts if* a thread reads memory once, and shared memory at most 13 times.
+# - *It counts if* a thread reads memory once, and shared memory at most 13 times: twice
+#   in each of six rounds, and the sum at the end.
 
 
 @attempt("block sum")
@@ -407,7 +451,7 @@ def smooth_tile(x, out): ...
 # Transpose an image.
 #
 # - ``out[:] = x.T``
-# - *Threads:* a block of 32 × 8 for each tile of 32 × 32 pixels.
+# - *Threads:* a block of 32 × 8 for each tile of 32 × 32 pixels, so each takes four.
 # - *It counts if* it reads rows and writes rows, and has no :term:`bank conflicts <bank
 #   conflict>`.
 
@@ -443,11 +487,20 @@ def matmul(a, b, out): ...
 # 16. ``gridding``
 # ~~~~~~~~~~~~~~~~
 #
-# Add ``weight * re``, ``weight * im`` and ``weight`` of each :term:`visibility` to the
-# nearest cell of three grids. ``u`` counts columns and ``v`` rows. The cell in column
-# and row ``size // 2`` is that of u = v = 0. The sky is real, so each visibility counts
-# again at ``(-u, -v)``, with the opposite imaginary part. Leave out what falls outside.
-# No coordinate is halfway between two cells.
+# Add each :term:`visibility`, times its weight, to the nearest cell of three grids. The
+# sky is real, so it counts again at the opposite place, with the opposite imaginary
+# part. Leave out what falls outside. No coordinate is halfway between two cells.
+#
+# .. code-block:: python
+#
+#    for sign in (1, -1):
+#        column = np.rint(sign * u).astype(int) + size // 2
+#        row = np.rint(sign * v).astype(int) + size // 2
+#        inside = (row >= 0) & (row < size) & (column >= 0) & (column < size)
+#        at = row[inside], column[inside]
+#        np.add.at(grid_re, at, (weight * re)[inside])
+#        np.add.at(grid_im, at, (sign * weight * im)[inside])
+#        np.add.at(grid_weight, at, weight[inside])
 #
 # - *Threads:* one for each visibility, or more.
 # - *It counts if* a thread reads 5 numbers and makes at most 6 atomic operations.
@@ -471,10 +524,9 @@ print(tally())
 # .. dropdown:: How far can you trust the judge?
 #
 #    It tries each kernel at three to five sizes, odd ones among them. That's evidence,
-#    and not a proof. It doesn't see what the compiler makes of your kernel, which may
-#    well fetch a number once where you wrote it twice. And its count says which kernel
-#    is slower, but not by how much: ``pieces`` touched at most 8 times as many sectors,
-#    and took far longer than that.
+#    and not a proof. It doesn't see what the compiler makes of your kernel. And its
+#    count says which kernel is slower, but not by how much: ``pieces`` touched at most
+#    8 times as many sectors, and took far longer than that.
 #
 #    .. holds::
 #

@@ -3,6 +3,8 @@
 import inspect
 import re
 
+import numpy as np
+from numba import cuda, float32
 from pages import EXAMPLES
 
 from firstlight_kernels.puzzles import PUZZLES, attempt, tally
@@ -43,6 +45,84 @@ def test_a_square_that_reads_twice_does_not_count_as_the_page_says(page, capsys)
     text = (EXAMPLES / PAGE).read_text(encoding="utf-8")
     shown = re.search(r"code-block:: text\n#\n((?:# {4}.*\n)+)", text)[1]
     assert said == " ".join(shown.replace("#", " ").split())
+
+
+# -- What the page says of the judge -----------------------------------------------------------------------------------
+
+
+@cuda.jit
+def without_a_barrier(x, out):
+    part = cuda.shared.array(64, float32)
+    i, t = cuda.grid(1), cuda.threadIdx.x
+    part[t] = x[i] if i < x.size else float32(0)
+    for half in (32, 16, 8, 4, 2, 1):
+        if t < half:
+            part[t] += part[t + half]
+    if t == 0:
+        out[cuda.blockIdx.x] = part[0]
+
+
+@cuda.jit
+def with_a_barrier_in_an_if(x, out):
+    part = cuda.shared.array(64, float32)
+    i, t = cuda.grid(1), cuda.threadIdx.x
+    part[t] = x[i] if i < x.size else float32(0)
+    for half in (32, 16, 8, 4, 2, 1):
+        if t < 2 * half:
+            cuda.syncthreads()
+        if t < half:
+            part[t] += part[t + half]
+    if t == 0:
+        out[cuda.blockIdx.x] = part[0]
+
+
+@cuda.jit
+def with_swapped_axes(image, out):
+    y, x = cuda.grid(2)
+    if y < image.shape[0] and x < image.shape[1]:
+        out[y, x] = max(image[y, x], float32(0))
+
+
+@cuda.jit
+def with_a_tile_32_wide(x, out):
+    tile = cuda.shared.array((32, 32), float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    left, top = 32 * cuda.blockIdx.x, 32 * cuda.blockIdx.y
+    for k in range(ty, 32, 8):
+        if top + k < x.shape[0] and left + tx < x.shape[1]:
+            tile[k, tx] = x[top + k, left + tx]
+    cuda.syncthreads()
+    for k in range(ty, 32, 8):
+        if left + k < x.shape[1] and top + tx < x.shape[0]:
+            out[left + k, top + tx] = tile[tx, k]
+
+
+def test_the_judge_says_of_four_mistakes_what_the_page_quotes():
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8")
+    quoted = [" ".join(words.split()) for words in re.findall(r"\n     - \*([^*]+)\*\n", text)]
+    mistakes = {
+        "block sum": [without_a_barrier, with_a_barrier_in_an_if],
+        "image": [with_swapped_axes],
+        "transpose": [with_a_tile_32_wide],
+    }
+    said = [PUZZLES[name].check(kernel) for name, kernels in mistakes.items() for kernel in kernels]
+    plain = [re.sub(r"in line \d+: [^,]+?(?=, and| \(and)", "in line", " ".join(one.split())) for one in said]
+    assert len(quoted) == len(plain) == 4
+    assert all(re.sub(r"in line \d+", "in line", words) in one for words, one in zip(quoted, plain, strict=True))
+
+
+def test_the_gridding_in_numpy_on_the_page_is_what_the_puzzle_asks_for():
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8")
+    code = re.search(r"code-block:: python\n#\n((?:#    .*\n)+)#\n# - \*Threads:\* one for each visibility", text)[1]
+    code = "\n".join(line[5:] for line in code.splitlines())
+    puzzle = PUZZLES["gridding"]
+    names = list(inspect.signature(puzzle.spec).parameters)
+    for launch in puzzle.launches:
+        given, asked = (puzzle.inputs(np.random.default_rng(seed=1), *launch.sizes) for _ in range(2))
+        exec(code, dict(zip(names, given, strict=True)) | {"np": np, "size": len(given[-1])})
+        puzzle.spec(*asked)
+        for mine, right in zip(given, asked, strict=True):
+            np.testing.assert_allclose(mine, right, rtol=1e-6)
 
 
 # -- What a reader solves them with ------------------------------------------------------------------------------------

@@ -33,7 +33,8 @@ CPU take the place of your kernels.
 #     \rho = \frac{z}{1 + z}, \qquad z = w\,(m - d)^2.
 #
 # Here it is in PyTorch, as a chain of five operations, and then as a kernel. Each
-# thread of the kernel goes on to further elements until all are done.
+# thread of the kernel goes on to further elements until all are done. In a kernel, a
+# plain ``1`` would make ``float32`` numbers ``float64``, so it's ``np.float32(1)``.
 
 import numpy as np
 import torch
@@ -90,6 +91,10 @@ def launch_on_gpu(kernel, *tensors):
 # test of PyTorch's own`__ launched a kernel into the wrong queue, and failed about 3%
 # of the time, says its author. The other 97% looked fine.
 #
+# With two GPUs, say which, too. PyTorch's stream is that of its current GPU, and Numba
+# keeps to the one that it began with. So put what begins with ``stream`` into ``with
+# torch.cuda.device(out.device), cuda.gpus[out.device.index]:``. We had no two to try.
+#
 # __ https://github.com/pytorch/pytorch/pull/182770
 
 # folded: launch: the same, with a loop on the CPU where there is no NVIDIA GPU
@@ -119,8 +124,8 @@ def launch(kernel, *tensors):
 LOOPS = {value_kernel: value_loop}
 
 # %%
-# Let's try it on seven numbers, and ask for the gradient. ``launch`` calls
-# ``launch_on_gpu``, or a loop if there's no GPU:
+# Let's try it on seven numbers, a bad one among them, and ask for the gradient.
+# ``launch`` calls ``launch_on_gpu``, or a loop if there's no GPU:
 
 model, data, weight = torch.rand(3, 7, dtype=torch.float64, device=place)
 model[0] = 1000
@@ -155,12 +160,36 @@ def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 # %%
 # .. _other-kernels:
 #
-# Is yours in Triton? Then :doc:`triton_op </tutorials/3_kernels/13_triton>` takes the
-# place of ``custom_op``. And in CUDA C++, only ``launch`` is another function:
+# Is yours in :doc:`Triton </tutorials/3_kernels/13_triton>` or in CUDA C++? Only this
+# operation changes, and all the rest of the page stays:
+#
+# .. dropdown:: The same in Triton
+#
+#    .. code-block:: python
+#
+#       import triton
+#       import triton.language as tl
+#       from torch.library import triton_op, wrap_triton
+#
+#
+#       @triton.jit
+#       def rho(m, d, w, out, n, BLOCK: tl.constexpr):
+#           i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+#           r = tl.load(m + i, mask=i < n) - tl.load(d + i, mask=i < n)
+#           z = tl.load(w + i, mask=i < n) * r * r
+#           tl.store(out + i, z / (1 + z), mask=i < n)
+#
+#
+#       @triton_op("firstlight::misfit", mutates_args={})
+#       def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
+#           m, d, w = (t.contiguous() for t in (model, data, weight))
+#           out, n = torch.empty_like(m), m.numel()
+#           wrap_triton(rho)[(triton.cdiv(n, 1024),)](m, d, w, out, n, BLOCK=1024)
+#           return out
 #
 # .. dropdown:: The same in CUDA C++
 #
-#    `load_inline`__ compiles it. All from ``custom_op`` on stays.
+#    `load_inline`__ compiles it:
 #
 #    .. code-block:: python
 #
@@ -179,10 +208,13 @@ def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 #       }
 #
 #       torch::Tensor value(torch::Tensor m, torch::Tensor d, torch::Tensor w) {
-#         TORCH_CHECK(m.sizes() == d.sizes() && m.sizes() == w.sizes());
+#         for (auto &t : {d, w})
+#           TORCH_CHECK(t.sizes() == m.sizes() && t.dtype() == m.dtype() &&
+#                       t.device() == m.device(), "give tensors of one kind");
 #         m = m.contiguous(), d = d.contiguous(), w = w.contiguous();
 #         auto out = torch::empty_like(m);
 #         auto n = out.numel();
+#         if (n == 0) return out;  // a grid of no blocks would be an error
 #         c10::cuda::CUDAGuard guard(m.device());
 #         auto stream = c10::cuda::getCurrentCUDAStream();
 #         AT_DISPATCH_FLOATING_TYPES(m.scalar_type(), "rho", [&] {
@@ -344,7 +376,15 @@ print(torch.library.opcheck(misfit, seven))
 #
 # .. code-block:: python
 #
-#    torch.compile(lambda m: misfit(m, data, weight).sum(), fullgraph=True)
+#    whole = torch.compile(lambda m: misfit(m, data, weight).sum(), fullgraph=True)
+#    whole(seven[0]).backward()
+#
+# .. dropdown:: What's missing here, and what to call for it
+#
+#    - *A gradient that nobody asks for:* ``ctx.needs_input_grad[0]`` is ``False`` then.
+#    - *Second derivatives:* give ``misfit_slope`` a ``register_autograd`` of its own.
+#    - *torch.func.vmap:* ``misfit.register_vmap``.
+#    - *Autocast:* ``misfit.register_autocast("cuda", torch.float32)``.
 #
 # .. _kernel-gain:
 #
@@ -416,21 +456,25 @@ print(torch.library.opcheck(misfit, seven))
 # :timing:`misfit-in-pytorch speedup "our
 # operation/cuda:0/n=33554433"/"chain/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3`. And
 # with 1,001 it took :timing:`misfit-in-pytorch speedup "chain/cuda:0/n=1001"/"our
-# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3` as *long*.
+# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3` as *long*, and on an H200
+# :timing:`misfit-in-pytorch speedup "chain/cuda:0/n=1001"/"our
+# operation/cuda:0/n=1001" @nvidia-h200`.
 #
 # The kernel isn't to blame. Alone, on arrays that were made beforehand, it keeps our
 # promise for 33 million. But before each launch, Python makes Numba's arrays of four
 # tensors, asks for the stream, and lets Numba launch the kernel. With 1,001 numbers,
 # that's nearly all of the :timing:`misfit-in-pytorch median "our
-# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. With 33 million our operation took
-# half as long, and we don't know why.
-# Either way, that's longer than the kernel's :timing:`misfit-in-pytorch median "kernel
-# alone/cuda:0/n=33554433" @nvidia-h100-80gb-hbm3`.
+# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. How long it takes isn't steady: with
+# 33 million the whole took half as long. We haven't timed its parts. It can hardly be
+# ``custom_op`` itself, because with the loop on a CPU the same operation took
+# :timing:`misfit-in-pytorch median "our operation/cpu/n=1001" @cpu-amd-epyc`. And we
+# haven't timed the ways in C++ and Triton, whose launches are other ones.
 #
-# If the paperwork takes longer than the delivery, a faster van doesn't help. So the
-# kernel pays in full as soon as its work takes longer than the paperwork, which Python
-# then does meanwhile, as with 134 million numbers. And if you always use the same
-# tensors, make their arrays once.
+# So a kernel pays in full as soon as it runs for longer than its launch takes. Then
+# Python prepares the next one meanwhile, as with 134 million numbers. For short
+# kernels, make Numba's arrays once if the tensors stay the same. Or record several
+# launches in a :doc:`CUDA graph </tutorials/2_devices/16_fewer_launches>`, which
+# repeats them without Python.
 #
 # .. holds::
 #
@@ -510,8 +554,12 @@ for n in (1001, 2**25 + 1, 2**27 + 1) if on_gpu else (1001, 1_000_001):
 bench.show()
 
 # %%
+# The rates with gradient count 36 bytes for each element. In truth there are eight
+# more: ``sum`` reads our result, and ``contiguous`` writes the gradient out, which for
+# a sum is a single number.
+#
 # On an H200, we gained nothing with 33 million. Its faster memory shortens the chain,
-# but not the paperwork. The chain took :timing:`misfit-in-pytorch median
+# but not what Python does. The chain took :timing:`misfit-in-pytorch median
 # "chain/cuda:0/n=33554433" @nvidia-h200`, and our operation :timing:`misfit-in-pytorch
 # median "our operation/cuda:0/n=33554433" @nvidia-h200`:
 

@@ -194,8 +194,8 @@ print("the same as NumPy")
 #      does at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.
 #    - *The line after:* ``del x`` or ``.get()`` looks slow because it waits for
 #      :doc:`what was launched before </tutorials/2_devices/06_queues>`.
-#    - *float64* is NumPy's and CuPy's default, and :doc:`GPUs for games and Jetsons
-#      </cards>` are hardly faster at it than a CPU. Try ``x.astype("f4")``.
+#    - *float64:* :doc:`GPUs for games and Jetsons </cards>` are hardly faster at it
+#      than a CPU. Try ``x.astype("f4")``.
 #    - *np in place of cp:* ``np.sin(x)`` of a CuPy array is right, but NumPy has to
 #      pass it on first. Write ``cp.sin(x)`` in a loop.
 #    - *Dask with CuPy, for a sum or a mean:* it uses each byte once, and a CPU has
@@ -451,9 +451,8 @@ print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 #            torch.cuda.synchronize()
 #        print(how, time.perf_counter() - began, "s")
 #
-# The first number is the time that it takes to *ask* for the work. Time NumPy on
-# ``there.cpu().numpy()`` beside it. ``Bench``, our timer, waits by itself, as CuPy's
-# ``cupyx.profiler.benchmark`` does.
+# The first number is the time that it takes to *ask* for the work. ``Bench``, our
+# timer, waits by itself, as CuPy's ``cupyx.profiler.benchmark`` does.
 #
 # Move the steps, and check each
 # ------------------------------
@@ -644,11 +643,10 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 # What did it bring?
 # ------------------
 #
-# You've seen the table at the top. Against NumPy on one core, the H100 brought a factor
-# of more than sixty for the four steps, and fifteen for the whole. But there are
-# sixteen cores beside it. Against the same PyTorch functions on all of those, it
-# brought sixteen for the steps, and four for the whole. All of these are true, but only
-# the last two are what the GPU brought.
+# Against NumPy on one core, the H100 brought a factor of more than sixty for the four
+# steps, and fifteen for the whole. Against PyTorch on the sixteen cores beside it, it
+# brought sixteen for the steps, and four for the whole. All are true, but only the last
+# two are what the GPU brought.
 #
 # .. stacks:: port-numpy
 #    :machine: nvidia-h100-80gb-hbm3
@@ -823,9 +821,9 @@ print(f"moved, the photometry takes {longer:.2g} times as long")
 # @nvidia-h100-80gb-hbm3` as long. The loop does about thirty small operations for each
 # star, and a GPU needs some time for the :term:`launch` of each, however little there
 # is to do. To move such a loop, turn it inside out: do each operation once, for all
-# stars. We haven't timed that. But then less would stay, and so Amdahl's limit would
-# move up. It would move, too, if we sent the camera's own two bytes for each pixel, and
-# made ``float32`` of them on the card.
+# stars. Then less stays, and Amdahl's limit moves up. It would also move if we sent the
+# camera's own two bytes for each pixel, and made ``float32`` of them on the card. We
+# haven't timed either.
 #
 # .. dropdown:: The photometry, turned inside out
 #

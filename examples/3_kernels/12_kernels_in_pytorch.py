@@ -234,9 +234,9 @@ def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 #       def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 #           return built.value(model, data, weight)
 #
-#    ``nvcc`` compiles this for an H100. With threads of a CPU in place of a GPU's, it
-#    gave the chain's values, and passed ``opcheck``. To ship it as a wheel, follow
-#    `PyTorch's tutorial`__.
+#    ``nvcc`` compiles this for an H100. With threads of a CPU in place of a GPU's, its
+#    kernel gave the chain's values, and passed ``opcheck``. To ship it as a wheel,
+#    follow `PyTorch's tutorial`__.
 #
 #    __ https://docs.pytorch.org/docs/stable/cpp_extension.html
 #    __ https://docs.pytorch.org/tutorials/advanced/cpp_custom_ops.html
@@ -467,8 +467,8 @@ print(torch.library.opcheck(misfit, seven))
 # operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. How long it takes isn't steady: with
 # 33 million the whole took half as long. We haven't timed its parts. It can hardly be
 # ``custom_op`` itself, because with the loop on a CPU the same operation took
-# :timing:`misfit-in-pytorch median "our operation/cpu/n=1001" @cpu-amd-epyc`. And we
-# haven't timed the ways in C++ and Triton, whose launches are other ones.
+# :timing:`misfit-in-pytorch median "our operation/cpu/n=1001" @cpu-amd-epyc`. C++ and
+# Triton launch in other ways, which we haven't timed.
 #
 # So a kernel pays in full as soon as it runs for longer than its launch takes. Then
 # Python prepares the next one meanwhile, as with 134 million numbers. For short

@@ -56,12 +56,12 @@ the judge plays your kernels thread by thread.
 #    * - 1 to 7, alone
 #      - 2 to 4
 #      - easy
-#      - :doc:`/tutorials/3_kernels/03_grids`
+#      - :doc:`grids </tutorials/3_kernels/03_grids>`
 #    * - 8 to 12, together
 #      - 5 to 8
 #      - takes thought, 12 most
-#      - :doc:`/tutorials/3_kernels/08_reductions`, and for 11 and 12
-#        :doc:`/tutorials/3_kernels/09_when_a_kernel_goes_wrong`
+#      - :doc:`reductions </tutorials/3_kernels/08_reductions>`, and for 11 and 12
+#        :doc:`races and barriers </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`
 #    * - 13 to 15, through a tile
 #      - 5 to 12
 #      - 14 and 15 are hard

@@ -93,6 +93,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
 
     # Its tree. All have one priority, between docutils' own transforms and Sphinx's smart quotes.
     app.add_transform(downloads.RemoveGalleryDownloads)
+    app.add_transform(downloads.LinkTries)
     app.add_transform(navigation.MoveToTop)
     app.add_transform(folds.FoldCells)  # counts the figures, so the finding at the top has to be there
     app.add_transform(outputs.ShowOutputs)  # the tabs of a solution land in its fold

@@ -179,6 +179,20 @@ class RemoveGalleryDownloads(SphinxTransform):
                 node.parent.remove(node)
 
 
+class LinkTries(SphinxTransform):
+    """Link each ``firstlight try`` of a page to the line at its end that runs it, whatever is installed."""
+
+    default_priority: ClassVar[int] = 400
+
+    def apply(self) -> None:
+        """Find them in sentences."""
+        for code in list(self.document.findall(nodes.literal)):
+            if self.env.docname.startswith("tutorials/") and code.astext().startswith("firstlight try "):
+                link = nodes.reference("", "", refid="run-it-yourself")
+                code.replace_self(link)
+                link += code
+
+
 def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
     """Write at the end of a tutorial how to run it: by its address where that is known, elsewhere from the zip."""
     name = docname.removeprefix("tutorials/")

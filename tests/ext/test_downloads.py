@@ -22,7 +22,7 @@ from firstlight.records.runner import block_keys
 from firstlight_kernels.puzzles.attempts import worksheet
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
-TRIED = "check = str\n\n# %%\n# Try.\nprint(check(1))"
+TRIED = "check = str\n\n# %%\n# Run ``firstlight try 02.py``.\nprint(check(1))"
 SOLVED = """
 # %%
 # Solution
@@ -291,6 +291,12 @@ def test_what_a_page_tells_its_reader_to_paste_runs_from_the_folder_of_the_zip(s
     assert run == ["uv", "run", f"{PAGES[1]}.py"]
     assert tried == ["uvx", "--from", f"./{WHEELS['firstlight']}", "firstlight", "try", f"{PAGES[1]}.py"]
     assert lines_to_paste(site, PAGES[2]) == [["uv", "run", f"{PAGES[2]}.py"]]
+
+
+def test_the_short_name_of_the_check_leads_to_the_line_that_runs_it(site):
+    text = site.read(f"html/tutorials/{PAGES[1]}.html")
+    (place,) = re.findall(r'<a class="[^"]*" href="#([^"]+)"><code[^>]*>(?:<[^>]*>)*firstlight', text)
+    assert "uvx --from" in re.sub("<[^>]*>", "", text.partition(f'id="{place}"')[2])
 
 
 def test_where_the_address_is_known_one_line_runs_a_page_from_there(known):

@@ -212,7 +212,8 @@ plt.show()
 # Dashed lines surround what only some of them have, so don't believe that. The report
 # counts the images that have a hole with a rim all around it. If three quarters of them
 # or more have it, the verdict is *a ring*. If a quarter or fewer have it, it's *no
-# ring*, and in between it's *doubtful*.
+# ring*, unless an image that begins as a ring keeps it and fits as well. Then, and in
+# between, it's *doubtful*, as the data can't exclude a ring.
 #
 # We chose how all this is done with the archive's files of 5 and 6 April, and with
 # simulated disks, pairs of points and jets, which have no ring and got none. Only then

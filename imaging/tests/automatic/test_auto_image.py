@@ -241,6 +241,23 @@ def test_a_field_that_would_not_fit_into_memory():
         image(seen([Point(0.1)], signal=50)[1], field=3600.0)
 
 
+def test_baselines_along_a_line_are_refused_in_true_words():
+    """An east-west array at one time, to which a wider field was advised in vain."""
+    line = alma_antennas()[:6] * [1, 0, 0]
+    vis = with_noise(observe([Point(1.0)], uv_track(line, hour_angles=(0, 0), n_times=1)), 0.01, seed=0)
+    for field in (None, 40.0):
+        with pytest.raises(ValueError, match=r"along a line, 90 degrees .* other hour\s"):
+            image(vis, field=field)
+
+
+def test_pixels_are_small_enough_for_the_beam_of_few_long_baselines():
+    """A third of their fringe was too much, and the user was told to take smaller pixels than the program had."""
+    four = np.array([[0, 0, 0], [4000, 400, 0], [4100, 2000, 0], [300, 2300, 0.0]])
+    vis = with_noise(observe([Point(1.0)], uv_track(four, hour_angles=(-0.5, 0.5), n_times=8)), 0.01, seed=0)
+    found = image(vis, draws=0)
+    assert found.beam.minor > 1.5 * found.coords.cell_size
+
+
 def test_half_the_sky_is_no_flat_image():
     """As of dipoles that stand a few wavelengths apart: it had a flux, with an error."""
     dipoles = np.random.default_rng(0).uniform(-12, 12, (8, 3)) * [1, 1, 0]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from firstlight_imaging.automatic import diagnosis
 from firstlight_imaging.automatic.auto_image import image
 from firstlight_imaging.automatic.diagnosis import cause_in_field, windows_that_disagree
 from firstlight_imaging.automatic.residuals import Residuals
@@ -77,6 +78,40 @@ def test_what_no_gains_explain_is_located():
     assert "30 σ, 0.1 arcsec east and 0.1 arcsec north" in message
     assert all(option in message for option in ("--field", "--mask"))
     assert "Self-calibrate" not in message
+
+
+def test_gains_that_cure_much_but_fit_no_other_baselines_are_not_denied(monkeypatch):
+    """Nobody can tell whether they are real: the flux after self-calibration can."""
+    monkeypatch.setattr(diagnosis, "fit_other_baselines", lambda *_: False)
+    found = told(with_noise(with_gains(CLEAN, 0, 20), 0.05, seed=1), 30.0, is_noise=False)
+    assert found.kind == "unexplained"
+    assert "may be gains (--self-calibrate amplitude" in found.text
+    assert "no gains" not in found.text
+
+
+def test_closure_quantities_are_advised_for_few_antennas(monkeypatch):
+    monkeypatch.setattr(diagnosis, "fit_other_baselines", lambda *_: False)
+    monkeypatch.setattr(diagnosis, "_FEW_ANTENNAS", 20)
+    found = told(with_noise(with_gains(CLEAN, 20, 0), 0.05, seed=1), 30.0, is_noise=False)
+    assert "--self-calibrate phase" in found.text
+    assert "--closures" in found.text
+
+
+def test_weights_are_not_blamed_for_what_short_baselines_alone_show():
+    noisy = with_noise(CLEAN, 0.05, seed=1)
+    short = noisy.lengths < np.quantile(noisy.lengths, 0.2)
+    found = told(replace(noisy, weight=noisy.weight * np.where(short, 6, 1)), 5.0, is_noise=False)
+    assert found.kind != "weights"
+
+
+def test_few_visibilities_that_make_much_of_chi2_are_named():
+    noisy = with_noise(CLEAN, 0.05, seed=1)
+    bad = np.flatnonzero((noisy.antennas == [2, 5]).all(axis=1))
+    weight = noisy.weight.copy()
+    weight[0, bad] *= 2000
+    found = told(replace(noisy, weight=weight), 30.0, is_noise=False)
+    assert re.search(r"16 of 1520 visibilities make 8\d% of chi², which is 1 by its median", found.text)
+    assert "Most: antennas 2-5 (8)" in found.text
 
 
 @pytest.mark.slow

@@ -44,6 +44,15 @@ def baselines(short, nvis=20_000):
     return long * rng.normal(size=(2, nvis))
 
 
+def test_sidelobes_that_join_the_main_lobe_with_the_edge_are_cut_off():
+    """As of five telescopes of the Event Horizon Telescope: a wider field would have them, too."""
+    beam = gaussian(Beam(0.3, 0.2, 20))
+    beam[len(beam) // 2] = np.maximum(beam[len(beam) // 2], 0.4)
+    with pytest.warns(UserWarning, match="not like a Gaussian"):
+        found = fit_beam(beam, COORDS.cell_size)
+    assert (found.major, found.minor) == pytest.approx((0.3, 0.2), rel=0.1)
+
+
 def test_a_core_on_a_pedestal_is_no_gaussian_and_a_warning_says_by_how_much():
     coords = GridCoords(0.03, 384)
     u, v = baselines(short=0.5)

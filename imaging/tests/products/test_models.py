@@ -76,6 +76,10 @@ def test_components_of_difmap_and_aips_are_where_they_were(tmp_path):
         assert model.program == "difmap"
         assert model.coords.cell_size == pytest.approx(CELL)
         assert sees(model, POINTS)
+    (tmp_path / "odd.mod").write_text("1.0 0.2 90.0\n0.5 0.3 0.0\n0.1 0.5 90.0\n")  # 2, 3 and 5 pixels off
+    odd = read_model(tmp_path / "odd.mod", CENTRE)
+    assert odd.coords.cell_size == pytest.approx(1e-4)
+    assert odd.sky.sum() * odd.coords.cell_size**2 == pytest.approx(1.6)
     (tmp_path / "wide.mod").write_text("1.0 0.0 0.0 0.5 1.0 0.0 1\n")
     with pytest.raises(ValueError, match="width"):
         read_model(tmp_path / "wide.mod", CENTRE)

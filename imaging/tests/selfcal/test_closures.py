@@ -151,6 +151,13 @@ def test_a_ring_is_in_all_images_or_doubtful(holes, verdict):
     assert found.verdict == verdict
 
 
+def test_no_ring_is_doubtful_where_a_ring_fits_as_well():
+    images = images_of(0, 0.1, 0, 0)
+    found = ClosureImage(images.mean(0), GridCoords(0.1, 32), 0.5, 1.0, 1.0, images, 4, ring_fits=True)
+    assert found.verdict == "doubtful"
+    assert "one that began as a ring" in str(found)
+
+
 def test_images_that_do_not_agree_are_doubtful():
     images = images_of(0, 0, 0, 0)
     images[:, :16] *= np.array([1.0, 0.0, 1.0, 0.0])[:, None, None]

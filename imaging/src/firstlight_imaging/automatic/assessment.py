@@ -205,7 +205,7 @@ def _kinds(quality: Quality, cause: Cause | None, times: float, negative: float,
     other_flux = any("shortest baselines" in fault.text for fault in quality.faults)
     found = {
         "first": first,
-        "gains": kind in ("gains", "uncalibrated"),
+        "gains": kind in ("gains", "uncalibrated") or (cause is not None and "--self-calibrate" in cause.text),
         "weights": cause is not None and (kind == "weights" or "weights are too large" in cause.text),
         "outside": kind == "outside",
         "windows": cause is not None and windows_that_disagree(left.vis, left.model_vis) != "",

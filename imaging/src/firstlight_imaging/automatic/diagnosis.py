@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from firstlight_imaging._types import Complex
+from firstlight_imaging._types import Complex, Real
 from firstlight_imaging.automatic.bregman import MAX_RESIDUAL
 from firstlight_imaging.automatic.residuals import Cause, Residuals
 from firstlight_imaging.coordinates import GridCoords
@@ -27,6 +27,11 @@ _OUTSIDE = 2.0  # times the largest residual in the field: sidelobes of these ar
 ADVISED_PIXELS = 640  # of the width of a field that is advised: an image of it takes a minute or two on a CPU
 _STEP, _SLOPE = 0.05, 4.0  # how far windows' fluxes may be apart, and the steepest spectral index
 _MAX_NAMED = 3  # windows
+# Of chi² above 1, in gains that may be real though no other baselines confirm them; antennas for closure quantities.
+_MAYBE_GAINS, _FEW_ANTENNAS = 0.7, 16
+# Times as large is chi² of one of so many parts of the lengths as of another, at most, if weights make it. Of
+# visibilities, and of chi² in them, if they are outliers; and chi² by its median then, at most.
+_EVEN, _PARTS, _FEW, _MUCH, _ELSE_NOISE = 2.0, 4, 0.01, 0.4, 2.0
 _PHASES_FIRST = 0.5  # of what phases and amplitudes cure: more than that, and phases are to be calibrated
 
 
@@ -51,7 +56,8 @@ def cause_in_field(left: Residuals) -> Cause | None:
     windows = windows_that_disagree(vis, model_vis)
     artefacts: ImageVerdict = calibration if windows else "limited by artefacts"
     matters = bool(windows) or not left.is_noise
-    looks_like_noise = left.largest < MAX_RESIDUAL * math.sqrt(chi2)  # as large as chi² says, and no larger anywhere
+    # As large as chi² says, and no larger anywhere, neither in the image nor on baselines of some lengths.
+    looks_like_noise = left.largest < MAX_RESIDUAL * math.sqrt(chi2) and _is_even(left)
     if not vis.antennas.any():
         if looks_like_noise and not left.is_noise:
             text = f"{unexplained}, and it looks like noise: the weights may be {chi2:.3g} times too large"
@@ -80,14 +86,47 @@ def cause_in_field(left: Residuals) -> Cause | None:
         if looks_like_noise:
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
             return Cause("weights", calibration, message)
-        message += f"no gains of antennas explain what is left, {where_largest(left)}. "
-        message += windows or "Try another --field or --mask"
+        found = "no gains of antennas explain what is left"
+        if are_gains and cured > _MAYBE_GAINS * (chi2 - 1):
+            mode = "phase" if chi2 - with_phases > _PHASES_FIRST * cured else "amplitude"
+            found = f"what is left may be gains (--self-calibrate {mode}, and compare the flux) or the image"
+        message += f"{found}, {where_largest(left)}. "
+        other = "Try --closures, another" if np.unique(vis.antennas).size <= _FEW_ANTENNAS else "Try another"
+        message += windows or outlying_residuals(vis, model_vis) or f"{other} --field or --mask"
         return Cause("unexplained", artefacts, message) if matters else None
     share = cured / (chi2 - 1)
     if chi2 - with_phases > _PHASES_FIRST * cured:
         return Cause("gains", "limited by calibration", f"{message}{because}. Self-calibrate phases", share)
     amplitudes = describe_gains(solve_gains(apply_gains(vis, phases), model_vis, mode="amplitude"), "amplitude")
     return Cause("gains", "limited by calibration", f"{message}{amplitudes}. Self-calibrate amplitudes", share)
+
+
+def _chi2_each(vis: Visibilities, model_vis: Complex) -> Real:
+    """Return what each visibility that is not flagged adds to chi²: 1 on average, of noise."""
+    return np.asarray((vis.weight * np.abs(vis.data - model_vis) ** 2)[~vis.flagged]) / 2
+
+
+def _is_even(left: Residuals) -> bool:
+    """Return whether chi² is about as large on short and on long baselines, as it is if weights make it."""
+    order = np.argsort(left.vis.lengths[~left.vis.flagged])
+    chi2 = [part.mean() for part in np.array_split(_chi2_each(left.vis, left.model_vis)[order], _PARTS)]
+    return bool(max(chi2) < _EVEN * min(chi2))
+
+
+def outlying_residuals(vis: Visibilities, model_vis: Complex) -> str:
+    """Return which few visibilities make much of chi², where most others are noise; empty if none do."""
+    each = _chi2_each(vis, model_vis)
+    worst = np.argsort(-each)[: math.ceil(_FEW * each.size)]
+    share, rest = each[worst].sum() / each.sum(), np.median(each) / math.log(2)
+    if share < _MUCH or rest > _ELSE_NOISE:
+        return ""
+    rows = np.nonzero(~vis.flagged)[1][worst]
+    pairs, counts = np.unique(np.sort(vis.antennas[rows], axis=1), axis=0, return_counts=True)
+    most = ", ".join(f"{pairs[k][0]}-{pairs[k][1]} ({counts[k]})" for k in np.argsort(-counts)[:_MAX_NAMED])
+    said = (
+        f"{worst.size} of {each.size} visibilities make {share:.0%} of chi², which is {rest:.2g} by its median: flag "
+    )
+    return f"{said}them, or mend their weights. Most: antennas {most}; the largest: {vis.utc(vis.time[rows[0]]) or '?'}"
 
 
 def windows_that_disagree(vis: Visibilities, model_vis: Complex) -> str:

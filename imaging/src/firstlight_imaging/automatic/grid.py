@@ -15,13 +15,16 @@ from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities, select_baselines
 from firstlight_imaging.fourier.limits import suggest_grid
 from firstlight_imaging.fourier.padding import fast_fft_size
-from firstlight_imaging.units import angle_text, unit_meant
+from firstlight_imaging.units import ARCSEC, angle_text, unit_meant
 
 _MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked for
 _MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
 _MAX_CELL = 1.2  # of the suggested one, which is a third of the finest fringe: half of it is the end
 _MAX_FIELD = 4e5  # arcsec: no sky is as wide
 _INTRA_SITE = 10.0  # times as long is the next baseline, at least
+# Of the natural beam: its narrow width in pixels, at least; of its length, a field, at least; and times as long as wide
+# is that of baselines along a line, which no image holds. Its full width is so much over their rms length.
+_PIXELS_A_BEAM, _BEAM_IN_FIELD, _LINE, _CURVED = 2.0, 1.5, 300.0, math.sqrt(math.log(4)) / math.pi
 
 
 class Options(NamedTuple):
@@ -73,6 +76,11 @@ def _grid_of_source(vis: Visibilities, options: Options) -> tuple[GridCoords, st
         source_width = wider * suggested.npix * suggested.cell_size
         suggested = suggest_grid(vis, source_width)
     npix, size = suggested.npix, suggested.cell_size
+    narrow, long = _rough_beam(vis)
+    if cell_size is None and narrow < _PIXELS_A_BEAM * size:  # all baselines are about as long
+        npix, size = fast_fft_size(math.ceil(npix * size * _PIXELS_A_BEAM / narrow)), narrow / _PIXELS_A_BEAM
+    # A field that nobody asked for holds the beam, too.
+    npix = npix if field else max(npix, fast_fft_size(math.ceil(min(_BEAM_IN_FIELD * long / size, _MAX_PIXELS))))
     if cell_size is not None:
         if not 0 < cell_size <= _MAX_CELL * size:
             raise ValueError(
@@ -101,6 +109,21 @@ def _grid_of_source(vis: Visibilities, options: Options) -> tuple[GridCoords, st
     if field or not source_width:
         why = "as asked for" if field else "all that the shortest baseline sees"
     return GridCoords(size, npix), why
+
+
+def _rough_beam(vis: Visibilities) -> tuple[float, float]:
+    """Return how narrow and how long the natural beam is in arcsec, by its curvature; refuse what has none."""
+    u, v, _, weight = vis.unflagged
+    spread, axes = np.linalg.eigh(np.einsum("n,in,jn", weight, uv := np.stack([u, v]), uv) / weight.sum())
+    short, long = np.sqrt(spread.clip(0))
+    two = np.unique(vis.antennas).size == 2 and not np.ptp(vis.execution)
+    if two or long > _LINE * short:
+        line = f"along a line, {math.degrees(math.atan2(*axes[:, 1])) % 180:.0f} degrees from north to east"
+        raise ValueError(
+            f"the baselines are {'of two antennas' if two else line}, so no field makes an image. Join data of other "
+            "hour angles or arrays (all files at once), or fit a model to the visibilities"
+        )
+    return _CURVED / (float(long) * ARCSEC), _CURVED / (float(short) * ARCSEC)
 
 
 def _grid_with_mask(coords: GridCoords, width: str, mask: MaskFunction, asked: bool) -> tuple[GridCoords, str]:

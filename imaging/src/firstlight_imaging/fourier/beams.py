@@ -14,8 +14,11 @@ from scipy.ndimage import binary_propagation
 from firstlight_imaging._types import Ints, Mask, Real
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.fourier.padding import fast_fft_size, fft_convolve, transfer_function
+from firstlight_imaging.units import angle_text
 
-_LOBE_CUT = 0.35  # of the peak: below it the lobe of an interferometer is no longer like a Gaussian; CASA's default too
+# Of the peak: below it the lobe of an interferometer is no longer like a Gaussian; CASA's default too. Others are for
+# sidelobes that are as high, and join the main lobe with the edge, as those of few antennas.
+_LOBE_CUTS = (0.35, 0.5, 0.7)
 _NEWTON_STEPS = 20
 FWHM = 4 * math.log(2)  # exp(-FWHM r²) is 1/2 at r = 1/2
 _MAX_MISFIT = 0.2  # of the peak: what an array of one size misses by, in any weighting, is at most 0.13
@@ -69,6 +72,7 @@ class Beam:
 def fit_beam(image: npt.ArrayLike, cell_size: float) -> Beam:
     """Return the Gaussian that fits the main lobe of a dirty beam, down to 0.35 of its peak, which is 1 and stays so.
 
+    Where sidelobes that are as high join it with the edge, as those of few antennas do, it is fitted less far down.
     A beam that is a core on a pedestal, as natural weights make of short and long baselines, is like no Gaussian: what
     is fitted then hangs on the cut, and its area with it. A warning tells by how much it misses.
 
@@ -89,12 +93,10 @@ def fit_beam(image: npt.ArrayLike, cell_size: float) -> Beam:
     beam = np.asarray(image, dtype=float)
     if beam.ndim != 2 or beam.shape[0] != beam.shape[1] or beam.shape[0] % 2:
         raise ValueError(f"a dirty beam must be one channel, (npix, npix) with npix even; got {beam.shape}")
-    rows, columns = np.nonzero(_main_lobe(beam))
     half = len(beam) // 2
+    rows, columns = np.nonzero(_main_lobe(beam))
     if min(np.ptp(rows), np.ptp(columns)) < 2:
-        raise ValueError(f"the main lobe is less than three pixels of {cell_size:g} arcsec wide: take smaller ones")
-    if min(rows.min(), columns.min()) == 0 or max(rows.max(), columns.max()) == len(beam) - 1:
-        raise ValueError("the main lobe reaches the edge of the image: take a wider field.")
+        raise ValueError(f"the main lobe is less than three pixels wide: take --cell-size {angle_text(cell_size / 2)}")
     # In units of pixels: numbers near 1 keep the fit well behaved.
     x, y = half - 1 - columns, rows - half
     found = _as_beam(_fit_gaussian(x, y, beam[rows, columns]), cell_size)
@@ -144,7 +146,10 @@ def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam
     if values.shape[-2:] != (npix, npix) or values.ndim not in (2, 3):
         raise ValueError(f"the image must be {(npix, npix)}, or a cube of such; got {tuple(values.shape)}")
     if beam.minor < _MIN_WIDTH * coords.cell_size:
-        raise ValueError(f"the beam, {beam.minor:g} arcsec wide, is less than {_MIN_WIDTH} pixels: take smaller ones")
+        cure = angle_text(beam.minor / 2)
+        raise ValueError(
+            f"the beam, {angle_text(beam.minor)}, is less than {_MIN_WIDTH} pixels: take --cell-size {cure}"
+        )
     # Distances of -npix to npix - 1 pixels; columns run west.
     west, north = GridCoords(coords.cell_size, 2 * npix).ground_coordinates()
     transfer = transfer_function(torch.from_numpy(beam.at(-west, north))[None], fast_fft_size(2 * npix - 1))
@@ -153,13 +158,17 @@ def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam
 
 
 def _main_lobe(beam: Real) -> Mask:
-    """Return a mask of the pixels above the cut that are connected with the centre."""
+    """Return a mask of the pixels that are connected with the centre, above a cut that keeps it off the edge."""
     half = len(beam) // 2
     if not abs(beam[half, half - 1] - 1) < 1e-6:
         raise ValueError(f"a dirty beam is 1 in row {half} and column {half - 1}; got {beam[half, half - 1]:g}")
     centre = np.zeros(beam.shape, bool)
     centre[half, half - 1] = True
-    return np.asarray(binary_propagation(centre, mask=beam > _LOBE_CUT))
+    for cut in _LOBE_CUTS:
+        lobe = np.asarray(binary_propagation(centre, mask=beam > cut))
+        if not (lobe[[0, -1]].any() or lobe[:, [0, -1]].any()):
+            return lobe
+    raise ValueError("the main lobe reaches the edge of the image: take a wider field, or join other hour angles")
 
 
 def _fit_gaussian(x: Ints, y: Ints, values: Real) -> Real:

@@ -161,9 +161,12 @@ def _of_components(rows: Sequence[Sequence[float]], path: Path) -> Model:
     places = 1e-3 * distance * np.stack([np.sin(np.radians(angle)), np.cos(np.radians(angle))])
     sizes = np.abs(places).ravel()
     least = float(sizes[sizes > 1e-3 * sizes.max()].min()) if sizes.any() else 1.0
-    near = places[np.abs(places) < 10 * least]
-    count = np.rint(near / least)
-    cell = float((near * count).sum() / (count**2).sum()) if count.any() else least  # its digits are few
+    near, cell = places[np.abs(places) < 10 * least], least
+    for pixels in range(1, 5):  # from the middle to the innermost component
+        count = np.rint(near * pixels / least)
+        cell = float((near * count).sum() / (count**2).sum()) if count.any() else least  # its digits are few
+        if np.abs(places / cell - np.rint(places / cell)).max(initial=0) < _OFF_GRID:
+            break
     return Model(*_on_grid(path, places, fluxes, cell), "difmap")
 
 

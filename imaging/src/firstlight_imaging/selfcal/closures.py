@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -49,7 +49,8 @@ _MAX_BYTES = 4e9  # of the two phase factors of each visibility and pixel, while
 _SCALE = 0.1  # how well amplitudes are calibrated on the whole, relatively
 # An ensemble has an image of each of these fields, strengths of smoothness (relative to the next line) and entropy.
 _FIELDS, _SMOOTHNESS, _ENTROPY = (1.0, 0.75, 0.5625), (6.0, 24.0), (0.3, 1.0)
-_ROUNDS, _FLUX = (6.0, 2.0, 1.0), 0.03
+# Rings of these radii, in fields, are starts of further ones if its own show no ring.
+_ROUNDS, _FLUX, _RINGS = (6.0, 2.0, 1.0), 0.03, (0.2, 0.25)
 _MAX_EXCESS = 1.25  # of chi² over the best one's, or over 1, of an image that fits
 _MIN_IMAGES = 3  # that fit, and show whether they agree
 _MIN_AGREEMENT = 0.9  # normalized cross-correlation with the mean: the EHT's papers say of 0.9 and more that it is one
@@ -250,6 +251,8 @@ class ClosureImage:
         Those that fit, (n, npix, npix), aligned and each of a sum of 1.
     tried
         How many there were.
+    ring_fits
+        Whether, of images that show no ring, one that began as a ring kept it and fits as well.
 
     Examples
     --------
@@ -265,6 +268,7 @@ class ClosureImage:
     amplitude_chi2: float
     images: Real
     tried: int
+    ring_fits: bool = False
 
     @property
     def agreement(self) -> float:
@@ -335,6 +339,8 @@ class ClosureImage:
             doubts.append("the images fit as well as each other and do not agree, so the data do not decide")
         if self.has_ring is None:
             doubts.append("only some of the images show a ring")
+        elif self.ring_fits:
+            doubts.append("these images show no ring, but one that began as a ring kept it and fits as well")
         return doubts
 
     def __str__(self) -> str:
@@ -413,12 +419,8 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     grids = [GridCoords(cell, 2 * math.ceil(part * width / cell / 2 * (1 - 1e-9))) for part in _FIELDS]
     likelihoods = [ClosureLikelihood(vis, coords, device=device) for coords in grids]
     strengths = [smoothness * (grids[0].npix / _PIXELS) ** 4 for smoothness in _SMOOTHNESS]
-    ensemble = tqdm(list(product(likelihoods, strengths, _ENTROPY)), desc="closures", leave=False, disable=None)
-    made = [_one_image(*how, seed) for seed, how in enumerate(ensemble)]
-    whole, coords = likelihoods[0], grids[0]
-    made = [functional.pad(image, 4 * [(coords.npix - len(image)) // 2]) for image in made]
-    terms = np.array([[float(term) for term in whole.terms(image)] for image in made])
-    chi2 = terms @ [whole.nphases, whole.namplitudes] / (whole.nphases + whole.namplitudes)
+    whole, coords, ways = likelihoods[0], grids[0], enumerate(product(likelihoods, strengths, _ENTROPY))
+    made, terms, chi2 = _made(whole, [(*how, seed, 0.0) for seed, how in ways])
     fits = (terms.max(axis=1) < _MAX_CHI2) & (chi2 < _MAX_EXCESS * max(1.0, chi2.min())) | (chi2 == chi2.min())
     images = _aligned([made[i].double().cpu().numpy() for i in np.flatnonzero(fits)])
     image = torch.as_tensor(images.mean(axis=0)).float().to(device)
@@ -426,7 +428,20 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     sky = (image * whole.scale(image).exp()).double().cpu().numpy()
     flux = float(sky.sum()) * cell**2
     known = _fits(phase_chi2, amplitude_chi2) and flux < EXCESS * _short_flux(every, sky, coords)
-    return ClosureImage(sky, coords, flux if known else math.nan, phase_chi2, amplitude_chi2, images, len(made))
+    found = ClosureImage(sky, coords, flux if known else math.nan, phase_chi2, amplitude_chi2, images, len(made))
+    if found.has_ring is False:
+        rings, _, of_rings = _made(whole, list(product(likelihoods[:2], strengths[-1:], _ENTROPY[-1:], [0], _RINGS)))
+        deep = np.array([_depth(ring.double().cpu().numpy()).max() > _MIN_HOLE for ring in rings])
+        found = replace(found, ring_fits=bool((deep & (of_rings < _MAX_EXCESS * max(1.0, chi2.min()))).any()))
+    return found
+
+
+def _made(whole: ClosureLikelihood, ways: list[tuple[Any, ...]]) -> tuple[list[Tensor], Real, Real]:
+    """Return images, on the grid of the whole field, the reduced chi² of their phases and amplitudes, and of both."""
+    images = [_one_image(*how) for how in tqdm(ways, desc="closures", leave=False, disable=None)]
+    images = [functional.pad(image, 4 * [(whole.coords.npix - len(image)) // 2]) for image in images]
+    terms = np.array([[float(term) for term in whole.terms(image)] for image in images])
+    return images, terms, terms @ [whole.nphases, whole.namplitudes] / (whole.nphases + whole.namplitudes)
 
 
 def _aligned(images: list[Real]) -> Real:
@@ -468,18 +483,21 @@ def _image_of(parameters: Tensor, coords: GridCoords) -> Tensor:
     return shape * parameters[-1].exp() / coords.cell_size**2
 
 
-def _one_image(likelihood: ClosureLikelihood, smoothness: float, entropy: float, seed: int) -> Tensor:
-    """Return the image with the least chi² plus regularizers, from a start of its own."""
-    coords = likelihood.coords
-    device, width = likelihood.log_data.device, coords.npix * coords.cell_size
+def _one_image(of: ClosureLikelihood, smoothness: float, entropy: float, seed: int, ring: float) -> Tensor:
+    """Return the image with the least chi² plus regularizers, from clouds of its own, or a ring of such a radius."""
+    coords = of.coords
+    device, width = of.log_data.device, coords.npix * coords.cell_size
     east, north = (torch.as_tensor(part.copy()).float().to(device) for part in coords.sky_coordinates())
     prior = -4 * math.log(2) * (east**2 + north**2) / (_PRIOR_WIDTH * width) ** 2
     prior = prior - prior.logsumexp((0, 1))
     clouds = gaussian_filter(np.random.default_rng(seed).normal(size=prior.shape), coords.npix / 12)
     start = prior + torch.as_tensor(clouds / clouds.std()).float().to(device)
-    parameters = torch.cat([start.flatten(), likelihood.log_data.quantile(0.9)[None]])
+    if ring:
+        off = (torch.hypot(east, north) / (ring * width) - 1) / 0.6
+        start = torch.logaddexp(-4 * math.log(2) * off**2, prior - prior.max() - 4)
+    parameters = torch.cat([start.flatten(), of.log_data.quantile(0.9)[None]])
     for factor in _ROUNDS:
-        parameters = _fit(likelihood, parameters, prior, factor * smoothness, min(2.0, factor) * entropy)
+        parameters = _fit(of, parameters, prior, factor * smoothness, min(2.0, factor) * entropy)
     return _image_of(parameters, coords)
 
 

@@ -44,7 +44,7 @@ PyTorch on sixteen:
      - :timing:`port-numpy median "whole, ported" @nvidia-h100-80gb-hbm3`
 
 With CuPy you only move your data, :ref:`and mind four things <stay-with-cupy>`. In
-PyTorch, lines change. So we'll go there together, and check each step.
+PyTorch, lines change. So we'll do that move together, and check each step.
 
 **Needs:** any computer, and some NumPy. Without a GPU, you move to PyTorch on the CPU.
 """
@@ -72,8 +72,8 @@ PyTorch, lines change. So we'll go there together, and check each step.
 #    back = cp.asnumpy(spread(there))  # not a letter of spread is changed
 #    np.testing.assert_allclose(back, spread(shots), rtol=1e-5)
 #
-# In PyTorch, the function changes, too. The check stays. Write it before you look at
-# any time.
+# In PyTorch, the function changes, too. The check stays. Write it before you time
+# anything.
 
 import numpy as np
 import torch
@@ -119,8 +119,8 @@ print("the same as NumPy")
 #
 # If you call ``np.median`` on an array of CuPy's, NumPy passes it on to ``cp.median``.
 # PyTorch doesn't do that. Take PyTorch if you need gradients, or if your GPU isn't
-# NVIDIA's. For AMD's, CuPy has `experimental builds`__. Between the two you can
-# :ref:`hand over arrays without a copy <without-a-copy>`.
+# NVIDIA's. For AMD's, CuPy has `experimental builds`__. CuPy and PyTorch can also
+# :ref:`hand each other arrays without a copy <without-a-copy>`.
 #
 # __ https://docs.cupy.dev/en/stable/install.html
 #
@@ -143,11 +143,12 @@ print("the same as NumPy")
 # If you stay with CuPy
 # ---------------------
 #
-# Then the check above was nearly all. We haven't timed CuPy ourselves. Others have: on
-# an RTX 4090, `J. Marrs`__ gained a factor of sixty in rescaling 256³ numbers, and none
-# with 64³, because starting an operation on a GPU takes time, however small it is. You
-# can :doc:`work out beforehand </tutorials/2_devices/11_when_the_gpu_wins>` on which
-# side your arrays are. Four things differ from NumPy:
+# You've nearly finished, because the check above is most of the work. We haven't timed
+# CuPy ourselves. Others have: on an RTX 4090, `J. Marrs`__ gained a factor of sixty in
+# rescaling 256³ numbers, and none with 64³, because starting an operation on a GPU
+# takes time, however small it is. You can :doc:`work out beforehand
+# </tutorials/2_devices/11_when_the_gpu_wins>` whether your arrays are large enough.
+# Four things differ from NumPy:
 #
 # - *The first call takes seconds.* CuPy compiles a kernel for each new operation and
 #   type, and `keeps them`__ in ``~/.cupy/kernel_cache``. On a cluster with a slow home,
@@ -166,9 +167,9 @@ print("the same as NumPy")
 # __ https://docs.cupy.dev/en/stable/user_guide/difference.html
 # __ https://docs.cupy.dev/en/stable/reference/comparison.html
 #
-# *Is it too much for the GPU's memory?* Go in pieces. ``spread`` needs all pictures of
-# a pixel, so we send a hundred rows of each. A step within each picture could take some
-# pictures at a time:
+# *Is it too much for the GPU's memory?* Go in pieces. For one pixel, ``spread`` needs
+# its value in every picture, so we send the same hundred rows of all pictures. A step
+# within each picture could take some pictures at a time:
 #
 # .. code-block:: python
 #
@@ -176,19 +177,19 @@ print("the same as NumPy")
 #        back[k : k + 100] = cp.asnumpy(spread(cp.asarray(shots[:, k : k + 100])))
 #
 # A step needs several times what you send, because it keeps results in between. And
-# ``nvidia-smi`` counts what CuPy keeps for later as well, as :doc:`PyTorch does, too
-# </tutorials/2_devices/10_memory>`.
+# :doc:`like PyTorch </tutorials/2_devices/10_memory>`, CuPy keeps freed memory for
+# later, which ``nvidia-smi`` counts as used.
 #
 # .. dropdown:: CuPy is slower than NumPy: which lines, and what to do
 #
 #    - *Small arrays, many calls:* each operation costs Python's time whatever the size,
 #      in CuPy often more than in PyTorch. Stack the small arrays, or put
 #      ``@cupy.fuse()`` above a function: its ``+``, ``cp.exp`` and ``cp.where``, and
-#      perhaps a sum, become one launch. An ``if`` on a value, ``.shape`` and writing to
-#      a part of an array can't be fused, and each new dtype compiles again, as does a
-#      function that you define in a loop. ``cp.ElementwiseKernel("float32 x, float32
-#      y", "float32 z", "z = sqrt(x * x + y * y)", "length")(x, y)`` always is one
-#      launch.
+#      perhaps a sum, become one launch. You can't fuse an ``if`` on a value, ``.shape``
+#      or writing to a part of an array. And CuPy compiles again for each new dtype, and
+#      whenever you define the function anew, as in a loop.
+#      ``cp.ElementwiseKernel("float32 x, float32 y", "float32 z", "z = sqrt(x * x + y *
+#      y)", "length")(x, y)`` always is one launch.
 #    - *Lines whose result has an unknown size:* ``nonzero``, ``unique``, ``x[mask]``,
 #      ``repeat`` with counts on the GPU. Your program waits for the GPU there, as it
 #      does at ``if x.max() > 1``. ``cp.where(mask, x, 0)`` keeps the shape.
@@ -209,10 +210,9 @@ print("the same as NumPy")
 #      processes take turns, and each needs memory and a context of its own. Give CuPy
 #      a larger batch instead. A pool pays with several GPUs, one worker for each. Let
 #      worker ``k`` call ``cupy.cuda.Device(k).use()`` first, or take
-#      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because a
-#      driver that has started doesn't survive a fork. If each has little to do, they
-#      can run side by side with NVIDIA's `MPS`__. The doctor knows what a fork leads
-#      to: :ref:`doctor-forked`.
+#      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because a driver
+#      that has started :ref:`doesn't survive a fork <doctor-forked>`. If each has
+#      little to do, they can run side by side with NVIDIA's `MPS`__.
 #
 # __ https://docs.nvidia.com/deploy/mps/
 #
@@ -248,8 +248,8 @@ except ValueError as problem:
 #   that you've kept, makes your whole array ``float64``. PyTorch :doc:`keeps float32
 #   </tutorials/2_devices/13_precision>`, as NumPy 1 did.
 #
-# And a seed gives PyTorch other numbers. :doc:`One table </numpy_to_pytorch>` has all
-# of these, and the lines that only need another word.
+# And a seed gives PyTorch other numbers. :doc:`One table </numpy_to_pytorch>` lists all
+# of these, and the functions that only have another name in PyTorch.
 #
 # A night at the telescope
 # ------------------------
@@ -309,7 +309,7 @@ def read(night, dtype=np.float32):
 
 # %%
 # Here is what a NumPy user writes for the four in the middle. ``middle`` is
-# ``np.median``. It has a name of ours, so that we can try another one later:
+# ``np.median``, by a name that we can give to another one later:
 
 
 def calibrate(sky, biases, flats):
@@ -374,8 +374,8 @@ assert pull(*exact) < 1.5
 #
 # Those four work on whole pictures, so they can move. The other two stay: *read* waits
 # for files, and *photometry* walks through a list of stars. Here are their times in
-# NumPy, on one core. Beside the H100, the night is larger. **How much can you gain at
-# most, if the four take no time at all?**
+# NumPy, on one core. On the H100's computer the pictures are larger, 768 pixels wide
+# instead of 192. **How much can you gain at most, if the four take no time at all?**
 
 # folded code: Time each step in NumPy
 sky, biases, flats = read(night)
@@ -573,7 +573,7 @@ print(f"after work in place on {device}, the array is {counts}")
 # things in place only if your own function has made them.
 #
 # And now the most important part. Give each step *the same input* as NumPy's, and
-# compare. ``to_device`` makes tensors of arrays, like the first line of ``run_on_gpu``:
+# compare. ``to_device`` makes tensors of arrays, as ``run_on_gpu`` did:
 
 again = t_level(*to_device(calibrated))
 off = np.abs(again.cpu().numpy() - levelled).max()
@@ -582,7 +582,7 @@ print(f"level: off by {off:.1g} counts at most, of {np.abs(levelled).max():.0f}"
 # %%
 # This step agrees to the last bit. Don't ask that of every step, because PyTorch adds
 # up many numbers in another order. That does no harm if the difference is far below the
-# picture's own error, of which we allow a fiftieth.
+# picture's own error. We allow a fiftieth of that error.
 
 # folded: Each step against NumPy's, with the same input
 t_steps = {
@@ -636,9 +636,9 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 
 # %%
 # Compared with the *truth*, the wrong result looks just as good. Only the comparison
-# with NumPy shows what happened. In the larger night beside the H100, 61 % of the 1,024
-# stars moved by more than a tenth of their error, up or down, and one by seven tenths.
-# With the right median, none of them moved.
+# with NumPy shows what happened. In the larger pictures beside the H100, 61 % of the
+# 1,024 stars moved by more than a tenth of their error, up or down, and one by seven
+# tenths. With the right median, none of them moved.
 #
 # What did it bring?
 # ------------------
@@ -715,8 +715,9 @@ show_table("The move, predicted and measured", head, rows)
 
 # %%
 # On the H100 the sum came out as predicted, and partly by luck. ``level`` took far
-# longer than the one median had let us expect, and ``clean`` half as long. And most of
-# either sum is what stays, whose times are the same in both.
+# longer than the one median had let us expect, and ``clean`` half as long. And in both
+# columns, most of the sum is for reading, photometry and transfers. We predicted
+# nothing there, but only copied the measured times.
 #
 # .. holds::
 #
@@ -1046,5 +1047,6 @@ print(f"Our solution: {check(brightest_solution)}")
 #
 # Nothing moves. Both names mean the same bytes on the same GPU, so if you change one,
 # the other changes as well. If the types differ, for example ``float64`` from CuPy and
-# a model in ``float32``, write ``.float()``, and that *is* a copy. And if you use
-# streams of your own, let one wait for the other.
+# a model in ``float32``, write ``.float()``, and that *is* a copy. And if you launch
+# work on queues of your own, called *streams*, let the second library's stream wait for
+# the first one's.

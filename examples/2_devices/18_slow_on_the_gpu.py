@@ -18,12 +18,12 @@ it's slow without a GPU, too.
 # ------------------------------------------------
 #
 # Go down the list, and stop at the first test that says yes. The names in the middle
-# are those of :doc:`a profile </tutorials/2_devices/14_profile>`: look for the row with
-# much time, or with many calls.
+# are those of :doc:`a profile </tutorials/2_devices/14_profile>` on an NVIDIA card:
+# look for the row with much time, or with many calls.
 #
-# The names in a profile are NVIDIA's. With AMD's, read ``hip`` for ``cuda``; newer
-# libraries write ``cudaLaunchKernelExC``; and on a Mac a profile shows only what the
-# CPU does, so take the other tests.
+# On an AMD card the names begin with ``hip``, not ``cuda``. Newer libraries write
+# ``cudaLaunchKernelExC``. On a Mac, a profile shows only the CPU's work, so use the
+# other tests there.
 #
 # .. list-table:: Why code is slow on a GPU
 #    :header-rows: 1
@@ -42,14 +42,15 @@ it's slow without a GPU, too.
 #    * - **loading**
 #      - Go through the loader once, and train nothing. Is that most of an epoch? In a
 #        profile: ``enumerate(DataLoader)…__next__``
-#      - If ``top`` shows busy cores, they decode: more workers, or do it on the GPU.
-#        If they idle, it's the disk: a local copy, in fewer and larger files. Or data
-#        on the GPU from the start (:doc:`/tutorials/2_devices/02_training_loop`)
+#      - If ``top`` shows busy cores, they decode: take more workers, or decode on the
+#        GPU. If they're idle, they wait for the disk: take a local one, and fewer and
+#        larger files. Or keep the data on the GPU from the start
+#        (:doc:`/tutorials/2_devices/02_training_loop`)
 #    * - **launches**
 #      - Double the batch. Does a step take hardly longer? In a profile:
-#        ``cudaLaunchKernel``, and kernels that leave most of the time empty. If they
-#        fill it, they're too small for the card, or wait for the *weights*, or the
-#        optimizer does
+#        ``cudaLaunchKernel``, and long gaps between the kernels. Without gaps, the
+#        kernels are too small for the card, or mostly read *weights*, in the network or
+#        in the optimizer
 #      - larger batches, if they reach your score sooner; :doc:`fewer launches
 #        </tutorials/2_devices/16_fewer_launches>`; else the GPU isn't for it
 #    * - **waiting**
@@ -59,8 +60,8 @@ it's slow without a GPU, too.
 #      - keep the losses on the device, and look once an epoch
 #        (:doc:`/tutorials/2_devices/06_queues`)
 #    * - **copies**
-#      - In a profile: ``cudaMemcpyAsync``, ``aten::copy_``. In a copy *from* the GPU,
-#        the CPU may wait for earlier kernels; the GPU's row has the copy alone
+#      - In a profile: ``cudaMemcpyAsync``, ``aten::copy_``. If you copy *from* the GPU,
+#        the CPU's time includes waiting for earlier kernels, so look at the GPU's row
 #      - send less, in larger pieces, once (:doc:`/tutorials/2_devices/04_small_copies`)
 #    * - **float64**
 #      - ``x.dtype`` is ``torch.float64``, as NumPy's floats are unless you
@@ -68,12 +69,12 @@ it's slow without a GPU, too.
 #      - ``.float()``; some cards do ``float64`` at a 64th of the rate
 #        (:doc:`/cards`)
 #    * - **Python**
-#      - In a profile: a name of yours, as self time. A loop over elements, pandas,
-#        files
+#      - In a profile, a part that you've named has much *self time*, spent outside of
+#        PyTorch's operations: in a loop over elements, in pandas, in files
 #      - whole arrays in place of loops (:doc:`/tutorials/2_devices/12_port_your_numpy`)
 #    * - **it's busy**
-#      - The kernels together take about as long as your program: *Self CUDA time
-#        total*, less its rows ``Memcpy``
+#      - Take *Self CUDA time total* from a profile, and subtract the rows ``Memcpy``.
+#        Is that about as long as your program runs?
 #      - now faster kernels help: :doc:`16 bits or TF32
 #        </tutorials/2_devices/13_precision>`, ``torch.compile``, a larger card
 #
@@ -84,7 +85,7 @@ it's slow without a GPU, too.
 # Three numbers, in twenty lines
 # ------------------------------
 #
-# Here is a program with two of these faults. It cuts pictures out of a noisy sky, one
+# Here is a program with two of these faults. It makes pictures of a star in noise, one
 # by one, and a small network learns where the star is. **Which two?**
 
 import time
@@ -127,7 +128,7 @@ def step(x, y):
 # %%
 # We need the times of an epoch, of the loading alone, and of twenty steps with a batch
 # of 16 and with one of 32. Other programs can only make them longer, so we measure in
-# turns, and keep the least of each. Take the functions along for your own loop.
+# turns, and keep the least of each.
 
 torch.set_num_threads(1)  # more gain next to nothing on tensors as small as here
 
@@ -215,8 +216,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# For a score, a larger batch isn't always better, because :doc:`it takes fewer steps
-# </tutorials/2_devices/17_training_a_cnn>`.
+# But if you want a good network soon, a larger batch isn't always better, because
+# :doc:`an epoch then has fewer steps </tutorials/2_devices/17_training_a_cnn>`.
 #
 # The first call takes seconds
 # ----------------------------
@@ -266,8 +267,8 @@ for kind in (np.float32, np.float32, np.float64):
 #      - keep that folder, also in a container: `CUPY_CACHE_DIR`__ says where it is
 #    * - Numba compiles
 #      - process, kernel and types
-#      - ``@cuda.jit(cache=True)`` `keeps it`__ in ``__pycache__``; with types in
-#        it, ``@cuda.jit("void(float32[:])")``, it compiles at that line
+#      - ``@cuda.jit(cache=True)`` `keeps it`__ in ``__pycache__``; if you give the
+#        types, ``@cuda.jit("void(float32[:])")``, Numba compiles right there
 #    * - Triton compiles
 #      - kernel and types (``~/.triton/cache``)
 #      - keep that folder; ``autotune`` tries anew in each process, unless you set
@@ -297,11 +298,12 @@ for kind in (np.float32, np.float32, np.float64):
 # Your turn
 # ---------
 #
-# Write the table's test as a function. It gets the four times in seconds that ``look``
-# returns. If the loading alone takes more than half of an epoch, return ``"loading"``.
-# Else, if twice the batch makes a step less than a quarter longer, return
-# ``"launches"``. Else return ``"busy"``. Put your answer where the dots are, run
-# ``firstlight try 18_slow_on_the_gpu.py``, and then ask it about a loop of your own.
+# Write the first table's tests as a function, for three of its causes. It gets the four
+# times in seconds that ``look`` returns. If the loading alone takes more than half of
+# an epoch, return ``"loading"``. Else, if twice the batch makes a step less than a
+# quarter longer, return ``"launches"``. Else return ``"busy"``. Put your answer where
+# the dots are, run ``firstlight try 18_slow_on_the_gpu.py``, and then ask it about a
+# loop of your own.
 
 
 def suspect(epoch, loading, step, doubled): ...
@@ -379,5 +381,5 @@ print(f"Our solution: {check(suspect_solution)}")
 #   is fast only with its default activations: with others it can't take cuDNN's kernel
 # - *waiting:* ``run_eagerly=True``, or a callback in each batch
 # - *the first call:* a ``tf.function`` is traced anew for each Python number and each
-#   shape. Pass tensors, and pad
+#   shape. Pass tensors instead of Python numbers, and pad all batches to one shape
 # - *it's busy:* ``tf.keras.mixed_precision.set_global_policy("mixed_float16")``

@@ -8,11 +8,10 @@ You have a program, ``image``, that has got the flux of every simulated sky righ
 **Write down a guess: will it get this one right, too?**
 
 By the end of the page you'll have made the picture of a black hole's shadow yourself,
-and repaired the image of a second real observation, which was calibrated about as badly
-as most data that you'll ever be given.
+and repaired the image of a second real observation.
 
-**Needs:** any computer, and a network once, for 2.4 MB. The site shows what the real
-files gave. Without a network, only the part with the triangle runs.
+**Needs:** any computer. The first time, the page downloads 2.4 MB. The site shows what
+the real files gave. Without a network, only the part with the triangle runs.
 """
 
 # %%
@@ -119,9 +118,10 @@ for _ in range(3):
 #
 # So let's not fit the visibilities. ``closure_image`` looks for an image that agrees
 # with the closure phases and closure amplitudes. There are many such images, so it
-# makes twelve of them. They differ in what nobody knows: how wide the field is, how
-# smooth the sky, and where the search begins. You get the mean of those that fit. We
-# ask for a picture that is 120 microarcseconds (µas) wide.
+# makes twelve of them. Each makes another guess at what nobody knows: how smooth the
+# sky is, how much of the picture the source may fill, and where the search should
+# begin. You get the mean of those that fit. We ask for a picture that is 120
+# microarcseconds (µas) wide.
 
 from firstlight_imaging.selfcal import closure_image
 
@@ -195,11 +195,11 @@ plt.show()
 # its own image. When we took this calibration and the amplitudes out, its ring was 36
 # µas wide.
 #
-# How far should you trust it? Everybody who made this image found the ring, its
-# diameter and its bright south. But our brightest spot lies farther to the east (on the
-# left) than theirs, and the faint pieces beside the ring aren't in their images at all.
-# Seven telescopes leave an image a lot of freedom, and a picture without a ring can
-# have the lower :math:`\chi^2`!
+# How far should you trust it? The collaboration's programs found the ring, its diameter
+# and its bright south, and so do we. But our brightest spot lies farther to the east
+# (on the left) than theirs, and the faint pieces beside the ring aren't in their images
+# at all. Seven telescopes leave an image a lot of freedom, and a picture without a ring
+# can have the lower :math:`\chi^2`!
 #
 # That's why we make twelve images. If only half of them have a ring, the data haven't
 # decided, and you shouldn't either. In a terminal, the picture above is one line:
@@ -215,12 +215,13 @@ plt.show()
 # ring*, unless an image that begins as a ring keeps it and fits as well. Then, and in
 # between, it's *doubtful*, as the data can't exclude a ring.
 #
-# We chose how all this is done with the archive's files of 5 and 6 April, and with
-# simulated disks, pairs of points and jets, which have no ring and got none. Only then
-# did we give that line the files of 10 and 11 April. We gave it no field, so that it
-# took the fringe of the shortest baseline. Eleven of twelve images have the hole on the
-# first day and all twelve on the second: *a ring*, both times. The quasar 3C 279, seen
-# on 11 April, is *doubtful*, because only three of its twelve images fit.
+# To choose these rules, we used only the archive's files of 5 and 6 April, and
+# simulated disks, pairs of points and jets. Those have no ring, and our images of them
+# have none either. Only then did we give that line the files of 10 and 11 April. We
+# left out ``--field``, and then the picture is as wide as the shortest baseline can
+# see. Eleven of twelve images have the hole on the first day and all twelve on the
+# second: *a ring*, both times. The quasar 3C 279, seen on 11 April, is *doubtful*,
+# because only three of its twelve images fit.
 #
 # __ https://iopscience.iop.org/article/10.3847/2041-8213/ab0e85
 # __ https://github.com/eventhorizontelescope/2019-D01-02
@@ -302,22 +303,21 @@ plt.show()
 # %%
 # The largest residual is now a quarter of what it was, and the flux has fallen from
 # 0.232 to about 0.220 Jy. Is that better? We asked two witnesses. The shortest
-# baselines see 0.216 Jy. They take only the source's shape from the image, so another
-# image would move their flux by a few percent at most. And frank, a program that fits
-# rings to disks instead of pixels, finds 0.217 Jy. So the image is now within about two
-# percent of both, and before it was 7 % too bright. Too much flux is what you should
-# expect from bad phases, because pixels that can't be negative collect what the sky
-# can't explain.
+# baselines see 0.216 Jy. To get the whole flux from what they see, you need the
+# source's shape, but another image's shape would change it by a few percent at most.
+# And frank, a program that fits rings to disks instead of pixels, finds 0.217 Jy. So
+# the image is now within about two percent of both, and before it was 7 % too bright.
+# Too much flux is what you should expect from bad phases, because pixels that can't be
+# negative collect what the sky can't explain.
 #
 # The image is still not perfect, because its residuals are far louder than noise. But
-# look at the last line. The image was *limited by calibration* before, and now it's
+# look at the two verdicts. The image was *limited by calibration* before, and now it's
 # *limited by artefacts*: no phases and amplitudes of the antennas would explain what is
 # left. If that happens to you, see :doc:`what to try
 # </tutorials/4_imaging/02_your_own_data>`.
 #
-# Did we calibrate the antennas, or noise? Look at the gains. The phases of an antenna
-# should drift smoothly, as air does. If they jump about at random, you've calibrated
-# noise.
+# Did we calibrate the antennas, or noise? The phases of an antenna should drift
+# smoothly, as air does. If they jump about at random, you've calibrated noise.
 
 # %%
 
@@ -400,9 +400,9 @@ plt.show()
 #      - 5.39, 5.71 and 5.90 (CASA's ``tclean``, with three masks)
 #      - 6.74
 #
-# In other words, you can move the flux by 9 % if you choose another mask for
-# ``tclean``. So don't worry about a percent or two between programs, and don't quote an
-# error of 0.1 % either.
+# Look at the three fluxes of ``tclean``: just by choosing another mask, you can move
+# the flux by 9 %. So don't worry about a percent or two between programs, and don't
+# quote an error of 0.1 % either.
 #
 # Programs can also agree and be wrong together, if the data are. The shortest baselines
 # of HD 142527 see more than any of these images, and the report says why: the file's
@@ -417,15 +417,15 @@ plt.show()
 # When should self-calibration stop?
 # ----------------------------------
 #
-# Each round makes an image, takes phases from it, and corrects the data by them. It's
-# enough when the phases don't change any more: ``self_calibrate`` stops when their
-# median change is below 0.02 radians, or after four rounds. If you make the rounds
-# yourself, stop earlier if one of these gets worse, and go back to the round before:
-# the residuals beside the source, the flux against that of the shortest baselines, and
-# how smoothly the phases drift. A falling :math:`\chi^2` alone proves nothing, since
-# more numbers always fit better. The proof is in data that had no say: the page on
-# :doc:`your own data </tutorials/4_imaging/02_your_own_data>` solves with one
-# polarization and corrects the other.
+# Each round makes an image, takes phases from it, and corrects the data by them.
+# ``self_calibrate`` stops when the median change of the phases is below 0.02 radians,
+# or after four rounds. If you make the rounds yourself, stop earlier if one of these
+# gets worse, and go back to the round before: the residuals beside the source, the flux
+# against that of the shortest baselines, and how smoothly the phases drift. A falling
+# :math:`\chi^2` alone proves nothing, since more numbers always fit better. The proof
+# is in data that had no say: the page on :doc:`your own data
+# </tutorials/4_imaging/02_your_own_data>` solves with one polarization and corrects the
+# other.
 #
 # And how short may an interval be? An antenna has to see the source well enough in it.
 # One of :math:`N` antennas takes part in a share of :math:`2/N` of the :math:`N(N-1)/2`
@@ -464,7 +464,8 @@ plt.show()
 # amplitude`` the image has 5.3 Jy, and :math:`\chi^2` falls from 301 to 9.5. That's
 # better, but the report still calls it doubtful: amplitudes can change your flux scale,
 # here by 16 %, and the shortest baselines of the corrected data see 4.5 Jy. So
-# calibrate amplitudes last, and only if the report asks for it.
+# calibrate amplitudes last, and only if the report asks for it. In M87*, in CI Tau and
+# in this quasar, it was gains that limited the image, and not noise.
 #
 # Your turn
 # ---------
@@ -543,9 +544,9 @@ print(f"Our solution: {check(possible_solution)}")
 #
 # You calibrated amplitudes, and some antennas have gains of nearly 0 and others of 5. A
 # visibility only knows the *product* of two gains. Where the data are mostly noise,
-# many products fit equally well, and the solver picks one. It needs more signal than
-# for phases: our command wants 15 times the noise for each antenna and interval, by the
-# formula above. In this order:
+# many products fit equally well, and the solver picks one. You need more signal for
+# amplitudes than for phases: our command wants 15 times the noise in each interval, by
+# the formula above. Go in this order:
 #
 # - Calibrate phases first, and apply them, so that only amplitudes are left.
 # - Make intervals longer. Amplitudes change slowly, so one for each scan is often
@@ -581,8 +582,9 @@ print(f"Our solution: {check(possible_solution)}")
 #
 # *Nearly 0* means that the image may do as it likes: there are fewer closures than
 # pixels that count, the regularizers are too weak, or the noise in the file is too
-# large. A sound fit has a :math:`\chi^2` near 1 for each number. *Millions* are a few
-# wild rows, so flag them first.
+# large. Since eht-imaging divides :math:`\chi^2` by the number of closures, a sound fit
+# gives about 1. If it's in the *millions*, a few wild rows are most likely to blame.
+# Flag them first.
 #
 # Some warnings are about the numbers that you gave. *Specified flux is > 120% of
 # maximum visibility amplitude* compares your total flux with the data. If no baseline

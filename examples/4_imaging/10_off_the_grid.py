@@ -103,10 +103,10 @@ for nvis in counts:
 # That's far less than a hundredfold. Our function ``visibilities`` begins with an
 # :term:`FFT` of the image, on a grid twice as wide, and that takes the same time for
 # any number of visibilities. Then it only has to read off each visibility from the
-# nearest cells, 7 × 7 of them for six digits. This is called a *non-uniform* FFT, or
-# :term:`NUFFT`. But if you add nights, reading them off takes most of the time. On a
-# GPU, ``visibilities`` needs the package ``cufinufft``. Without it, this page runs on
-# the CPU.
+# cells around it. With 7 × 7 cells, six digits come out right. This is called a
+# *non-uniform* FFT, or :term:`NUFFT`. But the more visibilities you have, the more of
+# the time goes into reading them off. On a GPU, ``visibilities`` needs ``cufinufft``.
+# Without it, this page runs on the CPU.
 #
 # Three numbers instead of a million
 # ----------------------------------
@@ -195,10 +195,10 @@ plt.show()
 # What does it gain?
 # ------------------
 #
-# Count before you measure. Two FFTs of real numbers, 512 wide, take some 24 million
-# operations. For a NUFFT we count two complex ones, and for each visibility 7 × 7
-# cells, there and back. **With a million visibilities, how many times as long should a
-# NUFFT step take as an exact one?**
+# Two FFTs of real numbers, 512 wide, take some 24 million operations. A NUFFT needs two
+# FFTs of complex numbers. On top of that, each visibility touches 7 × 7 cells twice:
+# once to predict it, and once for the gradient. **With a million visibilities, how many
+# times as long should a NUFFT step take as an exact one?**
 
 
 def operations(nvis):
@@ -267,8 +267,8 @@ plt.show()
 # with ten thousand. So with few data most of its time is a fixed cost. With a million
 # it's the reading-off, because to jump all over a grid costs the CPU far more than the
 # multiplications that we counted. The authors of torchkbnufft, a NUFFT for PyTorch,
-# also measured a higher ratio on a GPU than we count. Theirs is the hollow mark in the
-# figure. And FINUFFT's authors have timed a NUFFT on another GPU:
+# also measured a higher ratio on a GPU than we count. And FINUFFT's authors have timed
+# a NUFFT on another GPU:
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
 #
@@ -287,12 +287,13 @@ plt.show()
 #
 # Don't call these speed-ups, because neither side did as well as it can. The NUFFT
 # prepares each transform anew, though the coordinates never change. And the exact form
-# mostly waits for Python: of each step, the GPU works for less than a tenth. The rest
-# goes into *launches*: Python asks the GPU to start one operation after the other. They
-# varied by a third between measurements of the same work. If they cost nothing, a step
-# with a million visibilities would be more than eighty times as fast in the exact form
-# as by the NUFFT. If you time a NUFFT yourself, ``%timeit`` sees little more than the
-# launches, so :doc:`wait for the GPU </tutorials/2_devices/07_timing_it_right>`.
+# mostly waits for Python. The GPU is busy for less than a tenth of each step. The rest
+# are *launches*: Python asks the GPU to start one operation after the other. The time
+# for these launches varied by a third, although the work was the same. With a million
+# visibilities, the GPU itself works more than eighty times as long for the NUFFT as for
+# the exact form. So if launches cost nothing, that's how much you'd gain. If you time a
+# NUFFT yourself, ``%timeit`` sees little more than the launches, so :doc:`wait for the
+# GPU </tutorials/2_devices/07_timing_it_right>`.
 #
 # .. holds::
 #
@@ -359,21 +360,23 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # ``modeord=1`` they have NumPy's order. NumPy's pixel ``j`` is the point ``2 * np.pi *
 # j / n``. If you move the points by half a turn, every odd mode changes its sign.
 #
-# And the adjoint, type 1, isn't the inverse. From visibilities it makes the dirty
-# image, and density compensation is no more than :term:`another weighting <weighting>`
-# of it. For the image itself you need a fit, such as the one above.
+# The way back to pixels is the *adjoint*, which finufft calls type 1. But it isn't the
+# inverse: it gives you the dirty image. If you first divide the data by how densely
+# they lie, which is called *density compensation*, you only change its
+# :term:`weighting`. For the image itself you need a fit, such as the one above.
 #
 # Single precision: why is the NUFFT's error larger than eps?
 # -----------------------------------------------------------
 #
-# Because ``float32`` rounds the coordinates before the NUFFT begins. The phase of a
-# wave at a pixel is its coordinate times the number of the pixel, counted from the
-# middle. Across ``n`` pixels it reaches up to ``n / 2`` half turns, and ``float32`` has
-# seven digits for all of them, so few are left for the last one. The error is about
-# ``5e-8 * n``, however small the ``eps`` or *tolerance* that you ask for. If you need
-# less, compute in ``float64``. To see the error of your own NUFFT, compare some of its
-# outputs with the sum that defines them. For one dimension, from points to a grid
-# (*type 1*), that's:
+# Because ``float32`` rounds the coordinates before the NUFFT begins. The phase at a
+# pixel is the point's coordinate times the number of the pixel, counted from the
+# middle. At the edge of ``n`` pixels that's up to ``n / 2`` half turns. ``float32``
+# spends some of its seven digits on counting the turns, and fewer are left for the
+# fraction of a turn, which is all that matters. The error is about ``5e-8 * n``,
+# however small the ``eps`` or *tolerance* that you ask for. If you need less, compute
+# in ``float64``. To see the error of your own NUFFT, compare some of its outputs with
+# the sum that defines them. For one dimension, from points to a grid (*type 1*),
+# that's:
 #
 # .. code-block:: python
 #

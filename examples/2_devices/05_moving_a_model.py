@@ -9,8 +9,8 @@ PyTorch complains that something is on the CPU. But you did move the model, didn
 **Take a guess:** of seven things that a training run holds, how many move with the
 model?
 
-Then find what stays behind on your laptop, before your job waits in the queue of a
-cluster for a night.
+Then you'll learn to find, on your laptop, what stays behind, before your job has
+waited in the queue of a cluster for a night.
 
 **Needs:** any computer, and :doc:`a training loop
 </tutorials/2_devices/02_training_loop>`.
@@ -21,8 +21,8 @@ cluster for a night.
 # -------------------------------
 #
 # *Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is
-# False.* You get this if you load on a computer without a GPU what was saved on one,
-# and leave out ``map_location``. Copy this, for any two computers:
+# False.* You get this error if a file was saved from a GPU, you load it on a computer
+# without one, and you leave out ``map_location``. Copy this, for any two computers:
 #
 # .. code-block:: python
 #
@@ -37,16 +37,17 @@ cluster for a night.
 #    model.load_state_dict(states["model"])
 #    optimizer.load_state_dict(states["optimizer"])
 #
-# It also mends *cuda:1* on a computer with a single GPU.
+# It also helps if the file was saved from *cuda:1*, and you have a single GPU.
 #
 # A model that does everything wrong
 # ----------------------------------
 #
 # We need some data: stars with four colours each, of three kinds, made up. If you have
 # no GPU, we move things to PyTorch's device ``meta``. A tensor there has a shape and a
-# type, but no numbers. It mostly obeys the rules of a GPU. But a line that needs a
-# value, such as ``.item()``, stops with an error, ``model.to`` puts *new* parameters
-# into the model, and a product of matrices doesn't look where they are.
+# type, but no numbers. It mostly obeys the rules of a GPU, with three differences. A
+# line that needs a value, such as ``.item()``, stops with an error. ``model.to`` puts
+# *new* parameters into the model. And a product of matrices doesn't check whether both
+# matrices are on the same device.
 
 import copy
 
@@ -152,7 +153,7 @@ plt.show()
 
 # %%
 # Two of seven! Think of a removal firm. It carries what's on its list, and nothing
-# else, however plainly it stands in the middle of the room. A model keeps such a list,
+# else, even if the piano stands in the middle of the room. A model keeps such a list,
 # and there are three ways to get onto it:
 #
 # - as a *parameter*, which is trained, for example the weights of a layer;
@@ -212,9 +213,9 @@ print("not on the list:", [*unknown(careless)])
 # What it can't see is a batch, or what's made in ``forward``, be it a tensor or a whole
 # layer, as in ``nn.BatchNorm1d(3)(x)``. Such a layer is on the CPU, and new and
 # untrained in each call, so build layers in ``__init__``. But you don't need a GPU to
-# find these: *rehearse* on ``meta``. Nothing is computed there, but every line runs
-# that needs no value, and a tensor that stayed behind raises an error. The loop is that
-# of :doc:`a training loop </tutorials/2_devices/02_training_loop>`.
+# find these: *rehearse* on ``meta``. Nothing is computed there. But every line that
+# needs no value runs, and a tensor that stayed behind raises an error. We take the loop
+# from :doc:`the page on training </tutorials/2_devices/02_training_loop>`.
 
 # folded: A sound network, the loop, and what it learns on the device
 
@@ -265,8 +266,9 @@ print("the careless one:", error_of(train, Careless(), stars, "meta"))
 
 # %%
 # That's the error that you'd have met on the cluster, in the same place, the division
-# by ``width``. Mend it, and the next error will be the next mistake. Silence is no
-# proof, because of those products. ``unknown`` finds what they miss.
+# by ``width``. Mend it, and the next error will be the next mistake. But if nothing
+# complains, you can't be sure, because a product of matrices on ``meta`` doesn't check
+# where they are. ``unknown`` finds what it misses.
 #
 # Break it: yesterday's optimizer
 # -------------------------------
@@ -367,31 +369,31 @@ print(f"largest error, relative to the largest score: {error:.0e}")
 
 
 # %%
-# Where this stops being true: which GPU is cuda:0, here and on a cluster?
-# ------------------------------------------------------------------------
+# Which GPU is cuda:0, here and on a cluster?
+# -------------------------------------------
 #
 # If you have *several GPUs*, ``"cuda:1"`` is the second, and with
 # ``CUDA_VISIBLE_DEVICES=1`` your program sees only that one, as ``"cuda:0"``. On a
 # cluster, Slurm sets it to the cards of your job, say ``2,3,4,5``, and your program
 # counts those from 0. So write ``"cuda"``, never the number of a card, and leave the
 # variable alone: another card is somebody else's, and "busy or unavailable". Without
-# Slurm, set it before Python starts, or above all imports. CUDA counts the fastest card
-# first and ``nvidia-smi`` by slot, unless you set ``CUDA_DEVICE_ORDER=PCI_BUS_ID``,
-# too. In CuPy it's ``with cupy.cuda.Device(1):``, in Numba ``cuda.select_device(1)``.
-# To use all of them, each process gets a device and :doc:`a copy of the model of its
-# own </tutorials/2_devices/20_two_gpus>`. *Wrappers* such as Lightning and Accelerate
-# move the model and each batch for you, but they keep to the model's list, too. And on
-# a TPU, an optimizer that's made before the move would train the *old* parameters. If
-# you move first, you're right everywhere.
+# Slurm, set it before Python starts, or above all imports. CUDA counts from the fastest
+# card, and ``nvidia-smi`` by slot. With ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, CUDA also
+# counts by slot. In CuPy it's ``with cupy.cuda.Device(1):``, in Numba
+# ``cuda.select_device(1)``. To use all of them, each process gets a device and :doc:`a
+# copy of the model of its own </tutorials/2_devices/20_two_gpus>`. *Wrappers* such as
+# Lightning and Accelerate move the model and each batch for you, but they keep to the
+# model's list, too. And on a TPU, an optimizer that's made before the move would train
+# the *old* parameters. If you move first, you're right everywhere.
 #
 # Your turn
 # ---------
 #
 # Mend the careless model. Write ``Careful`` with the same ``linear``, ``mean``,
 # ``width`` and ``steps``, and the same result, so that all of it moves, is saved, and
-# runs on any device. What was trained before, and what should have been, is trained:
-# ``linear`` and ``steps``, and nothing else. Put your answer where the dots are, and
-# run ``firstlight try 05_moving_a_model.py``.
+# runs on any device. It should train ``linear``, as before, and ``steps``, which the
+# careless one forgot, and nothing else. Put your answer where the dots are, and run
+# ``firstlight try 05_moving_a_model.py``.
 
 
 class Careful(nn.Module): ...

@@ -34,9 +34,8 @@ four causes is yours, and which of them nobody can remove.
 #    torch.backends.cudnn.benchmark = False  # don't choose by the stopwatch
 #
 # Up to PyTorch 2.9, ``use_deterministic_algorithms`` also wants
-# ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` in the environment, and says so in an error. Since
-# then, PyTorch `gives each stream a workspace of its own`__. This is what the lines are
-# for:
+# ``CUBLAS_WORKSPACE_CONFIG=:4096:8`` in the environment, and says so in an error. From
+# 2.10 on, you `don't need that variable`__ any more. This is what the lines are for:
 #
 # __ https://github.com/pytorch/pytorch/pull/161749
 #
@@ -56,7 +55,7 @@ four causes is yours, and which of them nobody can remove.
 #      - for :term:`atomics <atomic>` ``use_deterministic_algorithms``; otherwise the
 #        same threads, batch, card and PyTorch
 #    * - **another algorithm was chosen**
-#      - the same, and it changes from run to run
+#      - the first losses agree to five digits or so, and change from run to run
 #      - ``cudnn.benchmark = False``. ``use_deterministic_algorithms`` does it for
 #        ``torch.compile``, too
 #    * - **another precision**
@@ -65,15 +64,16 @@ four causes is yours, and which of them nobody can remove.
 #        (:doc:`/tutorials/2_devices/13_precision`)
 #
 # Between a CPU and a GPU, two kinds of GPU, or two releases of PyTorch, no setting
-# gives you the same bits. PyTorch promises them `for none of these`__. Even a large
-# ``torch.randn(…, device="cuda")`` gives other numbers on another card, since its
-# multiprocessors share out the drawing. Draw on the CPU, and move what you drew.
+# gives you the same bits. PyTorch promises them `for none of these`__. On another card,
+# ``torch.randn(…, device="cuda")`` may give other numbers, because a card divides a
+# large drawing among its multiprocessors, and another has another number of them. Draw
+# on the CPU, and move what you drew.
 #
-# Two CPUs differ, too, in the seventh digit or so. PyTorch and its libraries, MKL and
-# oneDNN, choose their code by the vectors that a CPU has (AVX2, AVX-512), and the
-# threads are others. You can see it on a single computer: start your program with
-# ``ATEN_CPU_CAPABILITY=default``, or with ``MKL_CBWR=COMPATIBLE``, and compare. So ask
-# ``torch.allclose``, and never ``==``.
+# Two CPUs differ, too, in the last digits. PyTorch and its libraries, MKL and oneDNN,
+# choose their code by the vectors that a CPU has (AVX2, AVX-512), and another CPU often
+# runs another number of threads. You can see it on a single computer: start your
+# program with ``ATEN_CPU_CAPABILITY=default``, or with ``MKL_CBWR=COMPATIBLE``, and
+# compare. So ask ``torch.allclose``, and never ``==``.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/randomness.html
 #
@@ -103,13 +103,14 @@ alone, among = rows[:1] @ matrix, (rows @ matrix)[:1]
 print(f"one row, alone or among 64: differs by {(alone - among).abs().max():.0e}")
 
 # %%
-# **Had you guessed that?** Each addition is rounded, so a sum depends on its order. Two
-# threads add up a half each, and then the two halves. And on the computer that built
-# this page, a library multiplies a single row in another order than one of 64. So
-# another number of threads, another batch, or another split over GPUs may give other
-# last digits, with any seed.
+# **Had you guessed that?** Each addition is rounded, so a sum depends on its order.
+# With two threads, each adds up one half, and then the two results are added. And on
+# the computer that built this page, the library adds in one order for a single row, and
+# in another for 64. So another number of threads, another batch, or another split over
+# GPUs may change digits, whatever the seed. In ``x @ x`` it's the fifth, because the
+# library adds ten million numbers in a few long chains.
 #
-# How large may such a difference be? Let's add a million numbers in five orders, and
+# ``sum`` adds in many short ones. Let's add a million numbers in five orders, and
 # compare with the rounding of one addition, :term:`eps`.
 
 numbers = torch.rand(1_000_003, generator=random)
@@ -123,7 +124,7 @@ print(f"{len(set(sums))} different sums of 5, off by {max(off):.1f} eps at most"
 assert max(off) < 10
 
 # %%
-# But training makes small differences large: two runs that differ in the seventh digit
+# But training makes small differences large: two runs that differ in the last digit
 # today have different weights tomorrow. Both are right, as two runs with other seeds
 # would be. So for a paper, run several seeds and give the scatter.
 #
@@ -157,7 +158,7 @@ torch.use_deterministic_algorithms(False)
 #
 # A ``DataLoader`` with ``num_workers=2`` loads in two processes, and each has random
 # numbers of its own. This program draws twice for each sample, from PyTorch, and from a
-# NumPy generator that the data set keeps. **Which of the two columns will be wrong?**
+# NumPy generator that the data set keeps. **Which of the two will go wrong?**
 
 PROGRAM = """
 import numpy as np, torch
@@ -209,9 +210,9 @@ assert columns[0][1:] != columns[2][1:] != columns[4][1:]
 assert columns[5][1::2] == columns[5][2::2]  # twice the same, from two copies
 
 # %%
-# The last two runs agree, so a seed does its work. But with another number of workers,
-# PyTorch's numbers are others: each worker is seeded with one number that the main
-# process draws, plus its own number.
+# The last two runs agree, so a seed does its work. But with another number of workers
+# you get other numbers from PyTorch. The main process draws one number, and each worker
+# takes that plus its rank, 0 or 1 or so on, as its seed.
 #
 # NumPy's generator is worse. Each worker got a *copy* of the data set, with the
 # generator in it, so with two workers each number comes twice. Half of your noise, or

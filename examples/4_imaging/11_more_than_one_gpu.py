@@ -10,8 +10,8 @@ So now you'll have it in a quarter of a night, won't you?
 if your cube has only eight small channels? By the end you can start such a job in two
 ways, stop it in the middle and finish it with fewer GPUs, and say beforehand how many
 of them you can use. You need no GPU for it: two :term:`processes <process>` on two CPU
-cores do the same. We measured on one H100, on one H200, and on two CPU cores. The rest
-is counted, or we name who measured it.
+cores do the same. We measured on one H100, on one H200, and on two CPU cores. We worked
+out the other numbers on paper, or we say who measured them.
 
 **Needs:** any computer with two cores.
 """
@@ -117,18 +117,19 @@ else:
 # - *Channels are boxes.* So are the :term:`folds <fold>` of a :term:`cross-validation`,
 #   and the strengths of a :term:`regularizer` that you want to compare. Five folds with
 #   five strengths are 25 fits that don't know of each other.
-# - *Visibilities are no load at all.* Before its first step, ``fit`` :doc:`turns them
-#   into a dirty image and a beam </tutorials/4_imaging/10_off_the_grid>`, and then
-#   works with these alone.
+# - *Visibilities don't have to be carried.* Before its first step, ``fit`` :doc:`boils
+#   them down to two pictures </tutorials/4_imaging/10_off_the_grid>`, and from then on
+#   it only needs those.
 # - *One image is a piano.* You can cut it into four strips, but a Fourier transform
 #   needs all of them. So in every step, each GPU has to send a part of its strip to
 #   every other one, twice, and each time they all wait for the slowest.
-# - *A simulation on a grid*, of a fluid or by FDTD of electromagnetic waves, is four
-#   boxes tied together. PyTorch doesn't cut it for you. Put a slab on each of
-#   ``"cuda:0"``, ``"cuda:1"`` and so on, with one row more at each cut, and after each
-#   step copy only those rows: ``right[0].copy_( left[-2])`` and
+# - *A simulation on a grid*, for example of a fluid or of light in a waveguide, is four
+#   boxes tied together. PyTorch doesn't cut it for you. Put one slab of the grid on
+#   each GPU, and give it an extra row at each cut, which holds a copy of the
+#   neighbour's last row. After each step you refresh only these rows: if ``left`` and
+#   ``right`` are neighbours, that's ``right[0].copy_(left[-2])`` and
 #   ``left[-1].copy_(right[1])``. Cutting pays if a step on a slab takes much longer
-#   than these copies. Separate runs are plain boxes.
+#   than these copies.
 # - *One network to train* is a piano on wheels. Each GPU takes a part of the batch, and
 #   after each step they add up their gradients, in an :term:`all-reduce`. The page on
 #   :doc:`two GPUs </tutorials/2_devices/20_two_gpus>` has the script.
@@ -175,8 +176,8 @@ for name, rate_of_link in links.items():
 # At 512 × 512 pixels an H100 makes a *whole step* of our fit in :timing:`faster-step
 # median "GPU, package" @nvidia-h100-80gb-hbm3`. On four of them you'd have a quarter of
 # the work each, a few microseconds for the bytes, and at least two messages. You gain a
-# factor of two or so, at best. With four channels you gain a factor of four, for
-# nothing. So this package doesn't cut images.
+# factor of two or so, at best. With four channels of that size you gain a factor of
+# four, and no GPU has to send anything. So this package doesn't cut images.
 #
 # Pull the plug
 # -------------
@@ -295,11 +296,11 @@ bench.show()
 #    near(many.median, median("more-than-one-gpu/GPU, channels: 1"), 0.1)
 #
 # The time goes into asking the GPU, not into computing. That was one gradient, called
-# by hand. Our ``fit`` asks less often, so with ``fit`` :doc:`fewer channels
-# </tutorials/4_imaging/09_many_channels>` fill a GPU. If you divide 64 such channels
-# among four GPUs, each of them takes just as long as one GPU would have taken for all.
-# So if your cube has only eight small channels, four GPUs gain you nothing. Fill one
-# GPU first.
+# by hand. Our ``fit`` records its steps and replays them, so Python asks the GPU less
+# often, and :doc:`fewer channels </tutorials/4_imaging/09_many_channels>` fill it. If
+# you divide 64 such channels among four GPUs, each of them takes just as long as one
+# GPU would have taken for all. So if your cube has only eight small channels, four GPUs
+# gain you nothing.
 #
 # How many are too many?
 # ----------------------
@@ -354,9 +355,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the answer is *nearly*, if you have many large fits. The hollow marks are a network
-# that Lambda trained on two, four and eight V100s. Its GPUs have to talk after each
-# step, and even that scales.
+# So will four GPUs need a quarter of the night? *Nearly*, if you have many large fits.
+# The hollow marks are a network that Lambda trained on two, four and eight V100s. Its
+# GPUs have to talk after each step, and even that scales.
 #
 # .. dropdown:: On a cluster, with SLURM
 #

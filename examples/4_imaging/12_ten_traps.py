@@ -146,7 +146,7 @@ image, cell_size, model = right.image, right.coords.cell_size, data - left_over
 # ``data``, ``weight``, ``u`` and ``v`` are your :term:`visibilities <visibility>`,
 # ``model`` those of your image, and ``image`` is in :term:`Jy/arcsec²`. The ``NuFFT``
 # layer of :term:`MPoL` gives you ``model``, and so does :doc:`tclean </tclean>` in the
-# column MODEL_DATA, if ``savemodel="modelcolumn"``. If you do one thing more, then make
+# column MODEL_DATA, if ``savemodel="modelcolumn"``. If you only do one more thing, make
 # a :doc:`dirty image </tutorials/4_imaging/05_dirty_image>` of ``data - model``, and
 # look at it.
 
@@ -206,8 +206,9 @@ for letter, of in fits.items():
 #
 # Why doesn't :math:`\chi^2` cry out? It's a mean over all 22,320 visibilities. A source
 # that the fit has missed, ten times as bright as the noise of the image, is obvious
-# when you look. But to the :math:`\chi^2` of :math:`N` visibilities it adds only
-# :math:`10^2 / 2N`, and that's a third of the error that :math:`\chi^2` has by chance:
+# when you look. It adds :math:`10^2` to the sum of squares. But :math:`\chi^2` is the
+# mean of :math:`2N` squares, two for each visibility, so it rises by only :math:`10^2 /
+# 2N`. That's a third of the error that it has by chance:
 
 error = count**-0.5
 print(f"{count:,} visibilities: the error of χ² is {error:.4f}")
@@ -218,8 +219,8 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 # %%
 # So never ask whether :math:`\chi^2` is *near* 1. Check the weights first (mistake 10),
 # because with a million visibilities a σ is a tenth of a per cent, and real weights are
-# never that good. Then ask how many σ :math:`\chi^2` is from 1. Every fit takes in some
-# noise, so a σ or two below 1 is normal. D is more than four σ below the truth.
+# never that good. Then ask: how many σ away from 1 is :math:`\chi^2`? Every fit takes
+# in some noise, so a σ or two below 1 is normal. D is more than four σ below the truth.
 #
 # Which number reveals which mistake
 # ----------------------------------
@@ -254,8 +255,7 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 # Ripples, or noise in the background: which mistake?
 # ---------------------------------------------------
 #
-# You see something in the image, such as ripples around a point source, before you look
-# at a number:
+# You see something in the image before you look at a number:
 #
 # .. list-table:: What an image shows, and what to try
 #    :header-rows: 1
@@ -281,8 +281,9 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 #      - one bad baseline or channel
 #      - flag it
 #
-# With a smaller σ the image looks sharper, and the ripples may even go, because the fit
-# now follows the noise. Don't choose σ by the look. Measure it: 10 says how.
+# If you tell the fit that the noise is lower than it is, the image looks sharper, and
+# the ripples may even go, because the fit now follows the noise. So don't choose the
+# noise by the look. Measure it, as in mistake 10.
 #
 # Four mistakes in the fit
 # ------------------------
@@ -313,8 +314,8 @@ tell("too small", small)
 # **4. A fit that has not converged (B).** The loss had stopped falling, by the usual
 # rule. But in the image of the :term:`residuals <residual>` a source of 12 σ was left.
 # Each pixel is the *softplus* of its parameter, a curve that is flat below zero and
-# straight above. We had started it where that's so flat that there is hardly a
-# gradient. Another start helps:
+# straight above. We had started every pixel far out on the flat part, where there's
+# hardly a gradient to follow. Another start helps:
 
 tell("not converged", stuck)
 tell("another start", Fitted(seen, bend=300))
@@ -465,8 +466,9 @@ say(str(caught[0].message))
 # So no check of this page can find it. Compare with a catalogue, or with an image by
 # ``tclean`` with ``niter=0``. The remedy is ``np.conj(data)``.
 #
-# **9. Wrong units of u and v.** We wrote four files, each with a mistake. Three of them
-# are so absurd that ``read_npz`` refuses them:
+# **9. Wrong units of u and v.** Of these four files, two have wrong units, one has
+# every visibility twice, and one has NaNs. Three are so absurd that ``read_npz``
+# refuses them:
 
 # folded: Four files, each with a mistake
 
@@ -504,10 +506,10 @@ for mistake, (said, read) in files.items():
         say(said)
 
 # %%
-# The fourth holds metres, and we said that they were thousands of wavelengths,
-# :term:`kilo-lambda`. ``read_npz`` reads it without a warning. The sky comes out too
-# small, with a :math:`\chi^2` as good as ever. Only you know how long your array is. So
-# look at the longest baseline:
+# The fourth is read without a warning. It holds metres, and we said that they were
+# thousands of wavelengths, :term:`kilo-lambda`. The sky comes out too small, with a
+# :math:`\chi^2` as good as ever. Only you know how long your array is. So look at the
+# longest baseline:
 
 _, misread = files["metres"]
 _, cured_units = from_npz("metres", uu=u * wave, vv=v * wave)
@@ -532,9 +534,10 @@ print(f"χ² of the truth: {chi2_of_truth(light):.3f}", end=", then ")
 print(f"{chi2_of_truth(mended):.3f}; check_weights found {report.worst:.2f} for 4")
 
 # %%
-# The command :doc:`firstlight image </tutorials/4_imaging/02_your_own_data>` avoids 1
-# and 7, corrects 10, and reports 2, 3 and 4, and 6 if the file has several channels and
-# times. Check 5, 8 and 9 yourself.
+# The command :doc:`firstlight image </tutorials/4_imaging/02_your_own_data>` keeps
+# clear of too wide a field and of averages in cells, and corrects the weights. It
+# reports too small a field, fitted noise and a fit that hasn't converged, and also
+# smearing, if the file has several channels and times. Check the other three yourself.
 #
 # .. dropdown:: Mistakes that aren't among the ten
 #
@@ -542,10 +545,10 @@ print(f"{chi2_of_truth(mended):.3f}; check_weights found {report.worst:.2f} for 
 #    no remedy of this page removes them. If the pixels are wider than a third of the
 #    beam, the longest baselines don't fit into the image: ``check_image_grid`` says so.
 #    Fluxes away from an antenna's centre are too low until you divide by the
-#    :term:`primary beam`. For ``stokes="I"``, the total intensity, ``tclean`` drops
-#    visibilities with one polarization flagged, and our readers keep them, so compare
-#    with ``stokes="pseudoI"``. And a mask can exclude a real source: look at the
-#    residuals outside it.
+#    :term:`primary beam`. If one polarization of a visibility is flagged, ``tclean``
+#    drops it for ``stokes="I"``, the total intensity, but ``read_visibilities`` keeps
+#    it. So compare with ``stokes="pseudoI"``. And a mask can exclude a real source:
+#    look at the residuals outside it.
 #
 # Your turn
 # ---------

@@ -4,9 +4,9 @@ A script that fits on several GPUs
 
 This script divides the :term:`channels <channel>` of a :term:`cube` among several GPUs,
 one process for each. The channels do not depend on each other: a process fits its own,
-a few at a time. Without GPUs, or with ``FIRSTLIGHT_DEVICE=cpu``, the processes run on
-the CPU, each on one core if you start several and do not set ``OMP_NUM_THREADS``.
-``torchrun``, which comes with PyTorch, starts them:
+a few at a time. If there's no GPU, or if you set ``FIRSTLIGHT_DEVICE=cpu``, the
+processes run on the CPU. If you start several, each of them uses one core, unless you
+set ``OMP_NUM_THREADS``. ``torchrun``, which comes with PyTorch, starts them:
 
 .. code-block:: bash
 
@@ -21,15 +21,16 @@ takes for a gradient, and how long it takes all of them to exchange a number. Wi
 or lost a process, launch it again, with any number of processes but otherwise the same
 options, and it makes the missing fits. ``--help`` lists all the options.
 
-``--standalone`` is for one computer. If you have two, run this command on both, with
-the name of one of the two in place of ``NAME``:
+``--standalone`` is for one computer. If you have two with four GPUs each, run this
+command on both, with the name of one of them in place of ``NAME``:
 
 .. code-block:: bash
 
     torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend c10d \\
         --rdzv-endpoint NAME:29400 distributed_fit.py --channels 16
 
-This starts eight processes, and 16 channels, two at a time, keep all of them busy. """
+This starts eight processes. Each fits two channels at a time, so 16 channels keep all
+eight busy. """
 
 import argparse
 import json

@@ -100,10 +100,11 @@ print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
 # Eight cups take as long as one! So a single core of your CPU did at least eight things
 # at once. And we've only used plain variables, one for each cup.
 #
-# In the computer of an H100, a core did :timing:`count-your-cpu rate "one at a time"
-# @nvidia-h100-80gb-hbm3` one at a time, and :timing:`count-your-cpu rate "eight at a
-# time" @nvidia-h100-80gb-hbm3` eight at a time. A multiply-add counts as two floating
-# point operations, or :term:`FLOP`.
+# A multiply-add counts as two floating point operations, or :term:`FLOP`, and a billion
+# of them are a GFLOP. On the CPU beside our H100, one core did :timing:`count-your-cpu
+# rate "one at a time" @nvidia-h100-80gb-hbm3` one at a time, and
+# :timing:`count-your-cpu rate "eight at a time" @nvidia-h100-80gb-hbm3` eight at a
+# time.
 #
 # Where do they hide?
 # -------------------
@@ -244,11 +245,11 @@ print(f"all ways: wrong by {worst:.0e} degrees at most")
 # Predict your own
 # ----------------
 #
-# How many can yours do? The number of lanes stands in the code that Numba compiled.
-# It's full of ``<8 x float>``, which means eight lanes, or of another number. We assume
-# 4 cycles and two units, which `holds for most CPUs`__ of Intel and AMD. A large core
-# of Apple's has four units, so it may do twice what we predict here. **Multiply before
-# you run the cell.**
+# How many can yours do? You can read the number of lanes in the code that Numba
+# compiled. It's full of expressions such as ``<8 x float>``, and the 8 is the number of
+# lanes. We assume 4 cycles and two units, which `holds for most CPUs`__ of Intel and
+# AMD. A large core of Apple's has four units, so it may do twice what we predict here.
+# **Multiply before you run the cell.**
 #
 # __ https://www.agner.org/optimize/instruction_tables.pdf
 
@@ -374,7 +375,7 @@ plt.show()
 # did, almost to the last lane. If yours did only half, its units may be half as wide as
 # its vectors, as in `AMD's Zen 4`__. But all sixteen cores of the H100's computer did
 # little more than half of the 1,024 that we predicted. In other words, together they
-# did less than eight times the work of one.
+# did only eight or nine times the work of one.
 #
 # Why? A rented machine counts :term:`virtual CPUs <virtual CPU>`, and as a rule two of
 # them share one core and its vectors, which is called *hyper-threading*. Your own
@@ -385,12 +386,13 @@ plt.show()
 # .. holds::
 #
 #    one = row("count-your-cpu/SIMD, one thread/cpu/n=256")
-#    7 < cores.flop_rate / one.flop_rate < 8
+#    7.5 < cores.flop_rate / one.flop_rate < 8
 #    9 < cores.cores < 11
 #    printed(r"^= (\d+)") == [1024]
 #    chain = row("count-your-cpu/one at a time")
 #    done = cores.flops / min(cores.values)
 #    done / (chain.flops / min(chain.values)) > 512
+#    8.5 < done / (one.flops / min(one.values)) < 9.5
 #    row("wins-add/CPU/cpu/n=1000000").cores > 30
 #
 # __ https://www.agner.org/optimize/microarchitecture.pdf
@@ -420,10 +422,10 @@ for cups in (1, 65_536, 2**20):
     print(f"{cups:>9,} cups on an H100: {1e3 * seconds:.2f} ms (model)")
 
 # %%
-# This has a name. By :term:`Little's law`, a processor is full when *latency ×
-# throughput* results are under way. In other words, it needs as many as it can finish
-# while one of them is being computed. Below that number, more work takes no more time.
-# Above it, the time grows with the work.
+# The number of cups follows from :term:`Little's law`: a processor is full when
+# *latency × throughput* results are under way. In other words, it needs as many as it
+# can finish while one of them is being computed. Below that number, more work takes no
+# more time. Above it, the time grows with the work.
 #
 # With one cup, the H100 took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1"
 # @nvidia-h100-80gb-hbm3`, so we had the latency right to within a tenth. But with
@@ -441,14 +443,15 @@ for cups in (1, 65_536, 2**20):
 #    2 < median("count-your-cpu/GPU, kernel/cuda:0/n=1048576") / predicted < 2.5
 #
 # Most likely, the lanes wait for their numbers. A step of our loop needs three, and
-# each comes from a :term:`register`, the place where a thread keeps a number. The
-# registers lie in `two banks`__, as researchers found out on a card with 128 lanes, and
-# in each cycle a bank hands one number to each lane. So with two banks and three
-# numbers, a step should take two cycles instead of one. A product of matrices uses each
-# number several times once it's fetched, and it did :timing:`precision rate "GPU,
-# matmul, float32" @nvidia-h100-80gb-hbm3` on the same card. A T4, a V100 or an A100 has
-# only 64 lanes in each multiprocessor. A group of 32 threads, a :term:`warp`, takes two
-# cycles there anyway, so three numbers come in time.
+# each comes from a :term:`register`, the place where a thread keeps a number.
+# Researchers found that the registers lie in `two banks`__, on a card whose
+# multiprocessors have 128 lanes, like the H100's. In each cycle, a bank hands one
+# number to each lane. So with two banks and three numbers, a step should take two
+# cycles instead of one. A product of matrices uses each number several times once it's
+# fetched, and it did :timing:`precision rate "GPU, matmul, float32"
+# @nvidia-h100-80gb-hbm3` on the same card. A T4, a V100 or an A100 has only 64 lanes in
+# each multiprocessor, in four groups of 16. So 32 threads, a :term:`warp`, take two
+# cycles on their 16 lanes anyway, and in two cycles three numbers come in time.
 #
 # __ https://arxiv.org/abs/2503.20481
 #

@@ -9,7 +9,8 @@ with NumPy. Can you believe it? By the end you'll have written that kernel, you'
 the least time that it can take, and you'll time it so that others believe *you*.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. Without an
-NVIDIA GPU, Numba's simulator plays the kernels, and everything but the timing runs.
+NVIDIA GPU, Numba's simulator runs the kernels, and you can do everything but the
+timing.
 """
 
 # %%
@@ -50,9 +51,10 @@ def cu_mv_product(m, v, u):
 
 
 # %%
-# We write ``np.float32(0)`` and not ``0.``, as the notebook does: a Python float is a
-# ``float64``, and :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>`
-# would be one in ``float64``, too, which is slow on a gaming card.
+# The notebook starts with ``0.``, and we with ``np.float32(0)``. A Python float is a
+# ``float64``, so with ``0.`` :doc:`every addition
+# </tutorials/3_kernels/10_what_the_compiler_did>` would be done in ``float64``, which
+# is slow on a gaming card.
 #
 # Launch it, and compare with NumPy. The simulator gets only the first 1,100 rows:
 
@@ -182,8 +184,8 @@ else:
 # Python. With :doc:`a larger product </tutorials/2_devices/03_is_it_possible>`, the
 # H100's two times differ, too.
 #
-# So let's take ten times as many rows, 1,000,001 of 101. One launch takes the H100
-# :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
+# So let's take ten times as many rows: 1,000,001 rows of 101 numbers each. One launch
+# takes the H100 :timing:`a-warp-a-row median "a row a thread/cuda:0/n=1000001"
 # @nvidia-h100-80gb-hbm3`. **Is that fast? Divide its bytes by the bandwidth:**
 
 large = 4 * (1_000_001 * 101 + 101 + 1_000_001)
@@ -272,12 +274,12 @@ fig.set_label(
 plt.show()
 
 # %%
-# If any thread of a warp needs one number of a sector, all eight are fetched. Stored by
-# rows, each thread causes a sector of its own. Stored by columns, eight threads share
-# one, and the kernel stays as it is. ``np.asfortranarray`` makes such a copy, so call
-# it once, and not before each product.
+# If any thread of a warp needs one number of a sector, all eight are fetched. If the
+# matrix is stored by rows, each thread needs a sector of its own. Stored by columns,
+# eight threads share one, and the kernel stays as it is. ``np.asfortranarray`` makes
+# such a copy, so call it once, and not before each product.
 #
-# ``trace`` plays a kernel thread by thread and notes every address. Let it count for a
+# ``trace`` runs a kernel thread by thread and notes every address. Let it count for a
 # whole warp of 32 threads. **How many sectors do you expect, in each case?**
 
 ones, result_of_warp = np.ones(100, dtype=np.float32), np.zeros(32, dtype=np.float32)
@@ -332,8 +334,9 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 # each step they read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and
 # so on, and thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. If
 # all 32 wrote ``u[row]`` at once, parts would be lost, so let each *add* its part with
-# ``cuda.atomic.add(u, row, part)``, which lets no other thread come in between. So
-# ``u`` has to hold zeros before each launch, ``mv_together[rows, 32](m, v, u)``.
+# ``cuda.atomic.add(u, row, part)``, which lets no other thread come in between. So fill
+# ``u`` with zeros before each launch. You launch your kernel by ``mv_together[rows,
+# 32](m, v, u)``.
 #
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
 # With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],

@@ -214,9 +214,9 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 # bandwidth. Far below it, more bytes cost next to nothing. Far above it, a bigger copy
 # gains little.
 #
-# Let's work it out twice. First we take a round latency of ``10e-6`` seconds, and the
-# rate that :term:`PCIe` 4, the slot of many GPUs, has on paper. Then we take the two
-# numbers from above:
+# Let's work it out twice. First we take ``10e-6`` seconds, a round number, for the
+# latency, and for the rate what :term:`PCIe` 4, the slot of many GPUs, promises on
+# paper. Then we take the two numbers from above:
 
 from firstlight.timing.specs import spec
 
@@ -287,7 +287,7 @@ for some in (1, 8, 64, 512, 4096):
 #
 # .. dropdown:: And on another computer? A V100 and an A100, by others
 #
-#    The model is our formula. For the V100 it takes the round latency from above, and
+#    The model is our formula. For the V100 it takes the round number from above, and
 #    for the A100 the rate of its slot:
 #
 #    .. measured-by-others:: latency-v100 link-a100
@@ -414,7 +414,7 @@ print(check(collect))
 # Three lines to remember
 # -----------------------
 #
-# The second line is for data that already lie together.
+# If your data don't lie together yet, collecting them takes time, too.
 
 # remember
 

@@ -7,8 +7,8 @@ with a GPU. One colleague is sure that the job will be done there before your co
 cold. Another's program became *slower* there. Both may be right. By the end you'll be
 able to predict it from five numbers that you can work out on a sheet of paper.
 
-**Needs:** any computer, and scikit-learn for its flowers. With a GPU, the page measures
-both sides. Without one, the GPU's side is a model.
+**Needs:** any computer, and scikit-learn for a small data set about flowers. With a
+GPU, the page measures both sides. Without one, the GPU's side is a model.
 """
 
 # %%
@@ -57,9 +57,9 @@ both sides. Without one, the GPU's side is a model.
 #        back/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`
 #
 # The computer was rented, and its cores are :term:`virtual CPUs <virtual CPU>`,
-# probably two to each real core. A better CPU would win more often. Each call was timed
-# in a long series: in the first row, the GPU began a new addition after that time, and
-# a single sum would have been there later.
+# probably two to each real core. A better CPU would win more often. We made many calls
+# in a row and divided the time by their number. So the first row says how often the GPU
+# can start an addition. If you wait for one single sum, it takes longer.
 #
 # The first job is over before the GPU has properly started. The second one is what
 # people mean when they praise GPUs. The third has the same additions on the same card,
@@ -78,10 +78,10 @@ both sides. Without one, the GPU's side is a model.
 # With a GPU it's the same:
 #
 # - *Explaining.* Each call of PyTorch has to start something on the GPU. We call it a
-#   :term:`launch`. Our rule takes :spec:`PyTorch operation seconds` for each, as the
-#   authors of Torch-FL measured on an A100 with next to nothing to do. Once, when you
-#   want to see the result, you also wait. For that, the rule takes :spec:`wait for a
-#   GPU seconds`.
+#   :term:`launch`. To predict times, we count :spec:`PyTorch operation seconds` for
+#   each launch, because the authors of Torch-FL measured that on an A100. Once, when you
+#   want to see the result, you also wait. For that, we count :spec:`wait for a GPU
+#   seconds`.
 # - *Carrying.* The bytes go through the link between CPU and GPU, there and back. On a
 #   recent computer that is :term:`PCIe` 5, with :spec:`PCIe 5 x16 bandwidth` at best.
 #   But from ordinary memory the CPU has to copy them first. We take :spec:`pageable
@@ -167,8 +167,9 @@ print("work  ", quantity(work, "s"))
 # :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3`, more than the
 # link, so the CPU is done before the bytes have even arrived. A few chips need no
 # street, because :doc:`CPU and GPU share one memory </cards>`. But PyTorch's ``.to``
-# still copies there. So take the column *stay* below for what was made on the GPU, and
-# for anything else add twice the bytes sent, divided by the memory's bandwidth.
+# still copies there, and a copy reads and writes each byte. So if your data were made
+# on the GPU, read the column *data stay* of the calculator below. Otherwise add to it
+# twice the bytes sent, divided by the memory's bandwidth.
 #
 # And the fourth job? There, each number that you send is used in 4,096 multiplications.
 # That's worth the walk. So ask *how often will each byte that I send be used?* If a job
@@ -180,9 +181,9 @@ print("work  ", quantity(work, "s"))
 #     t_\text{CPU} > L c + \frac{t_\text{transfer} + t_\text{wait}}{k} + t_\text{work}.
 #
 # The work takes as long as the memory needs for the bytes, or the arithmetic for the
-# operations, whichever is longer. With many launches in a row the sum is too careful,
-# by a factor of two at most: the GPU works while the CPU launches the next, so only the
-# longer of :math:`L c` and the work counts.
+# operations, whichever is longer. If you launch many calls in a row, the GPU works on
+# one while the CPU launches the next. Then only the longer of :math:`L c` and the work
+# counts, and our sum overestimates the time, by a factor of two at most.
 
 # %%
 
@@ -282,8 +283,9 @@ def row(name, n):
 # Now your own job
 # ----------------
 #
-# Choose a job, a card, and a CPU, and the calculator works out the rule. Then take
-# *your own numbers*. You may type them like ``1.2e9``.
+# Choose a job, a card, and a CPU, and the calculator works out the rule. Its column
+# *uses* says how often you must use the data per transfer until the GPU is twice as
+# fast. Then take *your own numbers*. You may type them like ``1.2e9``.
 
 Calculator(
     "One use on an RTX 4090 and a desktop (a model). Uses: for each transfer, for 2 ×",
@@ -309,9 +311,10 @@ Calculator(
 # 4. *Launches*: the calls of PyTorch in a step.
 # 5. *Uses*: how many steps use the data before they are replaced.
 #
-# The calculator counts ``float64`` without tensor cores. With them, an H100 or an A100
-# takes half as long for a product of matrices. It believes the :term:`data sheets <data
-# sheet>`, and nobody reaches all of what they promise. So if its answer is
+# For ``float64``, the calculator leaves out the *tensor cores*, units that only multiply
+# matrices. With them, an H100 or an A100 takes half as long for such a product. It
+# believes the :term:`data sheets <data sheet>`, and nobody reaches all of what they
+# promise. So if its answer is
 #
 # - *below two, stay with the CPU*, and make sure that your program uses all of its
 #   cores. The same holds if the GPU's part is less than half of your program
@@ -571,11 +574,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each point is a job at one size. On the dashed line, a call takes the GPU as long as
-# the rule's launch, so by the rule no point lies above it. The H100's computer launched
-# small additions a little faster, so these lie just above. The circles are the
-# additions. The hollow ones lag far behind the filled ones, because a larger vector
-# also takes longer to send.
+# Each point is a job at one size. By the rule, no call takes the GPU less than one
+# launch. The dashed line is that limit, so no point should lie above it. The H100's
+# computer launched small additions a little faster, so these lie just above. The
+# circles are the additions. The hollow ones lag far behind the filled ones, because a
+# larger vector also takes longer to send.
 #
 # From which size on was the H100 faster? Here is what the rule says, and what we
 # measured. **One number in the H100's table can't be right. Which?**
@@ -643,8 +646,8 @@ show_table("The n from which a GPU is faster than this CPU (rule: an H100)", hea
 # Where the rule says *never*, the measurement says so, too. If the data stay, the rule
 # was too careful by a factor of two to seven, partly because it counts a wait for each
 # result. If they are sent, it was right for the product, and too hopeful for the
-# sampler. So trust it where it says ten. Where it says less, measure. PyTorch brings
-# all that you need:
+# sampler. So trust the rule if it promises a factor of ten or more. If it promises
+# less, measure. PyTorch brings all that you need:
 
 from torch.utils.benchmark import Timer
 
@@ -667,7 +670,7 @@ for name, line in lines.items():
 # Without ``num_threads``, this ``Timer`` gives the CPU only one core. The H100's FFT
 # wins by far if the image stays, and loses if it is sent.
 #
-# The rule stands on the time of one launch. Others measured less:
+# The rule rests on one number, the time of a launch. Others measured less:
 #
 # .. measured-by-others:: operation-a100 operation-rtx3090ti operation-rtx4090
 #

@@ -7,9 +7,8 @@ the new one is a tenth faster. To be sure, you run your script again. Now it's s
 Which of the two do you report?
 
 **Take a guess:** if you time one and the same call ten times, how far apart are the
-shortest and the longest time? By the end you'll have a timer of twenty lines in which
-you understand every line, and you'll be able to say which of two versions is faster and
-by how much, give or take.
+shortest and the longest time? By the end you'll have a timer of twenty lines, and
+you'll be able to say which of two versions is faster and by how much, give or take.
 
 **Needs:** any computer.
 """
@@ -18,8 +17,8 @@ by how much, give or take.
 # Copy this: time a call on the GPU, and wait for it
 # --------------------------------------------------
 #
-# The commonest mistake comes first. On a GPU you have to *wait* for the result before
-# you look at the clock, because a call only asks the GPU to work:
+# On a GPU you have to *wait* for the result before you look at the clock, because a
+# call only asks the GPU to work:
 #
 # .. code-block:: python
 #
@@ -31,8 +30,9 @@ by how much, give or take.
 #
 # On our H100 the call for a product of two large matrices returned after a
 # two-hundredth of the time that the product took. So if you see a speed-up of hundreds,
-# look for this wait. A single division tells whether :doc:`a number is possible
-# </tutorials/2_devices/03_is_it_possible>`, and would have found this mistake.
+# look for this wait. To catch such a mistake, divide your call's bytes or operations by
+# what the card can do in a second: :doc:`no call can take less
+# </tutorials/2_devices/03_is_it_possible>`.
 #
 # .. holds::
 #
@@ -70,10 +70,10 @@ print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs
 #    near(median / within, 6, 0.03)
 #
 # Without ``num_threads=``, the timer gives the CPU a single thread, which makes any GPU
-# look good. Keep ``timer.timeit(1)``, too. The timer waits once per block of calls, and
-# tries a single call first to see how many fit. If that very first call is slow, the
-# timer decides on one call per block. Then all of its times include the wait. For many
-# versions, collect the results of ``blocked_autorange`` in a list, and
+# look good. Keep ``timer.timeit(1)``, too. The timer waits once for a whole block of
+# calls. To choose the size of the block, it first tries a single call. If that one is
+# slow, each block is one call, and all times include the wait. For many versions,
+# collect the results of ``blocked_autorange`` in a list, and
 # ``torch.utils.benchmark.Compare(results).print()`` makes a table of them.
 #
 # Try it
@@ -182,8 +182,8 @@ plt.show()
 #
 # - The *mean* follows the few dots at the top. One interruption moves it.
 # - The *minimum* can only fall as you go on measuring, so whoever measures longer
-#   reports a faster program. `Python's timeit recommends it`__ as a lower bound, and
-#   that's what it is: your program will rarely run that fast.
+#   reports a faster program. `Python's timeit recommends it`__ as a lower bound: your
+#   program will rarely run that fast.
 # - The *median* has half of the dots below it and half above. A few interruptions
 #   hardly move it.
 #
@@ -290,8 +290,8 @@ for name, values in three.items():
 # Quartiles can't tell you which of the three is right. They say how well a timer
 # repeats *itself*, within one short run, with the same arrays at the same place in
 # memory, at the same clock rate. Even `the size of the environment variables`__ has
-# changed results. That's why your new version was faster in one run, and slower in the
-# next.
+# changed results. Something like that may have made your new version faster in one run,
+# and slower in the next.
 #
 # __ https://doi.org/10.1145/1508244.1508284
 #
@@ -367,8 +367,8 @@ if device.type == "cuda":
 # they count the GPU's idle time, too, if your program can't launch as fast as the GPU
 # works, as here on the H100. A :term:`profiler` leaves the idle time out.
 #
-# When it fails: the time is another one each run
-# -----------------------------------------------
+# When it fails: every run gives another time
+# -------------------------------------------
 #
 # - *The data are warm.* We call ``add`` again and again with the same vectors, so they
 #   stay in the :term:`cache`, a small and fast memory. In your program they may be
@@ -377,8 +377,9 @@ if device.type == "cuda":
 # - *The file is warm.* What you have just written or read is still in the computer's
 #   memory, and the next read takes it from there. So plain reading may seem faster than
 #   KvikIO, which uses GPUDirect Storage to move the data from the disk straight to the
-#   GPU. Leave out the first read, which opens the library, and empty that memory before
-#   each of the others: ``sync; echo 1 | sudo tee /proc/sys/vm/drop_caches``.
+#   GPU. Leave out the first read, because the library is still being loaded. Before
+#   each other read, make the computer forget the file: ``sync; echo 1 | sudo tee
+#   /proc/sys/vm/drop_caches``.
 # - *The timer doesn't wait.* IPython's ``%timeit`` doesn't know of your GPU. It times
 #   only the launches, and once the GPU's queue is full, a mixture of launching and
 #   waiting. PyTorch's ``Timer`` waits for PyTorch's device, but not for a second GPU.
@@ -400,12 +401,13 @@ if device.type == "cuda":
 #      near(max(late) / (sum(early) / 6), 7 / 6, 0.02)
 #
 # - *Something else uses the card*, or the work itself changes from call to call,
-#   because an image is larger, or more objects are found in it. First time one input
-#   again and again.
-# - The time is :doc:`too good to be true <03_is_it_possible>`.
+#   because an image is larger, or more objects are found in it. Begin by timing one
+#   and the same input, again and again.
+# - The time is :doc:`too good to be true <03_is_it_possible>`, most likely because
+#   nobody waited, as in :doc:`a course notebook
+#   </tutorials/3_kernels/02_matrix_vector>`.
 #
-# Most likely, a :doc:`course notebook </tutorials/3_kernels/02_matrix_vector>` didn't
-# wait for its GPU. The authors of these two times did:
+# The authors of these two times did wait for their GPU:
 #
 # .. measured-by-others:: add-a100 read-gtx1080
 
@@ -427,11 +429,11 @@ print(f"largest relative error: {worst_error():.1e}")
 # ---------
 #
 # ``report`` gets all samples in the order in which they were taken, in seconds, with
-# the first call at the head. It also gets a :doc:`floor <03_is_it_possible>`, and you
-# may rely on that floor. Return a dictionary with ``first``, ``median``, the quartiles
-# ``low`` and ``high``, and ``count``, the number of samples behind them. Return
-# ``None`` if you wouldn't report anything. One such case is that fewer than nine
-# samples follow the first. What is the other?
+# the first call at the head. It also gets a *floor*, the :doc:`least time that's
+# possible <03_is_it_possible>`, and you may rely on it. Return a dictionary with
+# ``first``, ``median``, the quartiles ``low`` and ``high``, and ``count``, the number
+# of samples behind them. Return ``None`` if you wouldn't report anything. One such case
+# is that fewer than nine samples follow the first. What is the other?
 #
 # Put your answer where the dots are, and run ``firstlight try 07_timing_it_right.py``.
 

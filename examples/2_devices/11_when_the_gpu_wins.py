@@ -59,7 +59,7 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 # The computer was rented, and its cores are :term:`virtual CPUs <virtual CPU>`,
 # probably two to each real core. A better CPU would win more often. We made many calls
 # in a row and divided the time by their number. So the first row says how often the GPU
-# can start an addition. If you wait for one single sum, it takes longer.
+# can start an addition. If you wait for a single sum, it takes longer.
 #
 # The first job is over before the GPU has properly started. The second one is what
 # people mean when they praise GPUs. The third has the same additions on the same card,
@@ -79,9 +79,8 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 #
 # - *Explaining.* Each call of PyTorch has to start something on the GPU. We call it a
 #   :term:`launch`. To predict times, we count :spec:`PyTorch operation seconds` for
-#   each launch, because the authors of Torch-FL measured that on an A100. Once, when you
-#   want to see the result, you also wait. For that, we count :spec:`wait for a GPU
-#   seconds`.
+#   each launch. Once, when you want to see the result, you also wait. For that, we
+#   count :spec:`wait for a GPU seconds`.
 # - *Carrying.* The bytes go through the link between CPU and GPU, there and back. On a
 #   recent computer that is :term:`PCIe` 5, with :spec:`PCIe 5 x16 bandwidth` at best.
 #   But from ordinary memory the CPU has to copy them first. We take :spec:`pageable
@@ -168,8 +167,8 @@ print("work  ", quantity(work, "s"))
 # link, so the CPU is done before the bytes have even arrived. A few chips need no
 # street, because :doc:`CPU and GPU share one memory </cards>`. But PyTorch's ``.to``
 # still copies there, and a copy reads and writes each byte. So if your data were made
-# on the GPU, read the column *data stay* of the calculator below. Otherwise add to it
-# twice the bytes sent, divided by the memory's bandwidth.
+# on the GPU, read the column *data stay* below. Otherwise add to it twice the bytes
+# sent, divided by the memory's bandwidth.
 #
 # And the fourth job? There, each number that you send is used in 4,096 multiplications.
 # That's worth the walk. So ask *how often will each byte that I send be used?* If a job
@@ -284,8 +283,8 @@ def row(name, n):
 # ----------------
 #
 # Choose a job, a card, and a CPU, and the calculator works out the rule. Its column
-# *uses* says how often you must use the data per transfer until the GPU is twice as
-# fast. Then take *your own numbers*. You may type them like ``1.2e9``.
+# *uses* says how often you must use the data per transfer until the GPU wins by a
+# factor of two. Then take *your own numbers*. You may type them like ``1.2e9``.
 
 Calculator(
     "One use on an RTX 4090 and a desktop (a model). Uses: for each transfer, for 2 ×",
@@ -311,8 +310,8 @@ Calculator(
 # 4. *Launches*: the calls of PyTorch in a step.
 # 5. *Uses*: how many steps use the data before they are replaced.
 #
-# For ``float64``, the calculator leaves out the *tensor cores*, units that only multiply
-# matrices. With them, an H100 or an A100 takes half as long for such a product. It
+# For ``float64``, the calculator leaves out *tensor cores*, units that only multiply
+# matrices. With them, an H100 or an A100 takes half as long for that. The calculator
 # believes the :term:`data sheets <data sheet>`, and nobody reaches all of what they
 # promise. So if its answer is
 #

@@ -44,7 +44,7 @@ def conda_cpu_build(facts: Facts) -> Signs | None:
 
     To do:
     $ CONDA_OVERRIDE_CUDA={knows} conda install --channel conda-forge pytorch-gpu "cuda-version={generation}"
-    CONDA_OVERRIDE_CUDA={knows} tells conda which CUDA the driver can load, so the command works on a login node too.
+    CONDA_OVERRIDE_CUDA={knows} names the CUDA of the node where it will run: to install, no GPU is needed.
     """
     torches = (name for name in facts.system.conda if name.startswith(("pytorch-", "libtorch-")))
     name, nvidia = next((name for name in torches if "cpu" in name), None), machine.vendor_of(facts) == "nvidia"

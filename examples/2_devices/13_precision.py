@@ -95,6 +95,10 @@ for use_amp in (False, True):
 #        takes ``float16`` in such sizes only, PyTorch's FFT takes no ``bfloat16``, and
 #        its complex numbers of 16 bits are experimental. Give that part 32: ``with
 #        torch.autocast("cuda", enabled=False): y = torch.fft.rfftn(x.float())``.
+#    * - NaN from a gradient penalty, or ``autograd.grad`` twice
+#      - ``torch.autograd.grad`` of ``scaler.scale(loss)`` with ``create_graph=True``
+#        gives scaled gradients. Divide them by ``scaler.get_scale()`` before you make
+#        the penalty, and scale the sum of loss and penalty for ``backward()``.
 #    * - you don't know where
 #      - ``assert torch.isfinite(y).all()`` on each layer's output ``y``: the first that
 #        fails is the place. If none does, ``torch.autograd.set_detect_anomaly(True)``

@@ -856,8 +856,21 @@ print(f"Our solution: {check(cure_solution)}")
 # ``jax.config.update("jax_num_cpu_devices", 8)`` before anything else, and take
 # ``jax.pmap`` in place of ``vmap``, as `somebody with many chains did`__.
 #
-# Is ``vmap`` out of memory (``RESOURCE_EXHAUSTED``)? For each ``i``, ``x.at[i].set(v)``
-# makes a copy of ``x``. N copies of N numbers are N² numbers in all. ``jax.lax.map(f,
-# xs, batch_size=256)`` makes only 256 copies at a time.
+# Is ``vmap`` out of memory (``RESOURCE_EXHAUSTED``)? It holds N times whatever your
+# function keeps. For example, ``x.at[i].set(v)`` makes a copy of ``x`` for each ``i``,
+# and N copies of N numbers are N² numbers. ``jax.lax.map(f, xs, batch_size=256)`` makes
+# only 256 copies at a time. If you take a gradient through it, map
+# ``jax.checkpoint(f)``, or the pieces save little.
+#
+# JAX: which loop has a gradient, scan, fori_loop or while_loop?
+# --------------------------------------------------------------
+#
+# ``jax.grad`` goes back through the steps of a loop, so it must know how many there
+# are. ``scan`` has a gradient. ``fori_loop`` has one if its bounds are Python's
+# numbers, or static, when JAX traces it. ``while_loop`` has none, and JAX says
+# *Reverse-mode differentiation does not work*. So ``scan`` the largest number of steps,
+# and once it's done, keep the old value with ``jnp.where``. Memory grows with each
+# step, and more slowly if you scan ``jax.checkpoint(step)``, which keeps only what goes
+# from one step to the next.
 #
 # __ https://github.com/blackjax-devs/blackjax/issues/251

@@ -1242,6 +1242,32 @@ print(f"""\
    Test with an odd k much longer than n. For a plain product, call the library.""")
 
 # %%
+# A stencil in shared memory: fetch the halo, too
+# -----------------------------------------------
+#
+# A stencil, such as a blur or a step of a wave, needs all neighbours up to a distance
+# R. So a block of TY × TX threads needs a tile with a border of R all around, called
+# the *halo*, or *ghost cells*. If each thread fetches only its own number, nobody fills
+# the halo, and the result is wrong or empty in places. Let the threads go over the tile
+# together:
+#
+# .. code-block:: python
+#
+#    tile = cuda.shared.array((TY + 2 * R, TX + 2 * R), np.float32)  # constants
+#    ty, tx = cuda.threadIdx.y, cuda.threadIdx.x
+#    y0, x0 = cuda.blockIdx.y * TY, cuda.blockIdx.x * TX
+#    for r in range(ty, TY + 2 * R, TY):
+#        for c in range(tx, TX + 2 * R, TX):
+#            y = min(max(y0 + r - R, 0), image.shape[0] - 1)
+#            x = min(max(x0 + c - R, 0), image.shape[1] - 1)
+#            tile[r, c] = image[y, x]
+#    cuda.syncthreads()  # so nobody may return before
+#    # compute with tile[ty + R + dy, tx + R + dx], and write only inside the image
+#
+# Beyond the image, it repeats the pixel at the edge. For a small R, write it without
+# shared memory first, because :doc:`the caches </tutorials/3_kernels/06_caches>` have
+# most of the neighbours already.
+#
 # How each step was timed
 # -----------------------
 #

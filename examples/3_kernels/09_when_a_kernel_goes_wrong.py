@@ -393,6 +393,7 @@ plt.show()
 #   it never ends                    divergent barrier, loop  trace, synccheck
 #   zeros or old numbers in places   memory nobody filled     start from NaN, initcheck
 #   shared memory keeps old numbers  nobody filled it         trace
+#   stencil: wrong at blocks' edges  the halo wasn't fetched  trace
 #   wrong only after the CPU version it changed the input     give each a copy
 #   *illegal address*, innocent line far outside, earlier     launch blocking, memcheck
 #   *device-side assert* in PyTorch  index or label too large the same lines on the CPU

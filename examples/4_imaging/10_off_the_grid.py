@@ -363,7 +363,10 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # The way back to pixels is the *adjoint*, which finufft calls type 1. But it isn't the
 # inverse: it gives you the dirty image. If you first divide the data by how densely
 # they lie, which is called *density compensation*, you only change its
-# :term:`weighting`. For the image itself you need a fit, such as the one above.
+# :term:`weighting`. For the image itself you need a fit, such as the one above. The
+# gradient of :math:`\chi^2` is a type 1, too: of the weighted residuals, data minus
+# model, times −2. So don't sum over visibilities × pixels at once, which runs out of
+# memory.
 #
 # Single precision: why is the NUFFT's error larger than eps?
 # -----------------------------------------------------------

@@ -192,7 +192,11 @@ def memory_full(facts: Facts) -> Signs | None:
     See which programs hold it; end those that are yours (a notebook: shut its kernel down):
     $ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv
     $ kill PID
-    If the list is empty although the memory is full, another user or container has it: ask there.
+    If the list is empty although the memory is full, a process that nvidia-smi can't name has it. It may be yours: a
+      notebook that was cut off, or workers whose program has ended. Another process's empty_cache() frees nothing.
+    [not windows] $ ps -u $USER -o pid,lstart,cmd | grep python
+    [not windows] $ fuser -v /dev/nvidia*
+    If no PID is yours, another user or container has it: ask there.
     [free] Or take a card that is free, with the setting CUDA_VISIBLE_DEVICES={free}.
     """
     cards = facts.nvml.devices

@@ -164,7 +164,8 @@ def module_not_loaded(facts: Facts) -> Signs | None:
 
     To do:
     $ {sudo}modprobe nvidia
-    If that says nothing, it worked. If it fails, the kernel's log tells why, and grep what forbids it:
+    If that says nothing, it worked. If it says that a key was rejected or is not available, or that the operation is
+      not permitted, Secure Boot refuses the module. Else the kernel's log tells why, and grep what forbids it:
     $ {sudo}dmesg | tail
     $ grep -rn nvidia /etc/modprobe.d
     {switch_graphics}

@@ -36,7 +36,11 @@ either, so what others measured has their name on it.
 #      - after an epoch the loss is higher than with one GPU
 #      - two GPUs with the former batch each make half as many steps in an epoch. So
 #        compare after as many steps, or give each GPU half of the batch, or :doc:`raise
-#        the learning rate </tutorials/2_devices/17_training_a_cnn>`
+#        the learning rate </tutorials/2_devices/17_training_a_cnn>`. ``DataParallel``
+#        *divides* the batch of the loader. In DDP, and so in Lightning and accelerate,
+#        each process has a loader of its own: ``batch_size=64`` on four GPUs is a batch
+#        of 256, and needs the learning rate that ``DataParallel`` had with 256. With
+#        SGD, multiply the rate by the same factor as the batch, and `warm up`__
 #    * - **the batch is too small**
 #      - with half the batch, a step on *one* GPU takes as long
 #      - a larger batch on *one* GPU, until its step takes longer. If that's all you
@@ -63,6 +67,7 @@ either, so what others measured has their name on it.
 #      - two kinds of card, or an ``.item()`` in each step
 #      - equal cards, equal work, and a look at the loss once an epoch
 #
+# __ https://arxiv.org/abs/1706.02677
 # __ https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
 #
 # Do you want to run another program on the *second GPU*? Start it by
@@ -121,6 +126,17 @@ either, so what others measured has their name on it.
 # work, too, if each JAX takes its share, ``XLA_PYTHON_CLIENT_MEM_FRACTION=0.4``, and
 # they exchange nothing through NCCL. It refuses two ranks on a card (*Duplicate GPU
 # detected*), unless it's new and told ``NCCL_MULTI_RANK_GPU_ENABLE=1``.
+#
+# With *mpi4py*, does ``comm.Allreduce`` of CuPy arrays end in a *segmentation fault*?
+# Then your MPI takes the GPU's address for one of the CPU's, because it wasn't built
+# for CUDA, or isn't told to use it. If ``ompi_info --parsable --all | grep
+# mpi_built_with_cuda_support:value`` says ``false``, load the cluster's CUDA-aware
+# (GPU-aware) MPI, and build mpi4py against it: ``pip install --no-binary=mpi4py
+# --no-cache-dir mpi4py``. conda-forge's Open MPI knows CUDA, but only after ``export
+# OMPI_MCA_opal_cuda_support=true``. Before each exchange, call
+# ``cupy.cuda.get_current_stream().synchronize()``, or MPI may send old numbers. Without
+# any of this, exchange the CPU's copies: ``comm.Allreduce(x.get(), out)``, with a NumPy
+# array ``out``, works with any MPI.
 #
 # Copy this: DistributedDataParallel
 # ----------------------------------

@@ -264,12 +264,11 @@ print(f"at least {1e6 * least:.0f} µs")
 # as fast, more than four fifths of what the data sheet allows. And with many numbers
 # the clumsy tree takes :timing:`reductions median strided @nvidia-h100-80gb-hbm3`,
 # practically the same. So don't polish the tree. Give each thread more to count.
-# ``cuda.reduce``, with its 64 blocks, took :timing:`cuda-reduce median "cuda.reduce"
+# ``cuda.reduce`` took :timing:`cuda-reduce median "cuda.reduce"
 # @nvidia-h100-80gb-hbm3` for the same numbers.
 #
-# Others measured the fourth row on an A100. On a GTX 1650, somebody measured an atomic
-# addition for *every* number, to the same address. The models beside them are the
-# A100's bandwidth, and one addition in each clock cycle:
+# Others measured the fourth row on an A100, and on a GTX 1650 an atomic addition for
+# *every* number. The models are the bandwidth, and one addition in each clock cycle:
 #
 # .. measured-by-others:: two-stages-a100 atomics-gtx1650
 
@@ -556,8 +555,12 @@ for attempt in (1, 2, 3):
 #    none. All lanes in the mask have to reach the call, so inside an ``if`` that splits
 #    a warp the mask must name those that come, and no others. Numba's simulator knows
 #    no shuffles, but ``trace`` does. Warps of AMD have up to 64 lanes, so don't write
-#    32 into code for them. And for many short sums, one for each row, use a warp for a
-#    row, and no second stage.
+#    32 into code for them. For many short sums, a row each, use a warp for a row.
+#
+#    Old code leaves out the barriers for the last 32 threads, and declares the array
+#    ``volatile``. Since Volta a warp needn't keep in step, so the sum may be wrong.
+#    Keep the barriers, use shuffles, or call ``cuda.syncwarp()`` (``__syncwarp()`` in
+#    C) between each read and the next write.
 #
 # Your turn
 # ---------
@@ -617,8 +620,7 @@ print(check(any_tree))
 
 # %%
 # Three of the :doc:`puzzles </tutorials/3_kernels/14_puzzles>` go on from here: ``block
-# sum``, ``dot`` and ``warp sum``. What the third line below says of atomic additions
-# holds for floats.
+# sum``, ``dot`` and ``warp sum``.
 #
 # Three lines to remember
 # -----------------------
@@ -662,7 +664,7 @@ print(f"Our solution: {check(any_tree_solution)}")
 # queue, as at the beginning of this page. Then, in this order:
 #
 # - *Sort by cell*, once or now and then. Neighbours in a warp then add up among
-#   themselves, and one of them adds for all. It also makes the access less scattered.
+#   themselves, and one of them adds for all.
 # - *Private copies*, if the grid is small: one for each block in shared memory (a
 #   histogram of up to a few thousand bins), and one addition a bin at the end.
 # - *Turn it round.* A thread for each cell collects what belongs there, and needs no

@@ -496,6 +496,11 @@ print(f"Our solution: {check(visibility_solution)}")
 #   ``n // 2`` of rows and columns for the centre. If yours is one beside it, phases are
 #   wrong and amplitudes aren't, so compare ten visibilities with the sum.
 #
+#   If a program takes an FFT and *interpolates* linearly between its cells, amplitudes
+#   of offset or wide sources come out too low. Half-way between two cells, a point at
+#   :math:`x` keeps :math:`\cos(\pi x / \text{field})` in each direction, which is 0.71
+#   at a quarter of the field. Pad the image with zeros to four times its width.
+#
 # __ https://github.com/RadioAstronomySoftwareGroup/pyuvdata/issues/924
 # __ https://github.com/RadioAstronomySoftwareGroup/pyuvdata/issues/1540
 # __ https://casadocs.readthedocs.io/en/stable/notebooks/data_weights.html

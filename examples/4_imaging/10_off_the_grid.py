@@ -266,9 +266,7 @@ plt.show()
 # :timing:`off-the-grid median "NUFFT, 100,000" @cpu-amd-epyc`, only a little more than
 # with ten thousand. So with few data most of its time is a fixed cost. With a million
 # it's the reading-off, because to jump all over a grid costs the CPU far more than the
-# multiplications that we counted. The authors of torchkbnufft, a NUFFT for PyTorch,
-# also measured a higher ratio on a GPU than we count. And FINUFFT's authors have timed
-# a NUFFT on another GPU:
+# multiplications that we counted. Others have measured it on GPUs:
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
 #
@@ -307,9 +305,9 @@ plt.show()
 #    times = [step.median for step in steps]
 #    near(max(times) / min(times), 4 / 3, 0.02)
 #
-# In the figure at the top, the round marks are the H100's. From a million on they lie
-# *below* the line. Up to a million, most of the NUFFT's time is a fixed cost. The exact
-# step has one, too: its launches, which ``fit`` :doc:`records and replays
+# In the figure at the top, from a million on, the H100's marks lie *below* the line. Up
+# to a million, most of the NUFFT's time is a fixed cost. The exact step has one, too:
+# its launches, which ``fit`` :doc:`records and replays
 # </tutorials/4_imaging/08_faster>`. On the H100 it also takes more steps until the
 # set-up has paid for itself: more than a hundred with a million visibilities, instead
 # of a handful. So how many visibilities can you afford? All of them.
@@ -409,7 +407,12 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # yours is still slower, there are too few points, or you compute in ``float64`` on a
 # card for games (:doc:`/tutorials/2_devices/18_slow_on_the_gpu`).
 #
+# And *error: not enough shared memory*, with zeros for a result? That's an old
+# cuFINUFFT, in three dimensions, type 1, ``complex128``, with an ``eps`` below 1e-3.
+# Update it, pass ``gpu_method=1``, which `needs none`__, or compute in ``complex64``.
+#
 # __ https://github.com/flatironinstitute/finufft/issues/385
+# __ https://github.com/flatironinstitute/finufft/pull/343
 #
 # Your turn
 # ---------

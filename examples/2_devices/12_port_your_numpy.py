@@ -211,7 +211,7 @@ print("the same as NumPy")
 #      a larger batch instead. A pool pays with several GPUs, one worker for each. Let
 #      worker ``k`` call ``cupy.cuda.Device(k).use()`` first, or take
 #      ``dask_cuda.LocalCUDACluster()``. Start workers by ``spawn``, because a driver
-#      that has started :ref:`doesn't survive a fork <doctor-forked>`. If each has
+#      that has started doesn't survive a fork (:ref:`doctor-forked`). If each has
 #      little to do, they can run side by side with NVIDIA's `MPS`__.
 #
 # __ https://docs.nvidia.com/deploy/mps/

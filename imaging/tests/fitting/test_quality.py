@@ -164,5 +164,5 @@ def test_baselines_that_disagree_make_the_flux_of_short_ones_uncertain():
 
 def test_no_error_is_stated_of_the_short_baselines_where_calibration_limits_the_image():
     measured = Measured(3.0, 1000, 3.0, 3.0, 40.0, 3.5, 3.2, 0.001)
-    assert "see 3.2 Jy, if only" in str(assess(measured, cause=Fault("limited by artefacts", "")))
-    assert "see 3.2 ± 0.001 Jy" in str(assess(measured))
+    assert "±" not in str(assess(measured, cause=Fault("limited by artefacts", "")))
+    assert "3.2 ± 0.001 Jy" in str(assess(measured))

@@ -200,13 +200,13 @@ def _step(kind: str, program: Program) -> str:
 
 def _kinds(quality: Quality, cause: Cause | None, times: float, negative: float, left: Residuals) -> list[str]:
     """Return what is to be done about an image, the most urgent first."""
-    kind = cause.kind if cause else ""
+    kind, also = (cause.kind, cause.also) if cause else ("", "")
     first = cause is not None and times >= _IN_SOURCE and not cause.cured > _CURED
     other_flux = any("shortest baselines" in fault.text for fault in quality.faults)
     found = {
         "first": first,
-        "gains": kind in ("gains", "uncalibrated") or (cause is not None and "--self-calibrate" in cause.text),
-        "weights": cause is not None and (kind == "weights" or "weights are too large" in cause.text),
+        "gains": kind in ("gains", "uncalibrated") or also == "gains",
+        "weights": "weights" in (kind, also),
         "outside": kind == "outside",
         "windows": cause is not None and windows_that_disagree(left.vis, left.model_vis) != "",
         "deeper": not first and (times >= _LEFT_OVER or (quality.verdict == "not converged" and not cause)),

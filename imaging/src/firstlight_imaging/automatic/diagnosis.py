@@ -74,7 +74,8 @@ def cause_in_field(left: Residuals) -> Cause | None:
         advice = "Calibrate the data first, or image their closure quantities"
         if looks_like_noise:
             advice += ". Or the weights are too large (check_weights): the residuals look like noise"
-        return Cause("uncalibrated", "not calibrated", f"{unexplained}; {because}. {advice}")
+        text = f"{unexplained}; {because}. {advice}"
+        return Cause("uncalibrated", "not calibrated", text, also="weights" if looks_like_noise else "")
     with_phases = chi2_of_gains(vis, model_vis, parameters=left.parameters)
     with_both = chi2_of_gains(vis, model_vis, "amplitude", parameters=left.parameters)
     message = f"{reached}chi² is {chi2:.3g}. With other phases of the antennas it would be {with_phases:.3g}, "
@@ -87,13 +88,13 @@ def cause_in_field(left: Residuals) -> Cause | None:
             message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
             return Cause("weights", calibration, message)
         found = "no gains of antennas explain what is left"
-        if are_gains and cured > _MAYBE_GAINS * (chi2 - 1):
+        if maybe_gains := are_gains and cured > _MAYBE_GAINS * (chi2 - 1):
             mode = "phase" if chi2 - with_phases > _PHASES_FIRST * cured else "amplitude"
             found = f"what is left may be gains (--self-calibrate {mode}, and compare the flux) or the image"
         message += f"{found}, {where_largest(left)}. "
         other = "Try --closures, another" if np.unique(vis.antennas).size <= _FEW_ANTENNAS else "Try another"
         message += windows or outlying_residuals(vis, model_vis) or f"{other} --field or --mask"
-        return Cause("unexplained", artefacts, message) if matters else None
+        return Cause("unexplained", artefacts, message, also="gains" if maybe_gains else "") if matters else None
     share = cured / (chi2 - 1)
     if chi2 - with_phases > _PHASES_FIRST * cured:
         return Cause("gains", "limited by calibration", f"{message}{because}. Self-calibrate phases", share)

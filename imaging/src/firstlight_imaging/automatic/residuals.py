@@ -88,13 +88,14 @@ def residuals_of(problem: FieldProblem, model: Real, source: Mask, parameters: f
 class Cause:
     """Why residuals are larger than noise: a kind of cause, the verdict on the image, and a text for people.
 
-    ``cured`` is how much of chi² above 1 gains explain.
+    ``cured`` is how much of chi² above 1 gains explain, and ``also`` another cause that it may be as well.
     """
 
     kind: Literal["gains", "weights", "unexplained", "unknown", "outside", "uncalibrated"]
     verdict: quality.ImageVerdict
     text: str
     cured: float = math.nan
+    also: Literal["gains", "weights", ""] = ""
 
     @property
     def limits(self) -> bool:

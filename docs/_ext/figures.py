@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +49,8 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
         dark = light.with_stem(light.stem + "_dark")
         save(fig, light)
         fig.set_layout_engine("none")  # it is laid out: to do it again takes as long as to draw
-        with dark_ink(fig):
-            save(fig, dark)
+        darken(fig)
+        save(fig, dark)
         shown = "\n".join(
             image(file.relative_to(gallery_conf["src_dir"]).as_posix(), alt, fig, theme)
             for file, theme in ((light, "only-light"), (dark, "only-dark"))
@@ -96,26 +95,14 @@ def image(path: str, alt: str, fig: Figure, theme: str) -> str:
     )
 
 
-@contextmanager
-def dark_ink(fig: Figure) -> Iterator[None]:
+def darken(fig: Figure) -> None:
     """Swap black ink and white paper of a figure that was drawn for the dark theme's; other colours stay."""
-    undo, stay = [], on_bars(fig)
-    try:
-        for artist in artists(fig):
-            if artist in stay:
-                continue
-            for part in PARTS:
-                get, put = getattr(artist, f"get_{part}", None), getattr(artist, f"set_{part}", None)
-                if get is None or put is None:
-                    continue
-                new = in_the_dark(get())
-                if new is not None:
-                    undo.append((put, get()))
-                    put(new)
-        yield
-    finally:
-        for put, colour in reversed(undo):
-            put(colour)
+    stay = on_bars(fig)
+    for artist in artists(fig):
+        for part in PARTS:
+            get, put = getattr(artist, f"get_{part}", None), getattr(artist, f"set_{part}", None)
+            if get and put and artist not in stay and (new := in_the_dark(get())) is not None:
+                put(new)
 
 
 def artists(fig: Figure) -> Iterator[Artist]:

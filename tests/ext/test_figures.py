@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb, to_rgba, to_rgba_array
+from matplotlib.colors import to_rgb, to_rgba
 from PIL import Image
 
-from _ext.figures import INK, PAPER, dark_ink, scrape
+from _ext.figures import INK, PAPER, darken, scrape
 
 PAGE = "html/tutorials/01_fold.html"
 NAME = "sphx_glr_01_fold_{:03d}{}.webp"
@@ -82,17 +82,6 @@ def test_a_figure_is_shown_once_and_not_again_by_the_next_block(tmp_path):
     assert "figure_2.webp" in scrape(*this), "a block without a figure takes no number"
 
 
-def colours(fig):
-    """Every colour of every artist, as it is now."""
-    out = {}
-    for artist in fig.findobj():
-        for part in ("color", "edgecolor", "facecolor", "markeredgecolor", "markerfacecolor"):
-            get = getattr(artist, f"get_{part}", None)
-            if get is not None:
-                out[id(artist), part] = to_rgba_array(get()).tolist()
-    return out
-
-
 @pytest.fixture
 def drawn():
     """A figure with ink, paper and colours in most places where matplotlib keeps them."""
@@ -118,34 +107,34 @@ def same(colour, wanted, alpha=1.0):
 
 
 def test_black_becomes_light_and_white_becomes_the_page(drawn):
-    with dark_ink(drawn.fig):
-        assert same(drawn.ink.get_color(), INK["dark"])
-        assert same(drawn.ink.get_markerfacecolor(), INK["dark"])
-        assert all(same(spine.get_edgecolor(), INK["dark"]) for spine in drawn.ax.spines.values())
-        assert all(same(label.get_color(), INK["dark"]) for label in drawn.ax.get_xticklabels())
-        assert same(drawn.ax.xaxis.get_ticklines()[0].get_markeredgecolor(), INK["dark"])
-        assert same(drawn.fig.get_suptitle() and drawn.fig._suptitle.get_color(), INK["dark"])
-        assert same(drawn.ax.get_facecolor(), PAPER["dark"])
+    darken(drawn.fig)
+    assert same(drawn.ink.get_color(), INK["dark"])
+    assert same(drawn.ink.get_markerfacecolor(), INK["dark"])
+    assert all(same(spine.get_edgecolor(), INK["dark"]) for spine in drawn.ax.spines.values())
+    assert all(same(label.get_color(), INK["dark"]) for label in drawn.ax.get_xticklabels())
+    assert same(drawn.ax.xaxis.get_ticklines()[0].get_markeredgecolor(), INK["dark"])
+    assert same(drawn.fig.get_suptitle() and drawn.fig._suptitle.get_color(), INK["dark"])
+    assert same(drawn.ax.get_facecolor(), PAPER["dark"])
 
 
 def test_other_colours_stay(drawn):
-    with dark_ink(drawn.fig):
-        assert same(drawn.blue.get_color(), "tab:blue")
-        assert same(drawn.grey.get_color(), "#808080")
-        assert same(drawn.points.get_facecolor()[1], "tab:blue")
+    darken(drawn.fig)
+    assert same(drawn.blue.get_color(), "tab:blue")
+    assert same(drawn.grey.get_color(), "#808080")
+    assert same(drawn.points.get_facecolor()[1], "tab:blue")
 
 
 def test_the_arrow_and_the_box_of_a_note_are_swapped_as_well(drawn):
-    with dark_ink(drawn.fig):
-        assert same(drawn.note.arrow_patch.get_edgecolor(), INK["dark"])
-        assert same(drawn.note.get_bbox_patch().get_facecolor(), PAPER["dark"])
+    darken(drawn.fig)
+    assert same(drawn.note.arrow_patch.get_edgecolor(), INK["dark"])
+    assert same(drawn.note.get_bbox_patch().get_facecolor(), PAPER["dark"])
 
 
 def test_black_that_stands_for_a_value_stays(drawn):
-    with dark_ink(drawn.fig):
-        drawn.fig.canvas.draw()
-        assert same(drawn.data.get_facecolor()[0], "black")
-        assert same(drawn.data.get_edgecolor()[0], "black")
+    darken(drawn.fig)
+    drawn.fig.canvas.draw()
+    assert same(drawn.data.get_facecolor()[0], "black")
+    assert same(drawn.data.get_edgecolor()[0], "black")
 
 
 @pytest.mark.parametrize("show", ["imshow", "pcolormesh"])
@@ -153,9 +142,9 @@ def test_a_black_line_on_a_map_stays_and_its_axes_turn_light(show):
     fig, ax = plt.subplots()
     getattr(ax, show)(np.eye(2), cmap="gray_r")
     (cross,) = ax.plot(0, 0, "k+")
-    with dark_ink(fig):
-        assert same(cross.get_markeredgecolor(), "black")
-        assert same(ax.spines["left"].get_edgecolor(), INK["dark"])
+    darken(fig)
+    assert same(cross.get_markeredgecolor(), "black")
+    assert same(ax.spines["left"].get_edgecolor(), INK["dark"])
 
 
 @pytest.mark.parametrize(
@@ -170,14 +159,6 @@ def test_a_text_has_the_ink_that_is_read_best_on_its_bar(look, ink):
     ax.barh(0, 2, **look)
     on_it, beside = (ax.text(x, 0, "4", ha="center", va="center") for x in (1, 3))
     fig.canvas.draw()
-    with dark_ink(fig):
-        assert same(on_it.get_color(), ink)
-        assert same(beside.get_color(), INK["dark"])
-
-
-def test_everything_is_as_before_afterwards(drawn):
-    before = colours(drawn.fig), drawn.note.arrow_patch.get_edgecolor(), drawn.note.get_bbox_patch().get_facecolor()
-    with dark_ink(drawn.fig):
-        assert colours(drawn.fig) != before[0]
-    after = colours(drawn.fig), drawn.note.arrow_patch.get_edgecolor(), drawn.note.get_bbox_patch().get_facecolor()
-    assert after == before
+    darken(fig)
+    assert same(on_it.get_color(), ink)
+    assert same(beside.get_color(), INK["dark"])

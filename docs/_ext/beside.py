@@ -11,6 +11,8 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 from sphinx_design.shared import create_component, is_component
 
+from _ext.outputs import tab
+
 TITLE = "In CUDA C++"
 
 
@@ -31,11 +33,5 @@ class CellsBeside(SphinxTransform):
                 place = code.parent.index(code)
                 tabs = create_component("tab-set", ["sd-tab-set"])
                 code.parent[place] = tabs
-                tabs += [tab("Numba", code), tab("CUDA C++", *content)]
-
-
-def tab(label: str, *content: nodes.Node) -> nodes.container:
-    """Return one tab."""
-    title = nodes.rubric("", label, classes=["sd-tab-label"], sync_group="language", sync_id=label)
-    inside = create_component("tab-content", ["sd-tab-content"], children=content)
-    return create_component("tab-item", ["sd-tab-item"], children=[title, inside], selected=False)
+                for label, inside in (("Numba", [code]), ("CUDA C++", content)):
+                    tabs += tab(label, *inside, sync_group="language", sync_id=label)

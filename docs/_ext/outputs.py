@@ -106,8 +106,8 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
     if drawn or (place and keys[place] == keys[place - 1]):  # it says more than a text does, or nothing in it runs
         return
     said = [(record, plain(text)) for record in records for text in printed(record, keys[place])]
-    machines = [machine_tab(record, text) for record, text in said if text and not is_begun(here, text)]
-    if not machines:
+    others = [(record, text) for record, text in said if text and not is_begun(here, text)]
+    if not others:
         return
     place = code.parent.index(code) - 2  # lines to remember stand before the fold of their code
     if place >= 0 and isinstance(code.parent[place], nodes.enumerated_list):
@@ -121,7 +121,10 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
         out.parent.replace(out, tabs)
         out["classes"].remove(OUT)  # the tab says whose output it is
         nothing = out
-    tabs += [*machines, tab("This build", "this-build", nothing)]
+    for record, text in others:
+        block = nodes.literal_block(text, text, language="none")
+        tabs += tab(str(record.facts["device_name"]), block, sync_group="machine", sync_id=record.machine)
+    tabs += tab("This build", nothing, sync_group="machine", sync_id="this-build")
 
 
 def is_begun(here: str, text: str) -> bool:
@@ -211,14 +214,9 @@ def fits(spans: list[tuple[int, int]], line: str) -> bool:
     return bool(line.strip()) and not "".join(line[end : end + 2] for _, end in spans).strip() and line[0] != " "
 
 
-def machine_tab(record: Record, text: str) -> nodes.container:
-    """Return the tab of what a block printed on one machine."""
-    return tab(str(record.facts["device_name"]), record.machine, nodes.literal_block(text, text, language="none"))
-
-
-def tab(label: str, machine: str, *content: nodes.Node) -> nodes.container:
-    """Return one tab; the reader who chooses a machine at one block sees it at all of them."""
-    title = nodes.rubric("", label, classes=["sd-tab-label"], sync_group="machine", sync_id=machine)
+def tab(label: str, *content: nodes.Node, **sync: str) -> nodes.container:
+    """Return one tab; the reader who chooses a ``sync_id`` at one block sees it at all of their group."""
+    title = nodes.rubric("", label, classes=["sd-tab-label"], **sync)
     title["support_smartquotes"] = False  # a name stays as it was recorded
     inside = create_component("tab-content", ["sd-tab-content"], children=content)
     return create_component("tab-item", ["sd-tab-item"], children=[title, inside], selected=False)

@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from _ext.course import Course, course_of
 from _ext.outputs import recorded_figure
-from _ext.records import project_root, read_again, records_of, relative_root
+from _ext.records import project_root, records_of, relative_root
 from firstlight.records.runner import MEASURED, block_keys, split
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Finding(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Show the first figure that is recorded; else what this build drew, in each theme."""
         name = self.arguments[0]
-        read_again(self.env)  # it may be another figure when the tutorial was run again
+        self.env.note_reread()  # it may be another figure when the tutorial was run again
         source = (project_root(self.env) / "examples" / f"{name}.py").read_text(encoding="utf-8")
         code = [block.text for block in split(source) if block.kind == "code"]
         keys = [key for text, key in zip(code, block_keys(source), strict=True) if MEASURED in text.splitlines()]

@@ -62,12 +62,7 @@ def records_of(env: BuildEnvironment, example: str = "*/*", bench: str = "") -> 
 def warn(env: BuildEnvironment, problem: object, location: Any) -> None:
     """Warn of what is wrong with this page, and read it again, so that it fails every build until it is mended."""
     logger.warning("%s", problem, location=location, type="firstlight")
-    read_again(env)
-
-
-def read_again(env: BuildEnvironment) -> None:
-    """Read this page at the next build, too."""
-    env.metadata[env.docname].setdefault(SHOWN, {})[""] = ["no such file"]
+    env.note_reread()
 
 
 def judge_records(folder: Path, example: str, bench: str = "") -> tuple[list[Judged], list[str]]:

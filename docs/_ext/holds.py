@@ -113,13 +113,9 @@ def false_in(code: str, known: Known) -> Iterator[tuple[int, str]]:
 
 def _values(claim: ast.expr, known: Known) -> str:
     """Return what stands on the sides of a comparison, or between the brackets of a call, in numbers."""
-    match claim:
-        case ast.Compare():
-            parts = [claim.left, *claim.comparators]
-        case ast.Call():
-            parts = claim.args
-        case _:
-            parts = []
+    parts = claim.args if isinstance(claim, ast.Call) else []
+    if isinstance(claim, ast.Compare):
+        parts = [claim.left, *claim.comparators]
     texts = [ast.unparse(part) for part in parts if not isinstance(part, (ast.Constant, ast.GeneratorExp))]
     return "".join(f"; {text} is {eval(text, known)}" for text in texts)
 

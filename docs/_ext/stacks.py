@@ -28,15 +28,11 @@ REST = "the rest of the run"
 
 @dataclass(frozen=True)
 class Stack:
-    """A run: the seconds of each of its parts, timed alone, and of all in one run."""
+    """A run: the seconds of each of its parts, timed alone, of what it took beyond them, and of all in one run."""
 
     name: str
     parts: dict[str, float]
     whole: float
-
-    def with_rest(self) -> dict[str, float]:
-        """Return the parts, and what the run took beyond them."""
-        return self.parts | {REST: max(0.0, self.whole - sum(self.parts.values()))}
 
 
 class Stacks(SphinxDirective):
@@ -69,29 +65,29 @@ class Stacks(SphinxDirective):
                 return row.median
             raise self.error(f"{bench!r} has no row {label!r} on {record.machine}")
 
-        name, labels, whole = (part.strip() for part in " ".join(text.split()).split("|"))
-        parts = {label.partition(",")[0]: seconds(label) for label in labels.split("; ")}
-        return Stack(name, parts, seconds(whole))
+        name, labels, all_of_it = (part.strip() for part in " ".join(text.split()).split("|"))
+        parts, whole = {label.partition(",")[0]: seconds(label) for label in labels.split("; ")}, seconds(all_of_it)
+        return Stack(name, parts | {REST: max(0.0, whole - sum(parts.values()))}, whole)
 
 
 def draw(runs: list[Stack], stays: list[str], title: str) -> Figure:
     """Draw the runs under each other, and the last once more, stretched."""
     import matplotlib.pyplot as plt
 
-    moved = dict.fromkeys(part for one in runs for part in one.parts if part not in stays)
+    moved = dict.fromkeys(part for one in runs for part in one.parts if part not in (*stays, REST))
     colours = dict(zip(moved, MOVED, strict=False)) | dict(zip(stays, STAYS, strict=False))
     last, at = replace(runs[-1], name=f"{runs[-1].name},\nstretched"), 0.0
     fig, (top, below) = plt.subplots(2, 1, figsize=(7.2, 4.4), layout="constrained", height_ratios=(len(runs), 1.2))
     draw_bars(top, runs, colours)
     draw_bars(below, [last], colours)
-    for part, took in last.with_rest().items():
+    for part, took in last.parts.items():
         if took > 0.06 * last.whole:
             below.text(1e3 * (at + took / 2), -0.42, part, ha="center", va="bottom", fontsize=9)
         at += took
     below.set(ylim=(0.5, -0.9), xlabel="time (ms)")
     fig.legend(*top.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     fig.suptitle(title, weight="bold", fontsize=12)
-    said = (f"{one.name}: " + ", ".join(f"{p} {quantity(t, 's')}" for p, t in one.with_rest().items()) for one in runs)
+    said = (f"{one.name}: " + ", ".join(f"{p} {quantity(t, 's')}" for p, t in one.parts.items()) for one in runs)
     fig.set_label(f"{title}. Stacked bars of the time of each run. {'; '.join(said)}.")
     return fig
 
@@ -102,7 +98,7 @@ def draw_bars(ax: Axes, runs: list[Stack], colours: dict[str, str]) -> None:
     for place, one in enumerate(runs):
         at = 0.0
         for part in [*colours, REST]:
-            took = one.with_rest().get(part, 0.0)
+            took = one.parts.get(part, 0.0)
             look = {"color": colours[part]} if part in colours else hatched
             ax.barh(place, 1e3 * took, 0.7, left=1e3 * at, label="" if place else part, **look)
             at += took

@@ -68,10 +68,8 @@ class Column:
     anchor: str = ""
 
 
-def this_build(measured: Path) -> Column | None:
-    """Return the column of the build that runs now, if its example was run."""
-    if not measured.is_file():
-        return None
+def this_build(measured: Path) -> Column:
+    """Return the column of the build that runs now."""
     content = json.loads(measured.read_text(encoding="utf-8"))
     return Column("This build", machine_name(content["facts"]), tuple(map(from_row, content["rows"])))
 
@@ -108,12 +106,13 @@ class Timings(SphinxDirective):
         bench = self.arguments[0]
         example = self.env.docname.removeprefix("tutorials/")
         measured = Path(self.env.doc2path(self.env.docname)).with_suffix(f".{bench}.timings.json")
-        if measured.is_file():
+        here: list[Column] = []
+        if measured.is_file():  # else its example was not run
             self.env.note_dependency(str(measured))
+            here.append(this_build(measured))
         recorded = [column(judged, bench) for judged in records_of(self.env, example, bench)]
-        recorded = [col for col in recorded if col.timings]
+        recorded, here = ([col for col in some if col.timings] for some in (recorded, here))
         fresh = [col for col in recorded if col.state != "stale"]
-        here = [col for col in (this_build(measured),) if col and col.timings]
         columns = recorded if fresh else here + recorded
         if "rows" in self.options:
             columns = [self.chosen(col) for col in fresh if col.anchor == self.options.get("machine")]
@@ -177,15 +176,10 @@ def row_html(name: str, timings: list[Timing | None], columns: list[Column]) -> 
     sizes = {f"n = {timing.n:,}" for timing in timings if timing and timing.n}
     size = "".join(one for one in sizes if len(sizes) == 1 and one not in name)
     head = escape(name) + (f'<span class="fl-small">{size}</span>' if size else "")
+    one = next(filter(None, timings))  # timings.js finds the row by its label, and its size where it has several
+    data = f'data-label="{escape(one.label)}"' + f' data-n="{one.n}"' * (name != one.label)
     cells = "".join(cell_html(one, col, len(sizes) > 1) for one, col in zip(timings, columns, strict=True))
-    return f'<tr {row_data(name, timings)}><th scope="row">{head}</th>{cells}</tr>\n'
-
-
-def row_data(name: str, timings: list[Timing | None]) -> str:
-    """Return what timings.js finds a row by: the label, and the size where the label alone does not name it."""
-    timing = next(timing for timing in timings if timing)
-    size = f' data-n="{timing.n}"' if name != timing.label else ""
-    return f'data-label="{escape(timing.label)}"{size}'
+    return f'<tr {data}><th scope="row">{head}</th>{cells}</tr>\n'
 
 
 def head_html(col: Column, machines: str) -> str:

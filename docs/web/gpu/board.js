@@ -234,18 +234,10 @@ export function open(board) {
   let about;
   let rows = [];
 
-  function say(text) {
-    status.textContent = text;
-  }
-
   function draw() {
     const benches = names.map((name) => [name, rows.filter(({ bench }) => bench === name)]);
-    const sections = benches
-      .filter(([, some]) => some.length)
-      .map(([name, some]) => {
-        return section(name, some, !board.dataset.only);
-      });
-    results.replaceChildren(...sections);
+    const measured = benches.filter(([, some]) => some.length);
+    results.replaceChildren(...measured.map(([name, some]) => section(name, some, !board.dataset.only)));
   }
 
   let due = 0;
@@ -255,17 +247,7 @@ export function open(board) {
       draw();
       due = performance.now() + 500;
     }
-    say(`${SHOWN[row.bench].title}: ${row.label}, n = ${count(row.n)} …`);
-  }
-
-  async function measureAll() {
-    gpu = await openGpu();
-    about = gpu.facts;
-    board.classList.toggle("fl-software", about.software);
-    facts.textContent = describe(about);
-    const note = (text) => notes.append(element("li", {}, text));
-    await runAll(gpu, names, { seconds: Number(board.dataset.seconds || 9), note, report });
-    say(`Done: ${rows.length} rows.${conclude(rows)} Nothing has left this page.`);
+    status.textContent = `${SHOWN[row.bench].title}: ${row.label}, n = ${count(row.n)} …`;
   }
 
   async function run() {
@@ -274,11 +256,17 @@ export function open(board) {
     notes.replaceChildren();
     start.disabled = true;
     stop.disabled = false;
-    say("Opening the GPU …");
+    status.textContent = "Opening the GPU …";
     try {
-      await measureAll();
+      gpu = await openGpu();
+      about = gpu.facts;
+      board.classList.toggle("fl-software", about.software);
+      facts.textContent = describe(about);
+      const note = (text) => notes.append(element("li", {}, text));
+      await runAll(gpu, names, { seconds: Number(board.dataset.seconds || 9), note, report });
+      status.textContent = `Done: ${rows.length} rows.${conclude(rows)} Nothing has left this page.`;
     } catch (error) {
-      say(`${explain(error)}${rows.length ? " What was measured until then is shown." : ""}`);
+      status.textContent = `${explain(error)}${rows.length ? " What was measured until then is shown." : ""}`;
     }
     draw();
     if (about) remember(rows, about);

@@ -102,13 +102,9 @@ export function show(board, { cells, count, vis, weight, most, truth, top, frame
   let turn = 0; // a later press takes over
   let paused = false;
 
-  function say(text) {
-    status.textContent = text;
-  }
-
   /** Show frames that the build made. */
   async function instead(why) {
-    say(`${why} These are frames of the same fit, from the build of this page.`);
+    status.textContent = `${why} These are frames of the same fit, from the build of this page.`;
     turn += 1;
     const mine = turn;
     const sheet = new Image();
@@ -126,10 +122,12 @@ export function show(board, { cells, count, vis, weight, most, truth, top, frame
   }
 
   async function openFit() {
-    say("Opening the GPU …");
+    status.textContent = "Opening the GPU …";
     gpu = await openGpu();
     const { name, software } = gpu.facts;
-    say(software ? `This is your CPU: ${name} computes in software what a GPU would.` : `On ${name}, in this browser.`);
+    status.textContent = software
+      ? `This is your CPU: ${name} computes in software what a GPU would.`
+      : `On ${name}, in this browser.`;
     fit = await prepare(gpu, { ...settings, weight: new Float32Array(N * N), data: new Float32Array(2 * N * N) });
   }
 

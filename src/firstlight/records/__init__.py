@@ -3,7 +3,3 @@
 `runner` runs an example block by block, and `recorder` takes a record of it. `record` writes, reads and judges records,
 `schema` says what one looks like, and `package_parts` which parts of the package an example imports.
 """
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

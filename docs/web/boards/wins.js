@@ -9,10 +9,6 @@
   const names = Object.keys(data.units);
   const RATES = ["memory", "arithmetic"]; // of the reader's CPU
 
-  function set(name, value) {
-    if (Object.hasOwn(inputs, name)) inputs[name].value = value;
-  }
-
   function predict({ sent, moved, operations, calls, uses, launch, memory, arithmetic }) {
     const [bytes, single, double, slot] = data.cards[card.value];
     const twice = precision.value === "float64";
@@ -100,7 +96,8 @@
   }
 
   function isOffered(name, value) {
-    const options = inputs[name]?.options;
+    if (!Object.hasOwn(inputs, name)) return false;
+    const { options } = inputs[name];
     return !options || [...options].some((option) => option.value === value);
   }
 
@@ -108,14 +105,14 @@
   function fill() {
     const wide = precision.value === "float64" ? 2 : 1;
     for (const [name, value] of Object.entries(data.starts[start.value] ?? {})) {
-      set(name, ["sent", "moved"].includes(name) ? wide * value : value);
+      inputs[name].value = ["sent", "moved"].includes(name) ? wide * value : value;
     }
   }
 
   start.addEventListener("input", fill);
   precision.addEventListener("input", fill);
   host.addEventListener("input", () => {
-    for (const [i, name] of RATES.entries()) set(name, data.cpus[host.value]?.[i] ?? "");
+    for (const [i, name] of RATES.entries()) inputs[name].value = data.cpus[host.value]?.[i] ?? "";
   });
   const asked = [...new URLSearchParams(location.hash.slice(1))];
   offerMine();
@@ -125,7 +122,7 @@
   });
   start.selectedIndex = 1;
   start.dispatchEvent(new Event("input"));
-  for (const [name, value] of asked) if (isOffered(name, value)) set(name, value);
+  for (const [name, value] of asked) if (isOffered(name, value)) inputs[name].value = value;
   nameHost();
   board.addEventListener("input", ({ target }) => {
     if (RATES.includes(target.name)) nameHost();

@@ -31,22 +31,10 @@ def main() -> None:
         run(python, "-m", "pip", "install", "uv")
         run(python, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "wheels", *FOLDERS.values())
         asked = ("--all-extras", "--resolution", "lowest-direct", "--find-links", "wheels")
-        run(python, "-m", "uv", "pip", "compile", *projects, *asked, "--python", python, "--output-file", pins)
-        run(
-            python,
-            "-m",
-            "uv",
-            "pip",
-            "install",
-            "--python",
-            python,
-            "--find-links",
-            "wheels",
-            "-r",
-            pins,
-            "firstlight",
-            "scikit-learn",
-        )
+        uv = (python, "-m", "uv", "pip")
+        run(*uv, "compile", *projects, *asked, "--python", python, "--output-file", pins)
+        packages = ("--find-links", "wheels", "-r", pins, "firstlight", "scikit-learn")
+        run(*uv, "install", "--python", python, *packages)
         for page in PAGES:
             run(python, *ROOT.glob(f"examples/{page}*.py"))
 

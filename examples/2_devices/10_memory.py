@@ -877,7 +877,10 @@ print(f"Our solution: {check(validate_solution)}")
 #
 # Count first. In CSR, each number that isn't 0 takes its own bytes and 4 for its
 # column, and a product of two such matrices may have far more of them. Then send rows
-# in pieces, ``csr_matrix(matrix[i : i + step])``, in ``float32`` if that's enough. Or
+# in pieces, ``csr_matrix(matrix[i : i + step])``, in ``float32`` if that's enough. And
+# look for the line that makes it *dense*: subtracting a mean, adding a number, a
+# broadcast, ``.todense()`` or ``.toarray()`` fill in every 0. So don't centre the
+# matrix, correct the product: ``matrix @ x - mean @ x``. Or
 # call ``cupy.cuda.set_allocator(cupy.cuda.malloc_managed)`` before your first array.
 # Then, on Linux, arrays `may be larger than the card`__ (:term:`managed memory`), but
 # whatever doesn't fit travels through the bus in each pass. With 2³¹ such numbers or

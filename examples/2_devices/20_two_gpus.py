@@ -93,6 +93,16 @@ either, so what others measured has their name on it.
 # model for that. Let it call ``model.module``. Or one process has died. Read *its* log.
 # ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` names the exchange.
 #
+# Does it hang *at the start*, with no step done? Then each process waits for others
+# that nobody started. Often the shell still has ``NODE_RANK``, ``WORLD_SIZE``,
+# ``MASTER_ADDR`` or, in an interactive job, ``SLURM_NTASKS`` from somebody else: look
+# with ``env | grep -E "RANK|WORLD|MASTER|SLURM"``, and ``unset`` them for one node.
+# *Lightning* asks Slurm how many there are. So write ``srun python train.py`` with
+# ``--ntasks-per-node`` equal to ``devices=``, and ``--nodes`` to ``num_nodes=``.
+# Without ``srun``, one process starts and waits. If Lightning's processes all sit on
+# GPU 0, ``--gpus-per-task=1`` showed each of them a single card: give
+# ``--gpus-per-node=4``.
+#
 # If ``nvidia-smi`` lists *every* process on the first GPU, each with a few hundred MiB,
 # all of them touched it. Call ``torch.cuda.set_device`` before anything else, and load
 # weights with ``map_location="cpu"``. Without that, each process puts the checkpoint

@@ -570,6 +570,11 @@ plt.show()
 #    last one: a wrong ``(1, i)`` for a dimension of size 1 was right there, and
 #    `crashed without`__. The last block may reach beyond the end, so mask a sum.
 #
+#    ``out[...] += part`` adds up over the grid on a TPU, which takes the blocks one
+#    after the other, and with ``interpret=True``. On a GPU all blocks run at once, so
+#    they overwrite each other's sums. Loop *inside* the kernel, or give each block a
+#    place of its own in ``out`` and add those up with ``jnp.sum``.
+#
 #    __ https://docs.jax.dev/en/latest/pallas/quickstart.html
 #    __ https://github.com/jax-ml/jax/issues/23181
 #

@@ -369,8 +369,10 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 # We asked for a standard deviation of 2. For numbers between 0 and 1 there's
 # ``xoroshiro128p_uniform_float32``, too. The states are made on the CPU, one after the
 # other. So if each thread needs only one number, make the numbers with ``torch.randn``
-# or ``cupy.random`` and pass them. And never let two threads use the same state,
-# because that's a :doc:`race </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
+# or ``cupy.random`` and pass them. In a 2-D grid, count the threads through,
+# ``k = row * columns + column``, make ``rows * columns`` states, and pass
+# ``states, k``. And never let two threads use the same state, because that's a
+# :doc:`race </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
 #
 # A Numba kernel compiles, and is slow: slower than CuPy's
 # --------------------------------------------------------

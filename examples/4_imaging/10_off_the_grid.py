@@ -359,7 +359,9 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # j / n``. If you move the points by half a turn, every odd mode changes its sign.
 #
 # The way back to pixels is the *adjoint*, which finufft calls type 1. But it isn't the
-# inverse: it gives you the dirty image. If you first divide the data by how densely
+# inverse: it gives you the dirty image. finufft sums without a factor. So for a dirty
+# image in Jy a beam, divide by the sum of the weights, or in a test by the result for
+# visibilities of 1, at the phase centre. If you first divide the data by how densely
 # they lie, which is called *density compensation*, you only change its
 # :term:`weighting`. For the image itself you need a fit, such as the one above. The
 # gradient of :math:`\chi^2` is a type 1, too: of the weighted residuals, data minus

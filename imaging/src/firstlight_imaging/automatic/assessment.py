@@ -202,7 +202,7 @@ def _kinds(quality: Quality, cause: Cause | None, times: float, negative: float,
     """Return what is to be done about an image, the most urgent first."""
     kind, also = (cause.kind, cause.also) if cause else ("", "")
     first = cause is not None and times >= _IN_SOURCE and not cause.cured > _CURED
-    other_flux = any("shortest baselines" in fault.text for fault in quality.faults)
+    other_flux = quality.disagrees and kind != "uncalibrated"
     found = {
         "first": first,
         "gains": kind in ("gains", "uncalibrated") or also == "gains",

@@ -123,6 +123,12 @@ class Measured:
         """Whether the image has far more flux than the shortest baselines see."""
         return self.flux > EXCESS * self.short_flux
 
+    @property
+    def disagrees(self) -> bool:
+        """Whether the image's flux is not what the shortest baselines see."""
+        tolerance = _FLUX_TOLERANCE * abs(self.short_flux) + _FLUX_SIGMA * self.short_error
+        return abs(self.flux - self.short_flux) > tolerance
+
 
 @dataclass(frozen=True)
 class Quality(Measured):
@@ -188,7 +194,7 @@ def assess(
 
     If residuals are larger than noise, a known ``cause`` is told, or else the ``advice``; it is if they are smaller.
     """
-    off, inside, short_flux = measured.chi2_off, measured.inside, measured.short_flux
+    off, inside = measured.chi2_off, measured.inside
     rms_scatter = MAX_SIGMA / math.sqrt(2 * max(1, min(measured.beams, measured.count)))
     faults: list[Fault] = []
     if cause:
@@ -197,8 +203,7 @@ def assess(
         faults.append(Fault("over-fitted", f"the residuals are quieter than noise: {advice.quiet}"))
     if not cause and (inside > max(_MAX_RMS, 1 + rms_scatter) or measured.largest > MAX_SIGMA or off > MAX_SIGMA):
         faults.append(Fault("not converged", f"the residuals are larger than noise: {advice.loud}"))
-    tolerance = _FLUX_TOLERANCE * abs(short_flux) + _FLUX_SIGMA * measured.short_error
-    if not (cause and cause.verdict == "not calibrated") and abs(measured.flux - short_flux) > tolerance:
+    if measured.disagrees and not (cause and cause.verdict == "not calibrated"):
         cure = "" if cause else ": take a narrower field"
         faults.append(Fault("doubtful", f"the flux is not what the shortest baselines see{cure}"))
     if bias > _MAX_BIAS:

@@ -4,30 +4,19 @@ BARRIER = "    cuda.syncthreads()\n"
 STRIDES = "range(cuda.grid(1), tau.size, cuda.gridsize(1))"
 LAST_BARRIER = BARRIER + "    if t == 0"
 LOOPS = "        cuda.syncthreads()\n    if"
+# One for each kind of sentence, and for each rule that has no other mistake here.
 WRONG = [
-    ("map", 1, [("x[i] ** 2", "x[i] * x[i]")], "2 reads of global memory by a thread, where 1 would do"),
     ("map", 0, [("out[i] =", "out[i] +=")], "should be 8.85975, and is -68.1403"),
     ("map", 0, [("cuda.grid(1)", "cuda.threadIdx.x")], "a race: out[0]: store by thread 0 of block 0"),
-    ("map", 0, [("cuda.grid(1)", "cuda.grid(1) + 1")], "thread 7 of block 0: load of x[8]"),
+    ("map", 0, [("cuda.grid(1)", "cuda.grid(1) + 1")], "out of bounds: thread 7 of block 0: load of x[8]"),
+    ("map", 1, [("x[i] ** 2", "x[i] * x[i]")], "2 reads of global memory by a thread, where 1 would do"),
     ("guard", 0, [("i < n", "i <= n")], "out[5] should stay -77, and is now"),
-    ("guard", 0, [("i < n", "i < n - 1")], "no thread has changed it"),
     (
         "guard",
         1,
         [("if i >= n:", "value = x[i]\n    if i >= n:"), ("x[i]*gain", "value * gain")],
         "8 reads of global memory in all, where 5 would do",
     ),
-    ("zip", 0, [("a, b = re[i], im[i]", "b = im[i]"), ("* a", "* re[i]")], "im[0] should be"),
-    ("zip", 0, [("re[i] = c", "re[i] += c")], "re[0] should be"),
-    ("zip", 0, [("c * a - s * b", "c * re[i] - s * im[i]")], "4 reads of global memory by a thread, where 2 would do"),
-    ("image", 0, [("y < image.shape[0] and ", "")], "out of bounds: thread (0, 3) of block 0: load of image[3, 0]"),
-    ("image", 0, [("y < image.shape[0] and x < image.shape[1]", "y < image.shape[1] and x < image.shape[0]")], "image"),
-    ("image", 0, [("out[y, x] = max(image[y, x], 0)", "if image[y, x] > 0: out[y, x] = image[y, x]")], "no thread"),
-    ("broadcast", 0, [("x, y =", "y, x =")], "sectors of 32 bytes"),
-    ("broadcast", 0, [("a, b = u[x], v[y]", "a, b = u[y], v[x]")], "out of bounds"),
-    ("broadcast", 0, [("a * a", "u[x] * a")], "3 reads of global memory by a thread"),
-    ("stride", 0, [(", cuda.gridsize(1)", ", cuda.blockDim.x")], "a race: out[4]"),
-    ("stride", 0, [(STRIDES, "(cuda.grid(1),)")], "no thread has changed it"),
     (
         "stride",
         0,
@@ -38,23 +27,15 @@ WRONG = [
         "sectors of 32 bytes for one access of a warp, where 4 would do",
     ),
     ("neighbours", 1, [(" if i > 0 else middle", "")], "x[-1], where the shape is (6,), and Numba counts from its end"),
-    ("neighbours", 1, [("if i > 0 else middle", "if i > 0 else 0")], "out[0] should be"),
     ("neighbours", 1, [("left + middle", "left + x[i]")], "4 reads of global memory by a thread"),
     ("transpose", 0, [("(32, 33)", "(32, 32)")], "words of one bank"),
-    ("transpose", 0, [(BARRIER, "")], "a race: tile"),
-    ("transpose", 0, [("top + r < x.shape[0] and ", "")], "out of bounds"),
     (
         "transpose",
         0,
         [("= tile[tx, r]", "= x[cuda.blockIdx.y * 32 + tx, cuda.blockIdx.x * 32 + r]")],
-        "sectors of 32 bytes for one access of a warp, where 4 would do (load of x, line 13",
+        "load of x, line 13",
     ),
-    ("tile", 0, [(BARRIER, "")], "a race: tile"),
-    ("tile", 0, [(" or i == last", "")], "out["),
-    ("tile", 0, [("tile[t] + tile[t + 1] + tile[t + 2]", "x[max(i - 1, 0)] + x[i] + x[min(i + 1, last)]")], "reads of"),
-    ("block sum", 0, [("        cuda.syncthreads()\n", "")], "a race: part"),
     ("block sum", 0, [("        cuda.syncthreads()\n", "            cuda.syncthreads()\n")], "a barrier that not all"),
-    ("block sum", 0, [("half = 32", "half = 16")], "out[0] should be"),
     (
         "block sum",
         0,
@@ -64,29 +45,8 @@ WRONG = [
         ],
         "reads and atomic operations on shared memory by a thread, where 13 would do",
     ),
-    ("dot", 0, [("cuda.atomic.add(out, 0, part[0])", "out[0] += part[0]")], "a race: out[0]"),
-    ("dot", 0, [("cuda.atomic.add(out, 0, part[0])", "out[0] = part[0]")], "out[0] should be"),
     ("dot", 1, [("atomic.add(whole,", "atomic.add(out,")], "atomic operations on global memory by a block, where 1"),
-    ("dot", 1, [(LAST_BARRIER, "    if t == 0")], "a race: whole[0]"),
-    ("histogram", 0, [("mine[t] = 0\n" + BARRIER, "mine[t] = 0\n")], "a race: mine"),
-    ("histogram", 0, [("cuda.atomic.add(mine, x[i], 1)", "mine[x[i]] += 1")], "a race: mine"),
-    ("histogram", 0, [("cuda.atomic.add(mine, x[i], 1)", "cuda.atomic.add(counts, x[i], 1)")], "operations on global"),
-    ("histogram", 0, [("if t < 16:\n        cuda.atomic", "if t < 15:\n        cuda.atomic")], "counts[15] should be"),
-    ("scan", 0, [("        cuda.syncthreads()\n        part[t]", "        part[t]")], "a race: part"),
-    ("scan", 0, [("step = 1", "step = 2")], "out[1] should be"),
-    ("scan", 0, [("= part[t]\n", "= part[t] - x[i]\n")], "out[0] should be"),
-    ("matmul", 0, [("        cuda.syncthreads()\n    if", "    if")], "a race: a_tile"),
-    ("matmul", 0, [("a_tile[ty, k] * b_tile[k, tx]", "a_tile[k, tx] * b_tile[ty, k]")], "out[0, 0] should be"),
     ("matmul", 0, [("range(0, a.shape[1], 8)", "range(0, 8 * cuda.gridDim.x, 8)")], "size 8 x 16 x 8"),
-    (
-        "matmul",
-        1,
-        [("a_tile[ty, k] * b_tile[k, tx]", "a[row, start + k] * b[start + k, column]")],
-        "reads of global memory by a thread, where 2 would do",
-    ),
-    ("warp sum", 0, [("(16, 8, 4, 2, 1)", "(8, 4, 2, 1)")], "out[0] should be"),
-    ("warp sum", 0, [("    if i % 32 == 0:\n    ", "")], "a race: out[0]"),
-    ("warp sum", 0, [("for by", "if i >= x.size: return\n    for by")], "a barrier that not all threads reach"),
     (
         "warp sum",
         0,
@@ -101,19 +61,9 @@ WRONG = [
         ],
         "uses of shared memory in all, where 0 would do",
     ),
-    ("gridding", 0, [("int32(math.floor(sign * a + 0.5))", "int(sign * a)")], "grid_re["),
-    ("gridding", 0, [("(1, -1)", "(1,)")], "grid_re["),
-    ("gridding", 0, [("sign * wim", "wim")], "grid_im["),
-    (
-        "gridding",
-        0,
-        [("cuda.atomic.add(grid_weight, (row, column), w)", "grid_weight[row, column] += w")],
-        "a race: grid_weight",
-    ),
-    ("gridding", 0, [("sign * a", "sign * u[i]"), ("sign * b", "sign * v[i]")], "reads of global memory by a thread"),
 ]
 
-# The hint at the cause, for some of those above and for more: each puzzle has at least six that people have given, in
+# The hint at the cause: each puzzle has at least six that people have given, in
 # public solutions of GPU-Puzzles and of PMPP's exercises, or in questions about them.
 CAUSES = [
     ("map", 0, [("cuda.grid(1)", "cuda.threadIdx.x")], "count the other blocks"),

@@ -31,6 +31,7 @@ def test_plausible_wrong_answers_are_turned_down_with_the_reason(name, which, ed
 @pytest.mark.parametrize(("name", "which", "edits", "hint"), CAUSES, ids=[wrong[0] for wrong in CAUSES])
 def test_a_hint_leads_to_the_cause(name, which, edits, hint):
     said = PUZZLES[name].check(edited(name, which, *edits))
+    assert said.startswith("Not yet: ")
     assert not said.right
     assert any(words in (said.hint or HINTS[name]) for words in hint.split("|")), said.hint
 

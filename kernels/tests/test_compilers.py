@@ -166,7 +166,7 @@ def test_a_kernel_is_compiled_by_its_own_compiler_with_all_its_options(cuda):
         cuda.syncthreads()
         out[i] = a * b + c * d
 
-    for cc in ((7, 5), (9, 0), (10, 0)):
+    for cc in ((7, 5), (9, 0), (10, 0), (12, 0)):
         compiled = ptx.compile(many, "float64[:], float64[:]", cc)
         assert f".target sm_{cc[0]}{cc[1]}" in compiled.text
         assert compiled.text == ptx.compile(many, "float64[:], float64[:]", cc).text

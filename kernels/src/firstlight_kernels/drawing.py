@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstlight_kernels.arrays import LOAD, ArrayInfo
-from firstlight_kernels.tables import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+#: Each stands out on white and on near-black.
+_COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
 _MAX_CELLS = 64  # columns and rows that are drawn
 _MAX_NUMBERED = 34  # columns that are wide enough for the numbers of threads
 
@@ -67,7 +68,7 @@ def _draw_array(ax: Axes, array: ArrayInfo, accesses: np.ndarray, threads_of_blo
     for (row, column), thread in np.ndenumerate(first):
         if row * width + column < size:
             cell = Rectangle((column - 0.5, row - 0.5), 1, 1, ec="black", lw=0.6, fill=bool(thread >= 0))
-            cell.set(**({"fc": COLOURS[thread % len(COLOURS)]} if thread >= 0 else {"hatch": "////"}))
+            cell.set(**({"fc": _COLOURS[thread % len(_COLOURS)]} if thread >= 0 else {"hatch": "////"}))
             ax.add_patch(cell)
             if thread >= 0 and columns <= _MAX_NUMBERED:
                 more = "+" if visits[row, column] > 1 else ""

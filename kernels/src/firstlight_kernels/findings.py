@@ -6,19 +6,6 @@ import linecache
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-__all__ = [
-    "BankConflict",
-    "Dim3",
-    "DivergentBarrier",
-    "LaunchError",
-    "OutOfBounds",
-    "Race",
-    "RacingAccess",
-    "SourceLine",
-    "TraceError",
-    "Uninitialized",
-]
-
 
 class Dim3(NamedTuple):
     """The index of a thread or a block, or the size of a block or a grid; x counts fastest.

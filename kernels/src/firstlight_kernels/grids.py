@@ -13,8 +13,6 @@ import numpy as np
 from firstlight_kernels.findings import Dim3
 from firstlight_kernels.promotion import Rules
 
-__all__ = ["blocks_for"]
-
 Size = TypeVar("Size", int, tuple[int, ...])
 WARP = 32  # threads
 MAX_THREADS = 1024  # in one block, on every CUDA device

@@ -16,8 +16,6 @@ import numpy as np
 
 from firstlight_kernels.arrays import poison
 
-__all__ = ["HOST_API", "DeviceArray"]
-
 _OF_NUMPY = {"shape", "strides", "dtype", "size", "ndim", "nbytes", "itemsize", "flags"}
 _VIEWS = {"ravel", "reshape", "transpose", "view"}  # of the same memory
 
@@ -36,11 +34,6 @@ class DeviceArray:
         if name not in _OF_NUMPY:
             raise AttributeError(f"an array on a device has no {name}: copy_to_host() returns an array of NumPy's")
         return getattr(self.data, name)
-
-    @property
-    def alloc_size(self) -> int:
-        """Its bytes."""
-        return self.data.nbytes
 
     def copy_to_host(self, ary: np.ndarray | None = None, stream: object = 0) -> np.ndarray:  # noqa: ARG002
         """Return a copy, or fill an array with it."""

@@ -46,8 +46,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["KernelCheck", "check_kernels"]
-
 
 class KernelCheck:
     """What ``check_kernels`` gives a test.

@@ -13,7 +13,7 @@ in the other is an integer on a GPU, so that its ``~`` is never "not".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -40,7 +40,6 @@ from firstlight_kernels.findings import (
 from firstlight_kernels.grids import WARP, unravelled
 from firstlight_kernels.intrinsics import TracedCuda, instrument
 from firstlight_kernels.launch import bound, types_of
-from firstlight_kernels.tables import table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,6 +52,7 @@ __all__ = ["CACHE_LINE", "LOAD", "SECTOR", "STORE", "WARP", "WORD", "Trace", "Tr
 SECTOR, CACHE_LINE, WORD = 32, 128, 4
 BANKS = 32  # of shared memory
 _HEAD = ("line", "does", "in", "to", "accesses", "by warps", "sectors each", "source")
+_NUMBERS = range(4, 7)  # its columns that are aligned to the right
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class Trace:
 
     def __str__(self) -> str:
         """Return a table with a row for each instruction that accesses memory, and what is wrong."""
-        cells = []
+        cells = [_HEAD]
         for rows in group_rows(self.accesses, *(self.accesses[key] for key in ("array", "instruction", "kind"))):
             source, array = self.instructions[rows["instruction"][0]], self.arrays[rows["array"][0]]
             requests = _count_distinct(*self.request_of(rows))
@@ -310,7 +310,7 @@ class Trace:
             counts = (f"{len(rows):,}", f"{requests:,}", sectors)
             cells.append((str(source.line), KINDS[rows["kind"][0]], array.space, array.name, *counts, source.text))
         launch = f"{self.name}[{_size_text(self.blocks)}, {_size_text(self.threads)}]"
-        lines = [table(launch, _HEAD, cells, numbers=range(4, 7))]
+        lines = [launch, *_aligned(cells)]
         for title in ("out_of_bounds", "races", "divergent_barriers", "uninitialized", "bank_conflicts"):
             found = getattr(self, title)
             lines.append(f"{title.replace('_', ' ')}: {'none' if not found else ''}".rstrip())
@@ -486,6 +486,14 @@ def group_rows(rows: np.ndarray, *keys: np.ndarray) -> list[np.ndarray]:
     borders = np.flatnonzero(np.any([np.diff(key[order]) for key in keys], axis=0)) + 1
     groups = np.split(order, borders)
     return [rows[group] for group in sorted(groups, key=lambda group: int(group[0]))]
+
+
+def _aligned(cells: list[tuple[str, ...]]) -> Iterator[str]:
+    """Yield the lines of a table, of which the first row is the head."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in (cells[0], ["-" * width for width in widths], *cells[1:]):
+        places = enumerate(zip(row, widths, strict=True))
+        yield "  ".join(c.rjust(n) if i in _NUMBERS else c.ljust(n) for i, (c, n) in places).rstrip()
 
 
 def _size_text(size: Dim3) -> str:

@@ -204,8 +204,6 @@ for _name in BINARY:
     _OPERATORS[f"__r{_name.strip('_')}__"] = _operation(_name, reflected=True)
 for _name, _operate in _OPERATORS.items():
     setattr(Number, _name, _operate)
-    if _name != "__abs__":
-        setattr(Vector, _name, _operate)
 for _name in (*_OPERATORS, *(f"__{name}__" for name in _COMPARED)):
     setattr(Undefined, _name, Undefined._same)
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from firstlight_kernels.vectors import Vector, class_of, like, vector_dtype
+from firstlight_kernels.vectors import Vector, class_of
 
 #: Whose rules hold: those of numba-cuda, or those of numba-cuda-mlir.
 Rules = Literal["numba", "mlir"]
@@ -36,6 +36,8 @@ def operand_types(name: str, first: np.dtype, second: np.dtype, rules: Rules = "
     The name is that of a function in Python's module ``operator``.
     """
     kinds = "".join({"b": "i"}.get(each.kind, each.kind) for each in (first, second))
+    if "V" in kinds:
+        raise NotCompiledError(f"{_SYMBOLS[name]} of vectors is not simulated: take their x, y, z and w")
     bitwise, whole = name in ("and_", "or_", "xor"), set(kinds) <= set("iu")
     if bitwise and first.kind == second.kind == "b":
         return first, second
@@ -66,8 +68,6 @@ def binary(name: str, rules: Rules = "numba") -> Callable[[Any, Any], Any]:
         try:
             one, other, act = known[given]
         except KeyError:
-            if "V" in (first.dtype.kind, second.dtype.kind):
-                return of_vectors(name, first, second, rules)
             wanted = operand_types(name, *given, rules)
             one, other = (None if old is new else new for old, new in zip(given, wanted, strict=True))
             act = _complex_product if name == "mul" and "c" in (wanted[0].kind, wanted[1].kind) else operate
@@ -94,28 +94,11 @@ def _complex_product(first: Any, second: Any) -> Any:
     return complex_of(real, first.real * second.imag + first.imag * second.real, np.result_type(first, second))
 
 
-def of_vectors(name: str, first: Any, second: Any, rules: Rules) -> Vector:
-    """Return what numba-cuda-mlir makes of two vectors, or of one and a number: nothing is widened to 64 bits."""
-    counts = [len(each) for each in (first, second) if isinstance(each, Vector)]
-    rows = [each if isinstance(each, Vector) else (each,) * max(counts) for each in (first, second)]
-    kinds = [next(iter(row)).dtype for row in rows]
-    both, whole = len(counts) == 2, {each.kind for each in kinds} <= set("iu")
-    known = name in ("add", "sub") or (name in ("mul", "truediv") and not both)
-    if rules != "mlir" or not known or min(counts) < max(counts) or not {each.kind for each in kinds} <= set("iuf"):
-        names = " and ".join(type(each).__name__ for each in (first, second))
-        raise NotCompiledError(f"{_SYMBOLS[name]} of {names} is not simulated")
-    kind = np.promote_types(*(kinds if whole else operand_types(name, *kinds)))
-    if whole and name == "truediv":
-        kind = np.dtype(f"f{max(kind.itemsize, 4)}")
-    operate, made = getattr(operator, name), class_of(vector_dtype(kind, max(counts)))
-    return made(operate(converted(one, kind), converted(other, kind)) for one, other in zip(*rows, strict=True))
-
-
 def vector_of(dtype: np.dtype, given: Iterable[Any]) -> Vector:
     """Return the vector that numbers, complex ones, and shorter vectors make."""
     parts: list[Any] = []
     for each in given:
-        parts += each if isinstance(each, Vector) else (each.real, each.imag) if each.dtype.kind == "c" else (each,)
+        parts.extend(each if isinstance(each, Vector) else (each.real, each.imag) if each.dtype.kind == "c" else [each])
     made, count = class_of(dtype), len(dtype.names or ())
     if len(parts) not in (1, count):
         raise NotCompiledError(f"{made.__name__} of {len(parts)} numbers")
@@ -152,8 +135,6 @@ def power(base: Any, exponent: Any) -> Any:
 
 def negative(value: Any, rules: Rules = "numba") -> Any:
     """Return ``-value``: small integers are negated as they are, and widened after that."""
-    if isinstance(value, Vector):
-        return like(value, (-each for each in value))
     if value.dtype.kind == "b":
         return -value.astype(np.int64)
     if value.dtype.kind == "u" and rules == "mlir" and value.itemsize < 8:

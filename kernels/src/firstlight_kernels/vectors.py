@@ -20,13 +20,11 @@ class Vector(tuple[Any, ...]):
     dtype: np.dtype  # of the class: that of an array's element, whose fields are named by no kernel
     x, y, z, w = map(_part, range(4))
 
-    def __abs__(self) -> Vector:
-        return type(self)(map(abs, self))
-
     def _refuse(self, *_: object) -> Any:
-        raise TypeError(f"{type(self).__name__} takes no index and no comparison: take its x, y, z and w")
+        raise TypeError(f"{type(self).__name__} takes no index, no comparison and no sum here: take its x, y, z and w")
 
     __getitem__ = __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
+    __add__ = __radd__ = __mul__ = __rmul__ = _refuse
 
 
 def vector_dtype(kind: np.dtype, count: int) -> np.dtype:

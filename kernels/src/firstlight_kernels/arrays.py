@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from firstlight_kernels.arithmetic import NegativeInt64, Undefined, convert, scalar, typed
 from firstlight_kernels.findings import TraceError
-from firstlight_kernels.promotion import Rules
 from firstlight_kernels.vectors import is_vector
 
 #: What both compilers know of whole arrays: functions of the elements, and of the number with which a sum begins.
@@ -69,25 +68,6 @@ class ArrayInfo:
         return tuple(found)
 
 
-class Recorder(Protocol):
-    """What arrays tell of each access to them: the executor that runs the kernel."""
-
-    arrays: list[ArrayInfo]
-    rules: Rules
-
-    def record_access(self, number: int, offset: int, size: int, kind: int, frame: FrameType, unwritten: bool) -> None:
-        """Record an access of the current thread."""
-
-    def record_out_of_bounds(self, traced: TracedArray, index: tuple[int, ...], kind: int, frame: FrameType) -> None:
-        """Record that the current thread leaves an array."""
-
-    def synchronize(self, number: int, offset: int, *, wrote: bool) -> None:
-        """Let an atomic operation order what others do."""
-
-    def give_way(self) -> None:
-        """Let other threads run before the current one goes on."""
-
-
 class TracedArray:
     """An array, or a record of one, that records each access to it and is used as one of numba.cuda's is."""
 
@@ -95,10 +75,10 @@ class TracedArray:
     dtype: np.dtype
     _data: np.ndarray
     _info: ArrayInfo
-    _executor: Recorder
+    _executor: Any  # which is told of each access
 
     def __init__(
-        self, data: np.ndarray, number: int, start: int, executor: Recorder, written: np.ndarray | None = None
+        self, data: np.ndarray, number: int, start: int, executor: Any, written: np.ndarray | None = None
     ) -> None:
         vars(self).update(
             {name: getattr(data, name) for name in ("shape", "size", "ndim", "strides", "dtype", "itemsize", "nbytes")},

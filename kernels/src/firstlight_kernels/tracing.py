@@ -488,7 +488,7 @@ def group_rows(rows: np.ndarray, *keys: np.ndarray) -> list[np.ndarray]:
     return [rows[group] for group in sorted(groups, key=lambda group: int(group[0]))]
 
 
-def _aligned(cells: list[tuple[str, ...]]) -> Iterator[str]:
+def _aligned(cells: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield the lines of a table, of which the first row is the head."""
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for row in (cells[0], ["-" * width for width in widths], *cells[1:]):

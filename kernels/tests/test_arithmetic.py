@@ -1,4 +1,4 @@
-"""A traced kernel computes what Numba's compiled code computes, on numbers at the edges of their types."""
+"""A kernel computes what Numba's compiled code computes, on numbers at the edges of their types."""
 
 import math
 import re
@@ -8,8 +8,9 @@ import pytest
 from compiler import PACKAGE, cuda
 from variants import compiled
 
-from firstlight_kernels import trace
+from firstlight_kernels import blocks_for, lockstep, trace
 from firstlight_kernels.findings import TraceError
+from firstlight_kernels.launch import bound
 
 numba = pytest.importorskip("numba")
 
@@ -52,38 +53,41 @@ def as_numba_has_it(expression: str, first: np.dtype, second: np.dtype) -> str:
     return expression
 
 
-def expected_and_traced(expressions, x, y, kind):
-    """Work out expressions of each two numbers, by Numba's compiled code and in a trace."""
+def expected_and_ours(expressions, x, y, kind):
+    """Work out expressions of each two numbers by Numba's compiled code, in a trace, and in lockstep, which agree."""
 
-    def kernel_of(texts):
-        lines = ["def kernel(x, y, out):", "    at = 0", "    for a in x:", "        for b in y:"]
-        lines += [f"            out[at, {column}] = {one}" for column, one in enumerate(texts)]
-        return compiled("\n".join([*lines, "            at += 1"]), globals())
+    def kernel_of(texts, head):
+        lines = ["def kernel(x, y, out):", f"    {head}:", "        a, b = x[i // y.size], y[i % y.size]"]
+        lines += [f"        out[i, {column}] = {one}" for column, one in enumerate(texts)]
+        return compiled("\n".join(lines), globals())
 
-    expected, out = (np.zeros((x.size * y.size, len(expressions)), kind) for _ in range(2))
-    of_numba = kernel_of(as_numba_has_it(one, x.dtype, y.dtype) for one in expressions)
+    expected, traced, out = (np.zeros((x.size * y.size, len(expressions)), kind) for _ in range(3))
+    of_numba = kernel_of((as_numba_has_it(one, x.dtype, y.dtype) for one in expressions), "for i in range(len(out))")
     numba.njit(error_model="numpy")(of_numba)(x, y, expected)
-    trace(cuda.jit(kernel_of(expressions)), 1, 1, x, y, out)
+    kernel, blocks = cuda.jit(kernel_of(expressions, "if (i := cuda.grid(1)) < len(out)")), blocks_for(len(out), 64)
+    trace(kernel, blocks, 64, x, y, traced)
+    lockstep.run(bound(kernel, blocks, 64, (x, y, out)))
+    np.testing.assert_array_equal(out, traced)
     return expected, out
 
 
 @pytest.mark.parametrize("second", KINDS)
 @pytest.mark.parametrize("first", [np.int32, np.float32])
 def test_operations_are_typed_and_rounded_as_numba_does(first, second) -> None:
-    expected, out = expected_and_traced(ANY_NUMBERS, edges(first), edges(second), np.float64)
+    expected, out = expected_and_ours(ANY_NUMBERS, edges(first), edges(second), np.float64)
     np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("second", [np.int8, np.uint32, np.int64, np.uint64])
 @pytest.mark.parametrize("first", [np.uint8, np.uint64])
 def test_integers_wrap_and_divide_as_numba_does(first, second) -> None:
-    expected, out = expected_and_traced(WHOLE_NUMBERS, edges(first), edges(second), np.int64)
+    expected, out = expected_and_ours(WHOLE_NUMBERS, edges(first), edges(second), np.int64)
     np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("second", [np.bool_, np.int8, np.uint64])
 def test_booleans_are_negated_combined_and_counted_as_numba_does(second) -> None:
-    expected, out = expected_and_traced(OF_BOOLEANS, edges(np.bool_), edges(second), np.float64)
+    expected, out = expected_and_ours(OF_BOOLEANS, edges(np.bool_), edges(second), np.float64)
     np.testing.assert_array_equal(out, expected)
 
 
@@ -109,7 +113,7 @@ def test_float32_is_rounded_once_and_meets_float64_as_one(first, second) -> None
     singles = singles[~np.isnan(singles)]
     x = np.concatenate([edges(first), singles.astype(first), first([1e-45, -1e-38, 3.4e38, 1 + 2**-23])])
     y = np.concatenate([edges(second), singles[::9].astype(second), second([1e-45, 1e-8, 3.4e38, 2**-24])])
-    expected, out = expected_and_traced(("a + b", "a - b", "a * b"), x, y, np.result_type(first, second))
+    expected, out = expected_and_ours(("a + b", "a - b", "a * b"), x, y, np.result_type(first, second))
     known = ~np.isnan(expected)
     assert np.array_equal(np.isnan(out), ~known)
     assert out[known].tobytes() == expected[known].tobytes()
@@ -117,7 +121,7 @@ def test_float32_is_rounded_once_and_meets_float64_as_one(first, second) -> None
 
 @pytest.mark.parametrize("kind", [np.int32, np.float32, np.float64])
 def test_functions_keep_float32_and_give_nan_and_infinity(kind) -> None:
-    expected, out = expected_and_traced(OF_MATH, edges(kind), edges(kind), np.float64)
+    expected, out = expected_and_ours(OF_MATH, edges(kind), edges(kind), np.float64)
     np.testing.assert_allclose(
         out, expected, rtol=1e-14 if kind is np.float64 or (PACKAGE == "numba" and kind is np.int32) else 1e-6
     )

@@ -51,18 +51,6 @@ def in_a_loop(x, out):
 
 
 @cuda.jit
-def turned_in_a_tile(x, out):
-    tile = cuda.shared.array((32, 32), float32)
-    t, row = cuda.threadIdx.x, cuda.threadIdx.y
-    tile[row, t] = x[row, t]
-    cuda.syncthreads()
-    out[row, t] = tile[t, row]
-
-
-turned_in_a_wider_tile = edited(turned_in_a_tile, ("(32, 32)", "(32, 33)"))
-
-
-@cuda.jit
 def first_two_of_a_bank(x, out):
     s = cuda.shared.array(64, float32)
     t = cuda.threadIdx.x
@@ -123,8 +111,6 @@ BY_HAND = [
     (after_a_vote, 1, 64, ones(64), 64, 4, 2 + 2, 8 + 8, 1),
     (after_a_shuffle, 1, 64, ones(64), 64, 1, 2 + 2, 2 + 8, 1),
     (in_a_loop, 1, 32, ones(128), 32, 4, 4 + 1, 16 + 4, 1),
-    (turned_in_a_tile, 1, (32, 32), ones(32, 32), (32, 32), 4, 32 + 32, 128 + 128, 32),
-    (turned_in_a_wider_tile, 1, (32, 32), ones(32, 32), (32, 32), 4, 32 + 32, 128 + 128, 1),
     (first_two_of_a_bank, 1, 32, ones(32), 32, 4, 2 + 1, 4 + 4, 2),
     (doubles_two_apart, 1, 32, ones(32), 32, 4, 1 + 1, 4 + 4, 2),
     (tree, 1, 64, ones(64), 1, 4, 2 + 1, 8 + 1, 1),

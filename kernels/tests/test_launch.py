@@ -12,8 +12,15 @@ from firstlight_kernels import LaunchError, threads, trace
 from firstlight_kernels.launch import bound, launch
 
 
-def one_by_one(kernel, blocks, block, *arguments, backwards=False):
+def one_by_one(kernel, blocks, block, arguments, backwards=False):
     threads.run(bound(kernel, blocks, block, arguments), backwards=backwards)
+
+
+def traced(kernel, blocks, block, arguments):
+    return trace(kernel, blocks, block, *arguments).problems
+
+
+in_all_ways = pytest.mark.parametrize("run", [launch, one_by_one, traced])
 
 
 FACTOR, WEIGHTS = 3, np.array([1.0, 2.0])
@@ -41,32 +48,32 @@ def test_a_constant_that_changes_after_the_first_launch_is_told(monkeypatch, nam
     assert out.copy_to_host().tolist() == [5, 5]
 
 
-@pytest.mark.parametrize("run", [trace, lambda *given: launch(*given[:3], given[3:])])
+@in_all_ways
 def test_extensions_are_refused_and_a_signature_converts(run):
     extended = cuda.jit(extensions=[object()])(weighted.py_func)
     with pytest.raises(TypeError, match="extensions="):
-        run(extended, 1, 1, np.zeros(1))
+        run(extended, 1, 1, [np.zeros(1)])
 
     @cuda.jit
     def any_number(out, *more):
         out[0] = len(more)
 
     with pytest.raises(TypeError, match="more"):
-        run(any_number, 1, 1, np.zeros(1), 1.0, 2.0)
+        run(any_number, 1, 1, [np.zeros(1), 1.0, 2.0])
 
     @cuda.jit("void(float64[::1], int32)")
     def kernel(out, n):
         out[0] = n
 
     out = np.zeros(6)
-    run(kernel, 1, 1, out, 3.7)
+    run(kernel, 1, 1, [out, 3.7])
     assert out[0] == 3
     for wrong in (out[::2], out.reshape(2, 3), out.astype(np.float32), out[0]):
         with pytest.raises(TypeError, match="kernel is compiled for "):
-            run(kernel, 1, 1, wrong, 3)
+            run(kernel, 1, 1, [wrong, 3])
 
 
-@pytest.mark.parametrize("run", [trace, lambda *given: launch(*given[:3], given[3:])])
+@in_all_ways
 def test_of_two_signatures_the_nearest_is_taken(run):
     @cuda.jit(["void(float32[:], int32)", "void(float64[:], float64)"])
     def kernel(out, n):
@@ -74,7 +81,7 @@ def test_of_two_signatures_the_nearest_is_taken(run):
 
     for kind, expected in ((np.float32, 2.5), (np.float64, 2.75)):
         out = np.zeros(1, kind)
-        run(kernel, 1, 1, out, 5.5)
+        run(kernel, 1, 1, [out, 5.5])
         assert out[0] == expected
 
 
@@ -84,11 +91,11 @@ def test_right_kernels_give_the_same_in_every_order(case, backwards):
     kernel, blocks, block, (given, out), _ = case
     together, alone = out.copy(), out.copy()
     launch(kernel, blocks, block, [given, together])
-    one_by_one(kernel, blocks, block, given, alone, backwards=backwards)
+    one_by_one(kernel, blocks, block, [given, alone], backwards)
     np.testing.assert_array_equal(alone, together)
 
 
-@pytest.mark.parametrize("run", [trace, one_by_one, lambda *given: launch(*given[:3], given[3:])])
+@in_all_ways
 def test_a_nan_in_memory_meets_atomic_max_and_min(run) -> None:
     @cuda.jit
     def kernel(out, value):
@@ -96,9 +103,9 @@ def test_a_nan_in_memory_meets_atomic_max_and_min(run) -> None:
         cuda.atomic.min(out, 1, value)
 
     out = np.array([np.nan, np.nan])
-    run(kernel, 1, 1, out, 4.0)
+    run(kernel, 1, 1, [out, 4.0])
     np.testing.assert_array_equal(out, [np.nan] * 2 if PACKAGE == "numba" else [4, 4])
-    run(kernel, 1, 1, out, np.nan)
+    run(kernel, 1, 1, [out, np.nan])
     assert np.isnan(out[0]) == (PACKAGE == "numba")
 
 
@@ -128,7 +135,7 @@ def test_threads_that_wait_for_a_lock_or_a_turn_get_it():
     assert out.tolist() == list(range(40))
 
 
-@pytest.mark.parametrize("run", [launch, lambda k, b, t, a: one_by_one(k, b, t, *a)], ids=["lockstep", "threads"])
+@pytest.mark.parametrize("run", [launch, one_by_one])
 def test_an_index_below_0_names_its_thread_and_does_not_wrap(run):
     @cuda.jit
     def before(x, out):
@@ -139,9 +146,7 @@ def test_an_index_below_0_names_its_thread_and_does_not_wrap(run):
         run(before, 2, 4, [np.ones(8), np.zeros(8)])
 
 
-@pytest.mark.parametrize(
-    "run", [launch, lambda k, b, t, a: one_by_one(k, b, t, *a), lambda k, b, t, a: trace(k, b, t, *a).problems]
-)
+@in_all_ways
 def test_a_negative_number_of_the_source_counts_from_the_end(run):
     @cuda.jit
     def last(x, out):
@@ -154,9 +159,7 @@ def test_a_negative_number_of_the_source_counts_from_the_end(run):
     np.testing.assert_array_equal(out, [[0] * 3, x[:, -1] + x[-2, -3] - 0.5])
 
 
-@pytest.mark.parametrize(
-    "run", [launch, lambda k, b, t, a: one_by_one(k, b, t, *a), lambda k, b, t, a: trace(k, b, t, *a).problems]
-)
+@in_all_ways
 def test_whole_arrays_are_reduced(run):
     @cuda.jit
     def of_rows(x, flags, out):

@@ -1,4 +1,4 @@
-"""Operations of all threads at once have the types that the compilers give them, and the values of their code."""
+"""Operations of all threads at once have the types that the compilers give them."""
 
 import operator
 from functools import partial
@@ -6,13 +6,9 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from compiler import PACKAGE, cuda  # noqa: F401 -- in a text
-from test_arithmetic import ANY_NUMBERS, KINDS, WHOLE_NUMBERS, as_numba_has_it, edges
-from variants import compiled
+from test_arithmetic import KINDS
 
-from firstlight_kernels import lockstep, promotion
-from firstlight_kernels.findings import Dim3
-from firstlight_kernels.grids import BoundLaunch
+from firstlight_kernels import promotion
 
 OF_TWO = {name: getattr(operator, name) for name in promotion.BINARY} | {"max": max, "min": min}
 OF_ONE = {"negative": operator.neg, "positive": operator.pos, "inverted": operator.invert}
@@ -78,46 +74,6 @@ def test_types_are_those_of_the_compiler(rules, of_compiler) -> None:
     if rules == "mlir":
         different = [(name, *kinds) for name, *kinds in different if name != "pow" or "float" not in str(kinds[1])]
     assert different == []
-
-
-def stores(expressions):
-    return [f"    out[i, {column}] = {one}" for column, one in enumerate(expressions)]
-
-
-def computed(expressions, x, y, kind):
-    """Work out expressions of each two numbers, by Numba's compiled code and in lockstep."""
-    lines = ["def kernel(x, y, out):", "    i = cuda.grid(1)", "    a, b = x[i // y.size], y[i % y.size]"]
-    kernel = compiled("\n".join([*lines, *stores(expressions)]), globals())
-    lines[:2] = ["def kernel(x, y, out, i):"]
-    lines += stores(as_numba_has_it(one, x.dtype, y.dtype) for one in expressions)
-    of_numba = pytest.importorskip("numba").njit(error_model="numpy")(compiled("\n".join(lines), globals()))
-    expected, out = (np.zeros((x.size * y.size, len(expressions)), kind) for _ in range(2))
-    for i in range(len(out)):
-        of_numba(x, y, expected, i)
-    rules = "numba" if PACKAGE == "numba" else "mlir"
-    lockstep.run(BoundLaunch(kernel, Dim3(1, 1, 1), Dim3(len(out), 1, 1), (x, y, out), rules=rules))
-    return expected, out
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        (np.int32, np.uint8),
-        (np.int32, np.uint64),
-        (np.float32, np.bool_),
-        (np.float32, np.uint16),
-        (np.float32, np.int64),
-    ],
-)
-def test_any_numbers_are_computed_as_numba_does(first, second) -> None:
-    expected, out = computed(ANY_NUMBERS, edges(first), edges(second), np.float64)
-    np.testing.assert_array_equal(out, expected)
-
-
-@pytest.mark.parametrize(("first", "second"), [(np.uint8, np.int8), (np.uint8, np.uint32), (np.uint64, np.int64)])
-def test_integers_wrap_and_divide_as_numba_does(first, second) -> None:
-    expected, out = computed(WHOLE_NUMBERS, edges(first), edges(second), np.int64)
-    np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize(("kind", "of_zero"), [(np.int32, 0), (np.float32, np.inf), (np.float64, np.inf)])

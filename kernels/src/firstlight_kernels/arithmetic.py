@@ -233,10 +233,6 @@ class NumberType:
 
     def __call__(self, *given: Any) -> Any:
         """Return a number of this type."""
-        if self.dtype.kind in "mM":
-            raise TraceError(
-                f"np.{self.dtype.type.__name__}: the tracer has no dates and no times. Take a number of seconds"
-            )
         return through_numpy(partial(of_type, self.dtype))(*given)
 
 

@@ -144,12 +144,8 @@ def _to_device(obj: Any, stream: object = 0, copy: bool = True, to: DeviceArray 
 
 def _empty(shape: Any, dtype: Any = np.float64, strides: Any = None, order: Any = "C", **_: object) -> np.ndarray:
     """Return memory that holds nothing which could be mistaken for a result."""
-    kind = np.dtype(dtype)
-    if strides is None:
-        return np.full(shape, poison(kind), kind, order)
-    reach = kind.itemsize + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
-    data: np.ndarray = np.ndarray(shape, kind, np.zeros(reach, np.uint8), strides=strides)
-    data[...] = poison(kind)
+    data: np.ndarray = np.ndarray(shape, dtype, None, 0, strides, order)
+    data[...] = poison(data.dtype)
     return data
 
 

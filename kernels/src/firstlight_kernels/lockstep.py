@@ -277,8 +277,6 @@ class _Run:
                 return value.part(data)
         if value is self.barriers and name == "sync":
             return self.barriers.sync_grid(mask)
-        if isinstance(value, tuple) and hasattr(value, "_fields") and name in value._fields:
-            return getattr(value, name)(mask, *given)
         raise Unsupported(f"the method {name}")
 
     def elements(self, mask: Mask, value: Any) -> tuple[Any, ...]:

@@ -88,7 +88,7 @@ class Puzzle:
     launches: tuple[Launch, ...]
     constraint: str
     rules: tuple[Rule, ...]
-    begin: str
+    begin: str = "i = cuda.grid(1)"
     mistakes: dict[str, Callable[..., np.ndarray]] = field(default_factory=dict)
 
     @property

@@ -39,7 +39,6 @@ MAP = Puzzle(
     launches=(Launch((8,), 1, 8), Launch((1,), 1, 1), Launch((64,), 2, 32), Launch((35,), 5, 7)),
     constraint="a thread reads global memory once: what it needs twice, it keeps in a variable",
     rules=(accesses("thread", 1),),
-    begin="i = cuda.grid(1)",
     mistakes={"a square isn't twice the number.": lambda x, _: 2 * x},
 )
 
@@ -57,7 +56,6 @@ GUARD = Puzzle(
     launches=(Launch((5,), 1, 8), Launch((0,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((64,), 2, 32)),
     constraint="a thread with no element of its own touches no memory, not even to read",
     rules=(accesses("grid", lambda launch: launch.sizes[0]), accesses("thread", 1)),
-    begin="i = cuda.grid(1)",
     mistakes={
         "the last of the n elements has no owner.": lambda _x, _gain, _n, out: out,
     },
@@ -77,7 +75,6 @@ ZIP = Puzzle(
     launches=(Launch((5,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((70,), 5, 16)),
     constraint="a thread reads twice and writes twice: in place, the order matters",
     rules=(accesses("thread", 2), accesses("thread", 4, kinds=ANY)),
-    begin="i = cuda.grid(1)",
     mistakes={
         "when you write the second of the two, what does the first one hold by then?": lambda re, im, c, s: (
             s * (c * re - s * im) + c * im
@@ -186,7 +183,6 @@ NEIGHBOURS = Puzzle(
     launches=(Launch((6,), 1, 8), Launch((1,), 1, 32), Launch((2,), 1, 2), Launch((37,), 2, 32)),
     constraint="a thread reads at most 3 elements",
     rules=(accesses("thread", 3),),
-    begin="i = cuda.grid(1)",
     mistakes=_AT_THE_ENDS,
 )
 
@@ -512,7 +508,6 @@ GRIDDING = Puzzle(
     ),
     constraint="a thread reads 5 numbers and makes at most 6 atomic operations",
     rules=(accesses("thread", 5), accesses("thread", 6, (ATOMIC,))),
-    begin="i = cuda.grid(1)",
     mistakes={
         "the nearest cell isn't the one below. What does int do to 2.9, and to -0.4?": _gridded(
             0, lambda u, v, *others: (np.trunc(u), np.trunc(v), *others)

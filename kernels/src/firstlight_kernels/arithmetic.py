@@ -44,9 +44,6 @@ class Number:
     real = property(lambda self: typed(scalar(self).real))
     imag = property(lambda self: typed(scalar(self).imag))
 
-    def __divmod__(self, other: Any) -> tuple[Any, Any]:
-        return self // other, self % other
-
 
 class Undefined:
     """A number that nobody defined, as a shuffle's from a lane that takes no part: to compute with, not to keep."""
@@ -71,9 +68,6 @@ class Undefined:
         return int(self.kept())
 
     __index__ = __int__
-
-    def __hash__(self) -> int:
-        return id(self)
 
     def _same(self, *_: Any, **__: Any) -> Undefined:
         return self
@@ -198,7 +192,7 @@ def _of_one(name: str) -> Callable[[Any], Any]:
 
 
 _COMPARED = ("lt", "le", "gt", "ge", "eq", "ne")
-_OPERATORS: dict[str, Callable[..., Any]] = {f"__{name}__": _of_one(name) for name in ("neg", "pos", "invert", "abs")}
+_OPERATORS: dict[str, Callable[..., Any]] = {f"__{name}__": _of_one(name) for name in ("neg", "pos", "invert")}
 for _name in BINARY:
     _OPERATORS[f"__{_name.strip('_')}__"] = _operation(_name)
     _OPERATORS[f"__r{_name.strip('_')}__"] = _operation(_name, reflected=True)
@@ -258,9 +252,6 @@ class Range:
 
     def __len__(self) -> int:
         return len(self._numbers)
-
-    def __contains__(self, value: object) -> bool:
-        return value in self._numbers
 
 
 def builtins() -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from functools import cache
 from types import BuiltinFunctionType
@@ -30,9 +29,9 @@ _HALF, _WHOLE = np.dtype(np.float16), np.dtype(np.int64)
 def _known_function(value: Any, rules: Rules) -> Callable[..., Any] | None:
     if isinstance(value, np.ufunc):
         return of_numpy(value)
-    if getattr(value, "__module__", None) == "math":
+    if value.__module__ == "math":
         return _of_math(value, rules)
-    return builtins_of(rules)[value.__name__] if value in _KNOWN else None
+    return builtins_of(rules).get(value.__name__) if value.__module__ in ("builtins", "_operator") else None
 
 
 def function_of(value: Any, rules: Rules = "numba") -> Callable[..., Any] | None:
@@ -135,8 +134,6 @@ def builtins_of(rules: Rules) -> dict[str, Callable[..., Any]]:
     }
     return found | {name: own[name] for name in BINARY}
 
-
-_KNOWN = {abs, bool, complex, divmod, float, int, max, min, pow, round, *(getattr(operator, name) for name in BINARY)}
 
 # -- Of cuda -----------------------------------------------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ def operations(rules: Rules) -> dict[str, Callable[..., Any]]:
     """Return what operators do, by the names of Python's module ``operator``."""
     found = {name: binary(name, rules) for name in BINARY}
     found |= {"neg": partial(negative, rules=rules), "pos": partial(positive, rules=rules)}
-    return found | {"invert": inverted, "abs": abs}
+    return found | {"invert": inverted}
 
 
 def power(base: Any, exponent: Any) -> Any:

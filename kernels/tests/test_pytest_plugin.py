@@ -1,5 +1,6 @@
 """The plugin, in tests of its own: each is a file that pytest runs as it runs a user's."""
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -9,48 +10,11 @@ import firstlight_kernels
 
 pytest_plugins = ["pytester"]
 
-COMPILERS = ["from numba import cuda", "from numba_cuda_mlir import cuda"]
 KERNELS = """
 import numpy as np
-import pytest
-
-
-@cuda.jit
-def reverse(x, out):
-    tile = cuda.shared.array(64, np.float32)
-    i = cuda.threadIdx.x
-    tile[i] = x[i]
-    # here
-    out[i] = tile[63 - i]
-
-
-@cuda.jit
-def count(x, total):
-    total[0] += x[cuda.grid(1)]
-
-
-@cuda.jit
-def shift(x, out):
-    i = cuda.grid(1)
-    out[i] = x[i + 1]
-
-
-@cuda.jit
-def half(out):
-    i = cuda.threadIdx.x
-    if i < 16:
-        cuda.syncthreads()
-    out[i] = i
-
-
-@cuda.jit
-def some(out):
-    s = cuda.shared.array(64, np.float32)
-    i = cuda.threadIdx.x
-    if i % 2:
-        s[i] = i
-    cuda.syncthreads()
-    out[i] = s[i]
+from broken import barrier_in_a_branch, missing_barrier, no_guard, ones, sum_without_atomic, zeros
+from compiler import cuda
+from planted import shared_guarded_but_read_by_all
 
 
 @cuda.jit
@@ -58,32 +22,26 @@ def pick(x, out, n):
     i = cuda.grid(1)
     if i < x.size and x[i] > 0.5:
         out[cuda.atomic.add(n, 0, 1)] = x[i]
-
-
-def arrays(n=64):
-    return np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
 """
 TESTS = """
 def test_race(check_kernels):
-    reverse[1, 64](*arrays())
+    missing_barrier[1, 64](ones(64), zeros(64))
 
 def test_lost_update(check_kernels):
-    x, _ = arrays()
-    count[2, 32](x, np.zeros(1, np.float32))
+    sum_without_atomic[2, 32](ones(64), zeros(1))
 
 def test_out_of_bounds(check_kernels):
-    shift[2, 32](*arrays())
+    no_guard[2, 32](ones(63), zeros(63))
 
 def test_divergent(check_kernels):
-    half[1, 32](np.zeros(32))
+    barrier_in_a_branch[1, 32](ones(1), zeros(32))
 
 def test_uninitialized(check_kernels):
-    some[1, 64](np.zeros(64))
+    shared_guarded_but_read_by_all[1, 32](ones(32), zeros(32))
 
 def test_unwritten(check_kernels):
     check_kernels.must_write("out")
-    x, out = arrays()
-    pick[1, 64](x, out, np.zeros(1, np.int32))
+    pick[1, 64](ones(60), zeros(64), np.zeros(1, np.int32))
 
 def test_right(check_kernels):
     x = np.linspace(0, 1, 100, dtype=np.float32)
@@ -92,27 +50,29 @@ def test_right(check_kernels):
     assert set(out.copy_to_host()[: found.copy_to_host()[0]]) == set(x[x > 0.5])
 
 def test_unchecked():
-    reverse[1, 64](*arrays())
+    missing_barrier[1, 64](ones(64), zeros(64))
 """
 FOUND = [
-    "out[[]i[]] = tile*",
-    "total[[]0[]] += *",
-    "out[[]i[]] = x*",
+    "out[[]t[]] = s[[]63 - t[]]*",
+    "out[[]0[]] += *",
+    "out[[]i[]] = 2*",
     "cuda.syncthreads()*",
-    "out[[]i[]] = s*",
+    "out[[]t[]] = s[[]t[]]*",
     "*no thread",
 ]
 
 
-@pytest.fixture(params=COMPILERS, ids=["numba-cuda", "numba-cuda-mlir"])
+@pytest.fixture(params=["numba", "numba_cuda_mlir"])
 def run(request, pytester, monkeypatch):
-    if not find_spec(request.param.split()[1]):
+    if not find_spec(request.param):
         pytest.skip("this compiler is not installed")
-    monkeypatch.setenv("PYTHONPATH", str(Path(firstlight_kernels.__file__).parents[1]))
+    monkeypatch.setenv("KERNELS_COMPILER", request.param)
+    folders = Path(firstlight_kernels.__file__).parents[1], Path(__file__).parent
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(map(str, folders)))
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the plugin of an installed package, too
 
     def run(tests, *options):
-        pytester.makepyfile(f"{request.param}\n{KERNELS}{tests}")
+        pytester.makepyfile(KERNELS + tests)
         return pytester.runpytest_subprocess("-p", "firstlight_kernels.pytest_plugin", "-rf", *options)
 
     return run

@@ -120,8 +120,8 @@ class TracedCuda:
             dynamic = self._executor.dynamic_shared
             if len(dynamic) < dtype.itemsize:
                 raise TraceError(
-                    "a shared array of shape 0 gets its size when the kernel is launched: give trace the bytes, as in "
-                    f"shared_bytes={32 * dtype.itemsize}"
+                    "a shared array of shape 0 gets its size when the kernel is launched: give the bytes, as in "
+                    f"kernel[blocks, threads, 0, {32 * dtype.itemsize}] or trace(…, shared_bytes={32 * dtype.itemsize})"
                 )
             return dynamic[: len(dynamic) // dtype.itemsize * dtype.itemsize].view(dtype)
         sizes = shape if isinstance(shape, tuple) else (shape,)

@@ -304,10 +304,7 @@ class _Run:
             if space == "shared" and sizes == (0,):
                 data = self.dynamic[:, : self.launch.shared_bytes // kind.itemsize * kind.itemsize].view(kind)
                 if not data.size:
-                    raise LaunchError(
-                        "a shared array of shape 0 gets its size when the kernel is launched: give the launch the "
-                        f"bytes, as in kernel[blocks, threads, 0, {32 * kind.itemsize}]"
-                    )
+                    raise Unsupported("a shared array of shape 0 without bytes")
             self.arrays[key] = Array(data, site[0] or "array", "own", (owner,))
         return self.arrays[key]
 
@@ -472,10 +469,8 @@ class NumberType:
 
 def _sizes(shape: Any) -> tuple[int, ...]:
     sizes = shape if isinstance(shape, tuple) else (shape,)
-    if not all(isinstance(size, np.integer) for size in sizes):
-        raise Unsupported("an array whose shape is not the same for all threads")
-    if any(size < 1 for size in sizes) and sizes != (0,):
-        raise LaunchError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
+    if sizes != (0,) and not all(isinstance(size, np.integer) and size > 0 for size in sizes):
+        raise Unsupported("an array whose shape is not the same for all threads, or none")
     return tuple(map(int, sizes))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from firstlight_kernels.arrays import poison
-from firstlight_kernels.findings import LaunchError, MissedBarrierError
+from firstlight_kernels.findings import LaunchError
 from firstlight_kernels.grids import WARP
 from firstlight_kernels.intrinsics import _ALL_LANES, SHUFFLES
 from firstlight_kernels.lanes import Lanes, Mask, broadcast, split, spread
@@ -29,33 +29,27 @@ class Barriers:
             self.alive = split(self.alive, mask.on)[1]
 
     def syncthreads(self, mask: Mask, *_: Any) -> None:
-        """Raise an error if a part of a block misses a barrier."""
+        """Refuse if a part of a block misses a barrier: one after the other, threads tell who has only returned."""
         alive = self.alive or mask
         if mask.count == alive.count:
             return
         here = np.bincount(self.lanes.block[mask.on], minlength=self.lanes.count)
-        missing = alive.on & ~mask.on & (here > 0)[self.lanes.block]
-        if missing.any():
-            absent = int(np.argmax(missing))
-            block = self.lanes.block == self.lanes.block[absent]
-            self.raise_missing(int(np.argmax(mask.on & block)), absent)
+        if np.any(alive.on & ~mask.on & (here > 0)[self.lanes.block]):
+            raise Unsupported("a barrier that a part of a block misses")
 
     def sync_grid(self, mask: Mask) -> None:
         """Raise an error if a part of the grid misses a barrier of all blocks."""
         if self.lanes.count < prod(self.lanes.blocks):
             raise Unsupported("a barrier of the whole grid in a device function")
         if self.alive and mask.count < self.alive.count:
-            self.raise_missing(int(mask.numbers[0]), int(np.argmax(self.alive.on & ~mask.on)))
-
-    def raise_missing(self, waiting: int, absent: int) -> None:
-        """Raise an error that names a thread that waits, and one for which it does."""
-        waits, lacks = self.lanes.name_of(waiting), self.lanes.name_of(absent)
-        raise MissedBarrierError(f"{waits} waits for {lacks}, which is elsewhere: all must reach the same barrier")
+            who = mask.numbers[0], np.argmax(self.alive.on & ~mask.on)
+            waits, lacks = (self.lanes.name_of(int(number)) for number in who)
+            raise LaunchError(f"{waits} waits for {lacks}, which is elsewhere: all must reach the same barrier")
 
     def groups(self, mask: Mask, names: Any) -> np.ndarray:
         """Return the number of the group of each of those that take part: a warp, or those that give one mask in it.
 
-        Raise an error if a mask names a thread that does not take part, or lacks the one that gives it.
+        Refuse if a mask names a thread that does not take part, and raise an error if it lacks the one that gives it.
         """
         lanes, alive, numbers = self.lanes, self.alive or mask, mask.numbers
         warp, bit = lanes.warp[numbers], 1 << lanes.lane[numbers]
@@ -68,14 +62,12 @@ class Barriers:
         if mask.count < alive.count:
             there = np.bincount(lanes.warp[alive.on], 2.0 ** lanes.lane[alive.on]).astype(np.int64)
             here = np.bincount(group, bit).astype(np.int64)
-            if np.any(missing := names & there[warp] & ~here[group]):
-                at = int(np.flatnonzero(missing)[0])
-                absent = int(numbers[at] - lanes.lane[numbers[at]]) + int(missing[at]).bit_length() - 1
-                self.raise_missing(int(numbers[at]), absent)
+            if np.any(names & there[warp] & ~here[group]):
+                raise Unsupported("a warp function that a part of a mask misses")
         return group
 
     def syncwarp(self, mask: Mask, names: Any = np.int64(-1)) -> None:  # noqa: B008 -- a number
-        """Raise an error if a lane that a mask names misses the barrier."""
+        """Refuse if a lane that a mask names misses the barrier."""
         self.groups(mask, names)
 
     def shuffle(self, name: str, mask: Mask, names: Any, value: Any, by: Any, *_: Any) -> Any:

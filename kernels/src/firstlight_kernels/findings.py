@@ -65,10 +65,6 @@ class LaunchError(RuntimeError):
     """
 
 
-class MissedBarrierError(LaunchError):
-    """A launch in which a part of a block misses a barrier, or a part of a warp."""
-
-
 class OutOfBoundsError(LaunchError, IndexError):
     """A launch in which a thread leaves an array."""
 

@@ -12,7 +12,7 @@ from firstlight_kernels import lockstep, threads
 from firstlight_kernels.arguments import on_host
 from firstlight_kernels.arrays import LOAD
 from firstlight_kernels.executor import TooLongError
-from firstlight_kernels.findings import LaunchError, MissedBarrierError, SourceLine, TraceError, element_name
+from firstlight_kernels.findings import LaunchError, SourceLine, TraceError, element_name
 from firstlight_kernels.launch import bound
 from firstlight_kernels.tracing import Trace, trace
 
@@ -63,7 +63,7 @@ def problems_of(
     for order, run in orders.items():
         try:
             results[order] = after(run)
-        except (lockstep.Unsupported, MissedBarrierError):
+        except lockstep.Unsupported:
             continue
         except LaunchError as error:
             stopped = stopped or str(error)

@@ -26,7 +26,7 @@ from firstlight_kernels.arithmetic import convert
 from firstlight_kernels.compilers import MODULES, Compiler, compiler_of, dtype_of, imported, is_jitted, python_function
 from firstlight_kernels.copies import outer_names
 from firstlight_kernels.driver import cuda_device_count
-from firstlight_kernels.findings import LaunchError, MissedBarrierError
+from firstlight_kernels.findings import LaunchError
 from firstlight_kernels.grids import BoundLaunch, blocks_for, size_of
 from firstlight_kernels.host import HOST_API
 
@@ -78,7 +78,7 @@ def launch(
     _check_constants(kernel, set())
     try:
         lockstep.run(made)
-    except (lockstep.Unsupported, MissedBarrierError):  # the second is none for who only returned early
+    except lockstep.Unsupported:
         one_by_one.run(made)
 
 

@@ -25,7 +25,7 @@ from firstlight_kernels.arrays import poison
 from firstlight_kernels.barriers import Barriers
 from firstlight_kernels.compilers import dtype_of, intrinsic_name, is_cuda, is_jitted
 from firstlight_kernels.copies import outer_names
-from firstlight_kernels.findings import LaunchError, MissedBarrierError, line_of
+from firstlight_kernels.findings import LaunchError, line_of
 from firstlight_kernels.functions import OF_CUDA, element_dtype, function_of, of_type
 from firstlight_kernels.grids import WARP, BoundLaunch
 from firstlight_kernels.intrinsics import _ATOMICS, BLOCK_VOTES, LOADS, MATCHES, SHUFFLES, STORES, VOTES
@@ -62,10 +62,10 @@ def run(launch: BoundLaunch) -> None:
     Raises
     ------
     Unsupported
-        If this kernel needs its threads one after the other. The arrays are as they were.
+        If this kernel needs its threads one after the other, or a barrier is missed, which is no fault of threads that
+        have only returned. The arrays are as they were.
     LaunchError
-        If the kernel is wrong; the message names the thread and the line. If it is a MissedBarrierError, the arrays are
-        as they were, too: threads that have only returned are no fault.
+        If the kernel is wrong; the message names the thread and the line.
     """
     memory, total = Memory(), math.prod(launch.blocks)
     at_once = max(1, _THREADS_AT_ONCE // math.prod(launch.threads))
@@ -76,7 +76,7 @@ def run(launch: BoundLaunch) -> None:
             for first in range(0, total, at_once):
                 lanes = lanes_of(launch.blocks, launch.threads, first, min(at_once, total - first))
                 _Run(lanes, memory, launch).start()
-    except (Unsupported, MissedBarrierError):
+    except Unsupported:
         memory.restore()
         raise
 

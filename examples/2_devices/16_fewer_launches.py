@@ -144,10 +144,13 @@ for place in dict.fromkeys(("cpu", device.type)):
 # one of the fastest GPUs in the world.
 #
 # If we repeat a single addition on the same H100, it takes only :timing:`wins-add
-# median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`. On :doc:`other people's computers
-# </tutorials/2_devices/11_when_the_gpu_wins>` a single operation took 2.67 to 6.67 µs.
-# So the operations of our row, each of them a 192nd of the time above, cost more than
-# that. We measured with PyTorch 2.11.
+# median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`. Others found 6.67 µs
+# for an operation on `an A100`__, and 2.67 µs on `an RTX 4090`__. So the operations of
+# our row, each of them a 192nd of the time above, cost more than that. We measured with
+# PyTorch 2.11.
+#
+# __ https://github.com/1571859588/infra-practices/blob/1ae488291dabc10526ec92b51a5aee8917127580/vector_mul2/README.md
+# __ https://github.com/mli/transformers-benchmarks/issues/4
 #
 # .. holds::
 #

@@ -3,7 +3,6 @@
 The path of a fit through the files:
 
 - `exact` is the likelihood of all visibilities (a `GriddedDataset` is the other kind of data);
-  `visibility_chunks` reads them;
 - `objective` adds the regularizers to its reduced χ²: a loss, and its gradient by autograd;
 - `fused_step` is the same loss and gradient written out in the few kernels of `fused_kernels`, for speed;
 - `optimizers` iterates: Adam or L-BFGS;

@@ -21,13 +21,13 @@ from tqdm import tqdm
 
 from firstlight_imaging._types import Real
 from firstlight_imaging.coordinates import GridCoords, packed_to_sky
-from firstlight_imaging.fitting.visibility_chunks import check_arrays, check_beam, chunks_of_all_channels, read_chunk
 from firstlight_imaging.fourier.nufft import (
     CHUNK,
     COARSE_EPS,
     COMPLEX,
     DEFAULT_EPS,
     Array,
+    check_baselines,
     cosine_sums,
     float64_device,
     modes_to_sky,
@@ -39,6 +39,7 @@ from firstlight_imaging.fourier.padding import CACHED, fast_fft_size, fft_convol
 from firstlight_imaging.streaming import chunks, progress_bar
 
 _EXACT_EPS = DEFAULT_EPS[torch.float64]
+_MAX_NUMBERS = 1 << 18  # of all channels together, 10 MB with copies: more would be read no faster
 _FINER = 4  # times finer than its own is the grid of baselines on which noise is drawn for an image
 
 
@@ -106,10 +107,16 @@ class ExactLikelihood(nn.Module):
         super().__init__()
         self.coords, self.chunk, self.progress = GridCoords(cell_size, npix), chunk, progress
         self.cell_size, self.npix = cell_size, npix
-        self.u, self.v, self.data, self.weight, self.factor = check_arrays(u, v, data, weight, factor, chunk)
-        self.nchan = nchan = len(self.data)
+        data = data if data.ndim > 1 else data[None]
+        self.nchan, self.nvis = nchan, nvis = len(data), int(data.shape[-1])
+        self.u, self.v = check_baselines(u, v, nchan, nvis)
+        self.weight, self.factor = weight, factor
+        self.data = self._checked(data)
         self.width = fast_fft_size(2 * npix - 1)  # of the padded grid, on which nothing wraps around
-        self._beam_float64 = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
+        if beam is not None and tuple(beam.shape) not in ((npix, npix), (1, npix, npix), (nchan, npix, npix)):
+            planes = f"one or {nchan} planes, {npix} pixels wide"
+            raise ValueError(f"beam has shape {tuple(beam.shape)}, and should be {planes}")
+        self._beam_float64 = None if beam is None else to_tensor(beam, torch.float64)
         reference = torch.zeros(nchan, npix, npix, dtype=dtype, device=device)
         self.register_buffer("reference", reference, persistent=False)
         self._rebuild()
@@ -126,8 +133,9 @@ class ExactLikelihood(nn.Module):
 
     def normal_operator(self, image: Tensor) -> Tensor:
         """Return T applied to an image, AᵀWA: beam, convolution with the point-spread function, and beam again."""
-        out = self.convolve_with_psf(_apply_beam(self.beam, image))[..., : self.npix, : self.npix]
-        return _apply_beam(self.beam, out.contiguous())  # a view of the padded image would keep all of it
+        seen = image if self.beam is None else image * self.beam
+        out = self.convolve_with_psf(seen)[..., : self.npix, : self.npix].contiguous()  # no view, which keeps all of it
+        return out if self.beam is None else out * self.beam
 
     def convolve_with_psf(self, image: Tensor) -> Tensor:
         """Return an image convolved with the point-spread function; both may be padded."""
@@ -171,9 +179,20 @@ class ExactLikelihood(nn.Module):
         >>> likelihood(torch.zeros(1, 8, 8)).item()
         2.0
         """
-        fixed = self.u, self.v, data, self.weight, self.factor
-        self.data = check_arrays(*fixed, self.chunk, len(self.data))[2]
+        self.data = self._checked(data if data.ndim > 1 else data[None])
         self.recentre(self.reference)
+
+    def _checked(self, data: Array) -> Array:
+        """Return data; raise an error if shapes disagree, or if chi² would be NaN."""
+        shape = self.nchan, self.nvis
+        if tuple(data.shape) != shape:
+            raise ValueError(f"The data have shape {tuple(data.shape)}, and should have {shape}.")
+        for name, values in (("weight", self.weight), ("factor", self.factor)):
+            if values is not None and tuple(values.shape) not in (shape, shape[1:]):
+                raise ValueError(f"{name} has shape {tuple(values.shape)}, and should have {shape[1:]} or {shape}.")
+        for at in self._chunks_of_all_channels():
+            _check_finite(*_read_chunk(self.weight, data, self.factor, at))
+        return data
 
     def _rebuild(self) -> None:
         """Compute the transfer function, the residuals and the beam for the type and the device of the reference."""
@@ -206,7 +225,8 @@ class ExactLikelihood(nn.Module):
 
     def _transfer_functions(self) -> Tensor:
         """Return the transfer functions of the channels, or a single one if they share baselines and weights."""
-        nchan = 1 if self.channels_share_uv else len(self.data)
+        shared = all(part is None or part.ndim == 1 for part in (self.u, self.weight, self.factor))
+        nchan = 1 if shared else self.nchan
         transfer = self.reference.new_empty(nchan, self.width // 2 + 1, self.width)
         with progress_bar("point-spread function", nchan * self.nvis, self.progress) as progress:
             for channel in range(nchan):
@@ -282,14 +302,14 @@ class ExactLikelihood(nn.Module):
         device = float64_device(self.reference.device)
         weight = self.weight if self.weight.ndim == 1 else self.weight[channels]
         factor = self.factor if self.factor is None or self.factor.ndim == 1 else self.factor[channels]
-        weight, data, factor = read_chunk(weight, self.data[channels], factor, at)
+        weight, data, factor = _read_chunk(weight, self.data[channels], factor, at)
         return weight.to(device), data.to(device), None if factor is None else factor.to(device)
 
     @cached_property
     def counts(self) -> tuple[Real, Real]:
         """How many visibilities of each channel have a weight, and how many cells of the grid they lie in."""
         filled, nvis = np.zeros((self.nchan, self.npix**2), bool), np.zeros(self.nchan)
-        for at in chunks_of_all_channels(self.nvis, self.nchan, self.chunk):
+        for at in self._chunks_of_all_channels():
             weight = self.read(at)[0].cpu().numpy()
             nvis += np.count_nonzero(weight, axis=1)
             u, v = (to_tensor(part[..., at], torch.float64).cpu().numpy() for part in (self.u, self.v))
@@ -314,15 +334,30 @@ class ExactLikelihood(nn.Module):
             draw.copy_(packed_to_sky(torch.fft.ifft2(noise, norm="forward").real)[inside, inside])
         return found
 
-    @property
-    def channels_share_uv(self) -> bool:
-        """Whether all channels share baselines, weights and factors."""
-        return all(part is None or part.ndim == 1 for part in (self.u, self.weight, self.factor))
+    def _chunks_of_all_channels(self) -> Iterator[slice]:
+        """Return slices that cut visibilities, of all channels, into chunks that are small beside an image."""
+        return chunks(self.nvis, max(1, min(self.chunk, _MAX_NUMBERS) // max(1, self.nchan)))
 
-    @property
-    def nvis(self) -> int:
-        """The number of visibilities of a channel."""
-        return int(self.data.shape[-1])
+
+def _read_chunk(weight: Array, data: Array, factor: Array | None, at: slice) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Return weights, data and factors of a chunk in float64; data without a weight are 0, whatever they were."""
+    values = to_tensor(data[:, at], torch.complex128)
+    weights = to_tensor(weight[..., at], torch.float64).to(values.device).expand(len(values), -1)
+    values = torch.where(weights == 0, 0, values)
+    if factor is None:
+        return weights, values, None
+    factors = to_tensor(factor[..., at], torch.complex128).to(values.device)
+    return weights, values, torch.where(weights == 0, 0, factors)
+
+
+def _check_finite(weight: Tensor, data: Tensor, factor: Tensor | None) -> None:
+    """Raise an error for weights that are negative, and for what would make chi² NaN."""
+    bad = int((~weight.isfinite() | (weight < 0)).sum())
+    if bad:
+        raise ValueError(f"{bad} weights are negative or not finite: set the weight of flagged visibilities to 0.")
+    lost = ~data.isfinite() if factor is None else ~(data.isfinite() & factor.isfinite())
+    if lost.any():
+        raise ValueError(f"{int(lost.sum())} visibilities, or their factors, are not finite: set their weight to 0.")
 
 
 class DirtyLikelihood(ExactLikelihood):
@@ -383,11 +418,6 @@ class DirtyLikelihood(ExactLikelihood):
         delta, transfer = image.to(*exact) - reference.to(*exact), self.transfer.to(*exact)
         convolved = torch.cat([fft_convolve(one[None], transfer) for one in delta])[..., : self.npix, : self.npix]
         return (dirty.to(*exact) - convolved).to(dirty)
-
-
-def _apply_beam(beam: Tensor | None, sky: Tensor) -> Tensor:
-    """Return a sky times the primary beam, if there is one."""
-    return sky if beam is None else sky * beam
 
 
 class _ChiSquared(torch.autograd.Function):

@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import Literal
 
 import numpy as np
-import torch
 
 from firstlight_imaging._types import Complex, Mask, Real
 from firstlight_imaging.automatic.diagnosis import diagnose, where_largest, windows_that_disagree
@@ -127,8 +126,6 @@ def assess_model(
     *,
     program: Program = "",
     source: Mask | None = None,
-    parameters: float = 0.0,
-    device: torch.device | str = "cpu",
 ) -> Assessment:
     """Return whether an image that another program has made is right, by what it leaves of the data.
 
@@ -143,8 +140,6 @@ def assess_model(
     source
         Where the source is, such as the mask of tclean's; by default where the model, convolved with the beam, is above
         a twentieth of its peak.
-    parameters, device
-        As of `image`.
 
     Examples
     --------
@@ -157,12 +152,12 @@ def assess_model(
     'converged'
     """
     vis, _ = leave_out_intra_site(vis)
-    problem = FieldProblem(vis, coords, device)
+    problem = FieldProblem(vis, coords, "cpu")
     model = np.asarray(sky, float) / problem.unit
     restored = convolve(model, coords, problem.beam)
     if source is None:
         source = restored > SOURCE_FLOOR * restored.max()
-    left = residuals_of(problem, model, source, parameters)
+    left = residuals_of(problem, model, source, 0.0)
     cause = diagnose(left)
     quality = judge(problem, model, sky, source, left, cause)
     negative = float(np.minimum(sky, 0).sum()) * coords.cell_size**2

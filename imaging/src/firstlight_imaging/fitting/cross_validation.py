@@ -16,6 +16,8 @@ import torch
 from firstlight_imaging._types import Ints, Mask
 from firstlight_imaging.data.datasets import GriddedDataset
 
+_RINGS, _SECTORS = 12, 16  # of a dartboard
+
 Fold = tuple[GriddedDataset, GriddedDataset]
 
 
@@ -46,19 +48,16 @@ def split_cells(dataset: GriddedDataset, k: int = 5, *, seed: int) -> Iterator[F
     return _folds(dataset, np.arange(npix**2), "cells", k, seed)
 
 
-def split_dartboard(
-    dataset: GriddedDataset, k: int = 5, *, seed: int, rings: int = 12, sectors: int = 16
-) -> Iterator[Fold]:
+def split_dartboard(dataset: GriddedDataset, k: int = 5, *, seed: int) -> Iterator[Fold]:
     """Split the sectors of a dartboard into k folds, which leave gaps in (u, v), as an array with fewer antennas does.
+
+    It has 12 rings, from zero to the longest baseline, which grow wider outwards, and 16 sectors in half a turn; the
+    other half is the mirror image.
 
     Parameters
     ----------
     dataset, k, seed
         As in `split_cells`.
-    rings
-        How many, from zero to the longest baseline; they grow wider outwards.
-    sectors
-        How many in half a turn; the other half is the mirror image.
 
     Examples
     --------
@@ -68,9 +67,12 @@ def split_dartboard(
     >>> sum(len(test.index) for _, test in split_dartboard(full, seed=1))
     1024
     """
-    if rings < 1 or sectors < 1:
-        raise ValueError(f"rings and sectors must be 1 or more; got {rings!r} and {sectors!r}")
-    return _folds(dataset, _dartboard(dataset, rings, sectors), "fields of the dartboard", k, seed)
+    u, v = (x.ravel() for x in dataset.coords.packed_uv())
+    q = np.hypot(u, v)
+    longest = q[_filled_cells(dataset)].max(initial=0.0) or 1.0
+    ring = np.minimum((_RINGS * np.sqrt(q / longest)).astype(int), _RINGS - 1)
+    sector = (_SECTORS * (np.arctan2(v, u) % math.pi) / math.pi).astype(int) % _SECTORS
+    return _folds(dataset, ring * _SECTORS + sector, "fields of the dartboard", k, seed)
 
 
 def stack_folds(
@@ -127,16 +129,6 @@ def stack(datasets: Sequence[GriddedDataset]) -> GriddedDataset:
 def _dense(values: torch.Tensor, dataset: GriddedDataset) -> torch.Tensor:
     """Return the values of the filled cells as a cube, with zeros in the others."""
     return values.new_zeros(dataset.mask.numel()).index_put((dataset.index,), values).reshape(dataset.mask.shape)
-
-
-def _dartboard(dataset: GriddedDataset, rings: int, sectors: int) -> Ints:
-    """Return the number of the dartboard's field that each cell of the flattened plane lies in."""
-    u, v = (x.ravel() for x in dataset.coords.packed_uv())
-    q = np.hypot(u, v)
-    longest = q[_filled_cells(dataset)].max(initial=0.0) or 1.0
-    ring = np.minimum((rings * np.sqrt(q / longest)).astype(int), rings - 1)
-    sector = (sectors * (np.arctan2(v, u) % math.pi) / math.pi).astype(int) % sectors
-    return np.asarray(ring * sectors + sector)
 
 
 def _folds(dataset: GriddedDataset, label: Ints, what: str, k: int, seed: int) -> Iterator[Fold]:

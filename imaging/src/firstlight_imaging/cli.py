@@ -181,8 +181,7 @@ def _assess(
     model = products.read_model(arguments.assess, vis.phase_centre, like=vis, geometry=geometry)
     source = None
     if arguments.mask:
-        mask = products.read_mask(arguments.mask, _place(vis, "a --mask"))
-        source = mask(*model.coords.sky_coordinates())
+        source = products.read_mask(arguments.mask, vis.phase_centre)(*model.coords.sky_coordinates())
     found = automatic.assess_model(vis, model.sky, model.coords, program=model.program, source=source)
     restored = products.compare_restored(arguments.restored, found) if arguments.restored else ""
     head = "\n".join([*notes, ""])
@@ -198,20 +197,13 @@ def _geometry(text: str) -> tuple[float, float, float, float]:
     return inclination, angle, east, north
 
 
-def _place(vis: Visibilities, what: str) -> tuple[float, float]:
-    """Return the phase centre of data, of which something else has a place on the sky."""
-    if vis.phase_centre is None:
-        raise ValueError(f"{what} has a place on the sky, and the data have none: give --phase-centre, too")
-    return vis.phase_centre
-
-
 def _image_and_write(
     vis: Visibilities, notes: list[str], arguments: argparse.Namespace, folder: Path, name: str
 ) -> tuple[products.Products, dict[str, Any]]:
     """Calibrate if asked for, image, and write all products, the report last."""
     how: dict[str, Any] = {"field": arguments.field, "cell_size": arguments.cell_size, "device": _device()}
     if arguments.mask:
-        how["mask"] = products.read_mask(arguments.mask, _place(vis, "a --mask"))
+        how["mask"] = products.read_mask(arguments.mask, vis.phase_centre)
     gains, parameters = [], 0.0
     if arguments.self_calibrate:
         calibrated = selfcal.self_calibrate(vis, mode=arguments.self_calibrate, every=arguments.every, **how)

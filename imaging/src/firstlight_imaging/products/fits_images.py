@@ -135,7 +135,7 @@ def write_image(
         temporary.unlink(missing_ok=True)
 
 
-def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -> MaskFunction:
+def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float] | None) -> MaskFunction:
     """Return the mask of a FITS file, such as CASA exports, for `image`: where its first plane is above one half.
 
     Parameters
@@ -155,6 +155,8 @@ def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -
     ...     read_mask(path, (10, 20))(np.array([1.4, 2.6]), np.array([0.0, 0.0]))
     array([ True, False])
     """
+    if phase_centre is None:
+        raise ValueError("a --mask has a place on the sky, and the data have none: give --phase-centre, too")
     plane, theirs, _ = first_plane(path)
     if theirs.wcs.radesys in ("", "FK5") and theirs.wcs.equinox == _YEAR:
         # CASA, AIPS and difmap call so the frame of their data, be that CASA's J2000 or ICRS: the nearer one it is.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import errno
+import math
 import os
 import re
 import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -219,10 +221,6 @@ def _image_and_write(
 
 def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     """Return visibilities with right weights, and what there is to say of them."""
-    from dataclasses import replace
-
-    import numpy as np
-
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
     windows = arguments.spw and _windows(arguments.spw)
     asked = {"field": of, "unit": arguments.unit, "column": arguments.column, "windows": windows}
@@ -243,7 +241,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
         vis = data.select_channels(vis, _channels(arguments.channels, len(vis.frequency)))
     if arguments.shortest or arguments.longest:
         before = vis.data.size
-        vis = data.select_baselines(vis, shortest=arguments.shortest or 0.0, longest=arguments.longest or np.inf)
+        vis = data.select_baselines(vis, shortest=arguments.shortest or 0.0, longest=arguments.longest or math.inf)
         notes.append(f"{vis.data.size / before:.1%} of them on baselines that were asked for")
     if arguments.phase_centre:
         vis = replace(vis, phase_centre=_degrees(arguments.phase_centre))
@@ -255,8 +253,6 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
 
 def _with_frequency(vis: Visibilities, arguments: argparse.Namespace) -> Visibilities:
     """Return visibilities with the frequency that was asked for, if they do not know theirs."""
-    from dataclasses import replace
-
     import numpy as np
 
     from firstlight_imaging.units import as_hertz

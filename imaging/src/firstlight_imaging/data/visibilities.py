@@ -23,7 +23,7 @@ _MAX_RA = 720  # degrees: within a turn of what is usual
 SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
 _DOPPLER = 3e-4  # of a frequency: twice what the Earth's motion changes, and more
 _LONGEST_ERROR = 300  # characters of another library's error
-_MJD_ZERO, MAX_START = np.datetime64("1858-11-17T00:00:00"), 1e5 * 86400  # the year 2132, in seconds
+MJD_ZERO, MAX_START = np.datetime64("1858-11-17T00:00:00"), 1e5 * 86400  # the year 2132, in seconds
 _SAMPLE, _FEWEST, _MAX_AGAIN = 200, 10, 0.05  # visibilities that are looked for again, and the share that may be found
 _MAX_SIGNAL = 1e15  # times its noise: no receiver is as linear, and float32 has room for its square
 
@@ -128,7 +128,7 @@ class Visibilities:
         """Return the UTC so many seconds after ``start``, as 2017-04-05T00:46:15; nothing where it is not known."""
         if self.start is None or not 0 <= self.start < MAX_START:
             return ""
-        return str(_MJD_ZERO + np.timedelta64(round(self.start + time), "s"))
+        return str(MJD_ZERO + np.timedelta64(round(self.start + time), "s"))
 
     @property
     def title(self) -> str:

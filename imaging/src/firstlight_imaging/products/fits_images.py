@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from astropy.io import fits  # type: ignore[import-untyped]
-from astropy.time import Time  # type: ignore[import-untyped]
 from astropy.wcs import WCS  # type: ignore[import-untyped]
 from scipy.ndimage import map_coordinates
 
 from firstlight_imaging._types import Mask, MaskFunction, Real
 from firstlight_imaging.coordinates import GridCoords
-from firstlight_imaging.data.visibilities import MAX_START, Visibilities, check_is_file, readable
+from firstlight_imaging.data.visibilities import MAX_START, MJD_ZERO, Visibilities, check_is_file, readable
 from firstlight_imaging.directions import from_j2000
 from firstlight_imaging.fourier.beams import Beam
 
@@ -118,9 +117,7 @@ def write_image(
         if name:
             header[key] = "".join(letter if " " <= letter <= "~" else "?" for letter in name)  # all FITS knows
     if start is not None and 0 <= start < MAX_START:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of leap seconds that nobody knows
-            header["DATE-OBS"] = Time(start / 86400, format="mjd").isot
+        header["DATE-OBS"] = str(MJD_ZERO + np.timedelta64(round(1000 * start), "ms"))
     header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
     if beam:
         header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle

@@ -79,10 +79,10 @@ class Gains:
         return _rms_over_time(np.log(np.abs(self.values)), self.error)
 
     @property
-    def intervals(self) -> tuple[float, float]:
-        """The median and the longest distance between intervals of an execution, in seconds; NaN for a single one."""
+    def spacing(self) -> float:
+        """The median distance between intervals of an execution, in seconds; NaN for a single one."""
         steps = np.diff(self.start)[np.diff(self.execution) == 0]
-        return (float(np.median(steps)), float(steps.max())) if steps.size else (math.nan, math.nan)
+        return float(np.median(steps)) if steps.size else math.nan
 
 
 def solve_gains(vis: Visibilities, model: Complex, *, mode: Mode = "phase", every: float | None = None) -> Gains:
@@ -161,8 +161,7 @@ def describe_gains(gains: Gains, mode: Mode = "phase") -> str:
     solved = np.isfinite(scatter)
     if not solved.any():
         return f"the signal is too weak to solve {what} of any antenna"
-    every = gains.intervals[0]
-    times = f"every {every:.3g} s" if every > 0 else "once"
+    times = f"every {gains.spacing:.3g} s" if gains.spacing > 0 else "once"
     head = f"{what} of {solved.sum()} of {len(solved)} antennas, solved {times}, "
     if not scatter[solved].any():
         return f"{head}agree with this image"

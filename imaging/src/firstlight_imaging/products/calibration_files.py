@@ -58,7 +58,7 @@ def _figure(tables: Mapping[str, Gains]) -> Figure:
         solved: Real = np.where(np.isfinite(gains.error), values, np.nan)
         shown = ax.imshow(solved.T, aspect="auto", interpolation="nearest", cmap=cmap, vmin=-most, vmax=most)
         figure.colorbar(shown, ax=ax, label=unit)
-        every = gains.intervals[0]
+        every = gains.spacing
         ax.set(title=kind, xlabel=f"interval, {every:.3g} s each" if every > 0 else "interval", ylabel="antenna")
         rows = np.unique(np.linspace(0, len(gains.antennas) - 1, 12).round().astype(int))
         ax.set_yticks(rows, [str(gains.antennas[row]) for row in rows])

@@ -291,32 +291,27 @@ class _Cells(NamedTuple):
     def of(cls, vis: Visibilities, reach: float) -> _Cells:
         """Return the cells of visibilities of a source that reaches so far, in radians."""
         u, v, data, weight = vis.unflagged
-        return cls.averaged(np.column_stack([u, v]), data, weight, reach)
-
-    @classmethod
-    def averaged(cls, uv: Real, data: Complex, weight: Real, reach: float) -> _Cells:
-        """Return averages of what lies in one cell."""
-        mirrored = uv[:, 0] < 0
-        uv, data = np.where(mirrored[:, None], -uv, uv), np.where(mirrored, data.conj(), data)
-        cell, total = _in_cells(uv, weight, reach)
-        means = [np.bincount(cell, weight * part) / total for part in (*uv.T, data.real, data.imag)]
-        return cls(np.column_stack(means[:2]), means[2] + 1j * means[3], total)
+        return _averaged(np.column_stack([u, v]), data, weight, reach)[0]
 
     def and_also(self, other: _Cells, reach: float) -> _Cells:
         """Return the cells of both."""
         uv, data, weight = (np.concatenate(pair) for pair in zip(self, other, strict=True))
-        return _Cells.averaged(uv, data, weight, reach)
+        return _averaged(uv, data, weight, reach)[0]
 
-    def taken(self, which: Ints | Mask) -> _Cells:
+    def taken(self, which: Ints) -> _Cells:
         """Return some of the cells."""
         return _Cells(self.uv[which], self.data[which], self.weight[which])
 
 
-def _in_cells(uv: Real, weight: Real, reach: float) -> tuple[Ints, Real]:
-    """Return the number of the cell of each, and the sum of weights in each cell."""
-    cells = np.floor(uv * reach / _CELL).astype(np.int64)
-    number = np.unique(cells[:, 0] * 2**32 + cells[:, 1], return_inverse=True)[1]
-    return number.ravel(), np.asarray(np.bincount(number.ravel(), weight), float)
+def _averaged(uv: Real, data: Complex, weight: Real, reach: float) -> tuple[_Cells, Ints, Complex]:
+    """Return averages of what lies in one cell; and of each its cell, and its data in that half of the plane."""
+    mirrored = uv[:, 0] < 0
+    uv, data = np.where(mirrored[:, None], -uv, uv), np.where(mirrored, data.conj(), data)
+    places = np.floor(uv * reach / _CELL).astype(np.int64)
+    cell = np.unique(places[:, 0] * 2**32 + places[:, 1], return_inverse=True)[1].ravel()
+    total = np.asarray(np.bincount(cell, weight), float)
+    means = [np.bincount(cell, weight * part) / total for part in (*uv.T, data.real, data.imag)]
+    return _Cells(np.column_stack(means[:2]), means[2] + 1j * means[3], total), cell, data
 
 
 def _scatter_in_cells(vis: Visibilities, reach: float) -> tuple[float, float]:
@@ -325,10 +320,7 @@ def _scatter_in_cells(vis: Visibilities, reach: float) -> tuple[float, float]:
     Where the source is strong, it is the source that scatters, and gains: such cells are left out.
     """
     u, v, data, weight = vis.unflagged
-    sign = np.where(u < 0, -1.0, 1.0)
-    cell, total = _in_cells(np.column_stack([sign * u, sign * v]), weight, reach)
-    seen = np.where(sign < 0, data.conj(), data)
-    mean = (np.bincount(cell, weight * seen.real) + 1j * np.bincount(cell, weight * seen.imag)) / total
+    (_, mean, total), cell, seen = _averaged(np.column_stack([u, v]), data, weight, reach)
     count, squares = np.bincount(cell), np.bincount(cell, weight * np.abs(seen - mean[cell]) ** 2) / 2
     several = count > 1
     level = float(squares[several].sum() / max(1, (count[several] - 1).sum()))

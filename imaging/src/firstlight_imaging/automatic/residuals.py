@@ -18,11 +18,11 @@ from firstlight_imaging.fitting import quality
 from firstlight_imaging.fourier.beams import convolve
 
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
-_ADVICE = quality.Advice(
+_LOUD = (
     "look where they are in the residual map. A source outside the mask needs a wider field, or a mask of yours; one "
-    "between pixels, a smaller cell",
-    "check the weights (check_weights)",
+    "between pixels, a smaller cell"
 )
+_QUIET = "check the weights (check_weights)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,4 +119,4 @@ def judge(
     reached = left.dynamic_range if limited else math.nan
     measured = quality.Measured(left.chi2, len(problem.vis.u), *residuals, *fluxes, beams=beams, dynamic_range=reached)
     fault = quality.Fault(cause.verdict, cause.text) if cause else None
-    return quality.assess(measured, cause=fault, advice=_ADVICE)
+    return quality.assess(measured, cause=fault, loud=_LOUD, quiet=_QUIET)

@@ -57,24 +57,6 @@ class Fault(NamedTuple):
     text: str
 
 
-class Advice(NamedTuple):
-    """What to do where residuals are louder, or quieter, than noise.
-
-    Examples
-    --------
-    >>> Advice("take more steps", "check the weights").quiet
-    'check the weights'
-    """
-
-    loud: str
-    quiet: str
-
-
-_OF_FITS_BY_HAND = Advice(
-    "take more steps or a smaller λ; if neither helps, check_weights", "check the weights, or take a larger λ"
-)
-
-
 @dataclass(frozen=True)
 class Measured:
     """Residuals and flux of an image, before they are judged; of several channels, of the worst.
@@ -188,11 +170,13 @@ def assess(
     *,
     cause: Fault | None = None,
     bias: float = 0.0,
-    advice: Advice = _OF_FITS_BY_HAND,
+    loud: str = "take more steps or a smaller λ; if neither helps, check_weights",
+    quiet: str = "check the weights, or take a larger λ",
 ) -> Quality:
     """Return the quality that such numbers mean.
 
-    If residuals are larger than noise, a known ``cause`` is told, or else the ``advice``; it is if they are smaller.
+    If residuals are larger than noise, a known ``cause`` is told, or else what to do if they are so ``loud``; there is
+    other advice where they are ``quiet``, smaller than noise.
     """
     off, inside = measured.chi2_off, measured.inside
     rms_scatter = MAX_SIGMA / math.sqrt(2 * max(1, min(measured.beams, measured.count)))
@@ -200,9 +184,9 @@ def assess(
     if cause:
         faults.append(cause)
     elif off < -MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):
-        faults.append(Fault("over-fitted", f"the residuals are quieter than noise: {advice.quiet}"))
+        faults.append(Fault("over-fitted", f"the residuals are quieter than noise: {quiet}"))
     if not cause and (inside > max(_MAX_RMS, 1 + rms_scatter) or measured.largest > MAX_SIGMA or off > MAX_SIGMA):
-        faults.append(Fault("not converged", f"the residuals are larger than noise: {advice.loud}"))
+        faults.append(Fault("not converged", f"the residuals are larger than noise: {loud}"))
     if measured.disagrees and not (cause and cause.verdict == "not calibrated"):
         cure = "" if cause else ": take a narrower field"
         faults.append(Fault("doubtful", f"the flux is not what the shortest baselines see{cure}"))

@@ -163,7 +163,8 @@ class _Groups:
                 self.number(f"{name}{parameter}", default)
         if (unit := self.text("BUNIT")).upper() not in _UNITS:
             raise ValueError(f"its data are in {unit} (BUNIT), and Jy are needed: scale them, or correct that card")
-        if tilted := [name for name in self.projections() if name.endswith("NCP")]:
+        cards = (self.text(f"PTYPE{n}").upper() for n in range(1, header["PCOUNT"] + 1))
+        if tilted := [name for name in cards if name[:2] in ("UU", "VV", "WW") and name.endswith("NCP")]:
             raise ValueError(f"its {tilted[0]} are of the projection NCP, and SIN is needed: AIPS's UVFIX makes them")
         if not header["GCOUNT"]:
             raise ValueError("it holds no rows")
@@ -261,11 +262,6 @@ class _Groups:
         step = np.where((width > 0) & (sideband < 0), -width, width)  # some writers put the sign into the width as well
         start = self.number(f"CRVAL{self.axes['FREQ']}") + offset[:, None]
         return (start + np.outer(step, self.coordinates("FREQ", 1.0))).ravel(), window
-
-    def projections(self) -> list[str]:
-        """Return the names of the parameters that are coordinates of baselines, in which a projection may stand."""
-        cards = (self.text(f"PTYPE{n}").upper() for n in range(1, self.header["PCOUNT"] + 1))
-        return [name for name in cards if name[:2] in ("UU", "VV", "WW")]
 
     def source(self) -> fits.FITS_rec | None:
         """Return the rows of the source in AIPS's table of sources, if there is one."""

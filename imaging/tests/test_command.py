@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,12 +24,16 @@ from firstlight_imaging.simulate.skies import Point, Ring
 FLUX = 0.2
 
 
+def arrays_of(vis: Visibilities) -> dict[str, np.ndarray]:
+    names = ("uu", "vv", "data", "weight", "antennas", "time")
+    return {name: getattr(vis, name) for name in names} | {"frequencies": vis.frequency}
+
+
 @pytest.fixture(scope="module")
 def arrays():
     vis = observe([Ring(FLUX, 0, 0.3, east=0.3)], uv_track(n_times=4), channels(230e9, 1e9, 2))
-    vis = with_noise(vis, 0.02, seed=1)
-    named = {"uu": vis.uu, "vv": vis.vv, "data": vis.data, "weight": 4 * vis.weight, "frequencies": vis.frequency}
-    return named | {"antennas": vis.antennas, "time": vis.time}
+    vis = arrays_of(with_noise(vis, 0.02, seed=1))
+    return vis | {"weight": 4 * vis["weight"]}
 
 
 @pytest.fixture(autouse=True)
@@ -44,17 +49,21 @@ def npz(arrays, tmp_path):
     return path
 
 
-def fitted(monkeypatch, *words: str) -> Visibilities:
-    """Return what would be fitted."""
+def asked(monkeypatch, *words: str) -> tuple[Visibilities, dict[str, Any]]:
+    """Return what would be fitted, and how."""
     given = []
 
-    def stop(vis, **_):
-        given.append(vis)
+    def stop(vis, **how):
+        given.append((vis, how))
         raise ValueError
 
     monkeypatch.setattr("firstlight_imaging.automatic.image", stop)
     main([*words])
     return given[0]
+
+
+def fitted(monkeypatch, *words: str) -> Visibilities:
+    return asked(monkeypatch, *words)[0]
 
 
 def files(folder: Path) -> set[str]:
@@ -157,15 +166,8 @@ def test_a_mask_of_casa_and_a_cell_reach_the_image(npz, tmp_path, monkeypatch):
     inside, coords = np.zeros((16, 16)), GridCoords(0.25, 16)
     inside[10, 4] = 1  # 0.75" to the east and 0.5" to the north of its own centre
     write_image(tmp_path / "mask.fits", inside[None], coords, unit="Jy/pixel", frequencies=[1e9], ra=10, dec=20)
-    given = {}
-
-    def stop(_, **how):
-        given.update(how)
-        raise ValueError
-
-    monkeypatch.setattr("firstlight_imaging.automatic.image", stop)
     words = ["--mask", str(tmp_path / "mask.fits"), "--cell", "0.05", "--phase-centre", f"10,{20 + 1 / 3600}"]
-    main([str(npz), "--out", str(tmp_path / "out"), *words])
+    _, given = asked(monkeypatch, str(npz), "--out", str(tmp_path / "out"), *words)
     assert given["cell_size"] == 0.05
     east, north = GridCoords(0.05, 80).sky_coordinates()  # seen from 1" farther to the north
     allowed = given["mask"](east, north)
@@ -187,8 +189,7 @@ def test_gains_are_kept_beside_the_image(arrays, tmp_path):
 @pytest.mark.slow
 def test_closures_make_an_image_without_a_place(tmp_path, capsys):
     seen = with_noise(observe([Ring(FLUX, 0.2, 0.1)], uv_track(alma_antennas()[::5], n_times=8)), 0.001, seed=0)
-    names = {"uu": seen.uu, "vv": seen.vv, "data": seen.data, "weight": seen.weight, "frequencies": seen.frequency}
-    np.savez(tmp_path / "my.npz", **names, antennas=seen.antennas, time=seen.time)
+    np.savez(tmp_path / "my.npz", **arrays_of(seen))
     assert main([str(tmp_path / "my.npz"), "--out", str(tmp_path), "--closures", "--field", "1"]) == 0
     assert files(tmp_path) == {"my.npz", "my.image.fits", "my.error.fits", "my.png", "my.txt", "my.json"}
     assert "closure quantities" in capsys.readouterr().out
@@ -305,8 +306,7 @@ def test_the_unit_of_an_npz_may_be_said(arrays, tmp_path, monkeypatch):
 
 def test_weights_that_the_sky_may_excuse_are_told(tmp_path, capsys, monkeypatch):
     vis = with_noise(observe([Point(5.0, 9.0, -4.0)], uv_track(n_times=20), [230e9]), 0.001, seed=0)
-    named = {"uu": vis.uu, "vv": vis.vv, "data": vis.data, "weight": vis.weight, "frequencies": vis.frequency}
-    np.savez(tmp_path / "my.npz", **named, antennas=vis.antennas, time=vis.time)
+    np.savez(tmp_path / "my.npz", **arrays_of(vis))
     given = fitted(monkeypatch, str(tmp_path / "my.npz"), "--out", str(tmp_path))
     assert "weights" in capsys.readouterr().out
     assert (given.weight == vis.weight).all()
@@ -346,14 +346,7 @@ def test_a_weight_that_sticks_out_is_left_out(arrays, tmp_path, capsys, monkeypa
     ("field", "arcsec"), [("4", 4.0), ("4arcsec", 4.0), ("13mas", 0.013), ("50µas", 5e-5), ("5e1uas", 5e-5)]
 )
 def test_angles_have_units(npz, tmp_path, monkeypatch, field, arcsec):
-    given = {}
-
-    def stop(_, **how):
-        given.update(how)
-        raise ValueError
-
-    monkeypatch.setattr("firstlight_imaging.automatic.image", stop)
-    main([str(npz), "--out", str(tmp_path / "out"), "--field", field])
+    _, given = asked(monkeypatch, str(npz), "--out", str(tmp_path / "out"), "--field", field)
     assert given["field"] == pytest.approx(arcsec, rel=1e-12)
 
 
@@ -477,8 +470,7 @@ def test_a_killed_job_and_a_closed_terminal_leave_nothing_behind(npz, tmp_path, 
 
 def test_two_antennas_are_not_told_to_take_smaller_pixels(tmp_path, capsys):
     seen = with_noise(observe([Point(0.5)], uv_track(alma_antennas()[:2], n_times=40)), 0.01, seed=0)
-    names = {"uu": seen.uu, "vv": seen.vv, "data": seen.data, "weight": seen.weight, "frequencies": seen.frequency}
-    np.savez(tmp_path / "two.npz", **names, antennas=seen.antennas, time=seen.time)
+    np.savez(tmp_path / "two.npz", **arrays_of(seen))
     assert main([str(tmp_path / "two.npz"), "--out", str(tmp_path)]) == 1
     assert "two antennas" in capsys.readouterr().err.splitlines()[-1]
 

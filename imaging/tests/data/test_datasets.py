@@ -43,11 +43,6 @@ def test_moves_change_precision_and_never_the_data(dataset, move, dtype):
     assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
 
 
-def test_moves_to_a_device_take_every_buffer_along(dataset):
-    assert {buffer.device.type for buffer in dataset.to("meta").buffers()} == {"meta"}
-    assert dataset.vis_indexed.dtype == torch.complex128
-
-
 def test_a_mask_takes_cells_away_and_adds_none(dataset):
     before = copy.deepcopy(dataset)
     mask = torch.zeros(2, 8, 8, dtype=torch.bool)

@@ -206,10 +206,3 @@ def test_baselines_in_metres_need_frequencies(tmp_path):
         read_npz(tmp_path / "a.npz", unit="metres")
     vis = read_npz(saved(tmp_path / "b.npz", metres | {"frequencies": frequency}), unit="metres")
     assert vis.uu == pytest.approx(metres["uu"] * frequency[:, None] / LIGHT_SPEED)
-
-
-def test_a_folder_and_a_file_that_is_not_there_are_named(tmp_path):
-    with pytest.raises(ValueError, match="read_ms"):
-        read_npz(tmp_path)
-    with pytest.raises(FileNotFoundError, match="absent"):
-        read_npz(tmp_path / "absent.npz")

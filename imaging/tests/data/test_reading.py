@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from astropy.io import fits
 
-from firstlight_imaging.data.reading import read_visibilities
+from firstlight_imaging.data import read_npz, read_uvfits, read_uvtable, read_visibilities
 
 
 def test_data_that_would_count_twice_are_refused(tmp_path):
@@ -30,10 +30,15 @@ def test_data_that_would_count_twice_are_refused(tmp_path):
     assert read_visibilities(parts).window.tolist() == [0, 1, 2]
 
 
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+@pytest.mark.parametrize("read", [read_npz, read_uvfits, read_uvtable])
+def test_a_folder_a_pipe_and_a_file_that_is_not_there_are_named(tmp_path, read):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ValueError, match="pipe"):
-        read_visibilities(tmp_path / "pipe")
+        read(tmp_path / "pipe")
+    with pytest.raises(ValueError, match="read_ms"):
+        read(tmp_path)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        read(tmp_path / "absent.file")
 
 
 def test_a_file_is_known_by_what_is_in_it(tmp_path):

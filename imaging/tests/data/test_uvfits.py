@@ -155,13 +155,6 @@ def test_weights_that_casa_may_have_divided_by_the_channels_are_told(tmp_path):
     read_uvfits(handmade(tmp_path / "d", cube, tables=(table,), header=casa))
 
 
-def test_a_folder_and_a_file_that_is_not_there_are_named(tmp_path):
-    with pytest.raises(ValueError, match="read_ms"):
-        read_uvfits(tmp_path)
-    with pytest.raises(FileNotFoundError, match="absent"):
-        read_uvfits(tmp_path / "absent.uvfits")
-
-
 def test_a_source_off_the_centre_is_where_it_was(tmp_path):
     """The file's phases have the sign of exp(+2 pi i (ul + vm)): written as such by hand, read as ours."""
     rng = np.random.default_rng(3)

@@ -47,6 +47,6 @@ def test_model_holds_image_and_visibilities_of_the_same_sky():
     assert isinstance(model, GriddedNet)
     vis = model()
     torch.testing.assert_close(vis[:, 0, 0].real, model.icube.flux, rtol=1e-12, atol=0)
-    assert [name for name, _ in model.named_parameters()] == ["bcube.base_cube"]
+    assert [*model.state_dict()] == [name for name, _ in model.named_parameters()] == ["bcube.base_cube"]
     assert model.float()().dtype == torch.complex64
     assert model.double()().dtype == torch.complex128

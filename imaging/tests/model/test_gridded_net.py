@@ -51,17 +51,6 @@ def test_at_the_cells_they_are_those_of_the_grid_in_packed_order():
     torch.testing.assert_close(loose, packed, rtol=0, atol=1e-12 * packed.abs().max().item())
 
 
-def test_what_a_model_shows_moves_with_it():
-    net = model_of(*RINGS)
-    net()
-    image = net.icube.sky_cube
-    net.float()
-    torch.testing.assert_close(net.icube.sky_cube, image.float())
-    assert set(net.state_dict()) == {"bcube.image"}
-    net.to("meta")  # a device that every machine has
-    assert {part.device.type for part in (net.icube.sky_cube, net.icube.flux)} == {"meta"}
-
-
 def three_channels():
     """Cells of noise, each channel with its own mask."""
     rng = np.random.default_rng(0)

@@ -13,7 +13,7 @@ from firstlight_doctor.schema import Facts
 __all__ = ["QUESTIONS", "RULES", "Check", "Finding", "Rule", "diagnose", "ruled_out", "run_checks"]
 
 MODULES = """
-amd driver libcuda card wheels compilers containers hidden imports jetson installs intel_apple notes platforms cuda_init
+amd driver libcuda card wheels compilers containers hidden imports installs intel_apple notes platforms cuda_init
 """
 for module in MODULES.split():
     import_module(f"{__name__}.{module}")  # its rules enter themselves; of equal causes, the first to enter leads

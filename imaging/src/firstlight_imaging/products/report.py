@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import EngFormatter
@@ -319,10 +320,22 @@ def _beam_text(beam: Beam, coords: GridCoords, robust: float, vis: Visibilities)
     )
 
 
+def _four_panels(title: str, *names: str) -> tuple[Figure, list[Axes]]:
+    """Return a figure of four panels with these titles, to be drawn in."""
+    figure = Figure(figsize=(10, 8.6), layout="compressed")
+    axes: list[Axes] = figure.subplots(2, 2).ravel().tolist()
+    for ax, name in zip(axes, names, strict=True):
+        ax.set_title(name, fontsize="medium")
+        ax.locator_params(nbins=5)
+    figure.suptitle(title)
+    return figure, axes
+
+
 def _assessment_figure(found: Assessment, title: str) -> Figure:
     """Return a figure of a model, its residuals, and how well it explains baselines of each length."""
-    figure = Figure(figsize=(10, 8.6), layout="compressed")
-    coords, axes = found.coords, figure.subplots(2, 2).ravel()
+    names = "residual, and the source", "how well it explains baselines", "and their flux"
+    figure, axes = _four_panels(title, f"model, convolved: {found.flux:.4g} Jy", *names)
+    coords = found.coords
     seen = convolve(found.model, coords, found.beam)
     plot_image(seen, coords, ax=axes[0], stretch="sqrt", vmin=0.0, unit="Jy/beam", beam=found.beam)
     most = max(5.0, float(np.abs(found.left.map).max()))
@@ -334,16 +347,6 @@ def _assessment_figure(found: Assessment, title: str) -> Figure:
         ax.axhline(1.0, color="dimgrey", linewidth=0.7)
         ax.set(xlabel="baseline", ylabel=values)
         ax.xaxis.set_major_formatter(EngFormatter(unit="λ"))
-    names = (
-        f"model, convolved: {found.flux:.4g} Jy",
-        "residual, and the source",
-        "how well it explains baselines",
-        "and their flux",
-    )
-    for ax, name in zip(axes, names, strict=True):
-        ax.set_title(name, fontsize="medium")
-        ax.locator_params(nbins=5)
-    figure.suptitle(title)
     return figure
 
 
@@ -351,8 +354,10 @@ def _figure(
     found: Image, title: str, fine: GridCoords, dirty: Real, restored: Real, residual: Real, beam: Beam
 ) -> Figure:
     """Return a figure of the dirty image, the image, the residuals and the restored map, with contours."""
-    figure = Figure(figsize=(10, 8.6), layout="compressed")
-    coords, axes, view = found.coords, figure.subplots(2, 2).ravel(), _view_of_source(found, beam)
+    contours = f"restored map, contours: −{_CONTOURS:g}, {_CONTOURS:g}, {2 * _CONTOURS:g}, {4 * _CONTOURS:g} … σ"
+    names = f"image: {found.flux_text}", "residual, the whole field", contours
+    figure, axes = _four_panels(title, "dirty image, the whole field", *names)
+    coords, view = found.coords, _view_of_source(found, beam)
     width, sigma = view[0] - view[1], rms(residual)
     count, unit = angular_unit(width)
     plot_image(dirty, fine, ax=axes[0], stretch="linear", unit="Jy/beam", beam=beam)
@@ -369,12 +374,6 @@ def _figure(
     plot_image(restored, fine, ax=axes[3], unit="Jy/beam", beam=beam, **bright)  # type: ignore[arg-type]
     levels = [-_CONTOURS, *(_CONTOURS * 2**step for step in range(12))]
     axes[3].contour(restored / sigma, levels, extent=coords.img_ext, colors="whitesmoke", linewidths=0.7)
-    contours = f"restored map, contours: −{_CONTOURS:g}, {_CONTOURS:g}, {2 * _CONTOURS:g}, {4 * _CONTOURS:g} … σ"
-    titles = "dirty image, the whole field", f"image: {found.flux_text}", "residual, the whole field", contours
-    for ax, name in zip(axes, titles, strict=True):
-        ax.set_title(name, fontsize="medium")
-        ax.locator_params(nbins=5)
-    figure.suptitle(title)
     for ax in axes[1::2]:
         ax.set_ylabel("")
     return figure

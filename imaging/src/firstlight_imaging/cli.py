@@ -225,9 +225,8 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     windows = arguments.spw and _windows(arguments.spw)
     asked = {"field": of, "unit": arguments.unit, "column": arguments.column, "windows": windows}
     options = {key: value for key, value in asked.items() if value is not None}
-    parts = {
-        name: _with_frequency(vis, arguments) for name, vis in data.read_executions(arguments.data, **options).items()
-    }
+    held = data.read_executions(arguments.data, **options)
+    parts = {name: _with_frequency(vis, arguments) for name, vis in held.items()}
     notes = []
     if len(parts) > 1:
         joined = firstlight_imaging.join([*parts.values()], [*parts])

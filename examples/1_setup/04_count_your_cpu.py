@@ -55,8 +55,8 @@ def one_at_a_time(cups, keep, gain, steps):
 
 # %%
 # Most people would write the loop like this. Here's another way, which follows eight
-# cups through one and the same loop. It's still one thread on one core, and there are
-# still as many multiply-adds to do.
+# cups through one loop. It's still one thread on one core, with as many multiply-adds
+# to do.
 
 
 @njit(fastmath={"contract"})
@@ -111,7 +111,7 @@ print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
 #
 # Think of a factory that makes cars. A car has to pass four stations, one after the
 # other. But each station hands its car on and takes the next. So a car leaves the
-# factory at every turn, and four of them are in the making all the time.
+# factory at every step, and four of them are in the making all the time.
 #
 # A core does the same. A multiply-add takes about four clock cycles, but a new one can
 # begin in every cycle. This is called a *pipeline*. In a single chain, each
@@ -271,7 +271,7 @@ print(f"= {at_most['SIMD, all cores']}")
 # %%
 # One chain has one multiply-add under way. So if another way finishes ten times as many
 # in the same time, it has ten under way. Let's measure all of them, with as many cups
-# as each of them needs, and also a loop in Python, and NumPy.
+# as each needs, and also a loop in Python, and NumPy.
 
 # folded: The measurement, and its table
 
@@ -448,10 +448,11 @@ for cups in (1, 65_536, 2**20):
 # multiprocessors have 128 lanes, like the H100's. In each cycle, a bank hands one
 # number to each lane. So with two banks and three numbers, a step should take two
 # cycles instead of one. A product of matrices uses each number several times once it's
-# fetched, and it did :timing:`precision rate "GPU, matmul, float32"
-# @nvidia-h100-80gb-hbm3` on the same card. A T4, a V100 or an A100 has only 64 lanes in
-# each multiprocessor, in four groups of 16. So 32 threads, a :term:`warp`, take two
-# cycles on their 16 lanes anyway, and in two cycles three numbers come in time.
+# fetched, and on the same card it did :timing:`precision rate "GPU, matmul, float32"
+# @nvidia-h100-80gb-hbm3`, where the data sheet promises :spec:`H100 SXM fp32`. A T4, a
+# V100 or an A100 has only 64 lanes in each multiprocessor, in four groups of 16. So 32
+# threads, a :term:`warp`, take two cycles on their 16 lanes anyway, and in two cycles
+# three numbers come in time.
 #
 # __ https://arxiv.org/abs/2503.20481
 #

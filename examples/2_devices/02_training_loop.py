@@ -5,8 +5,8 @@ What changes in a training loop?
 You have a script that trains a network on your CPU, and now somebody lends you a GPU.
 Which lines do you have to change, and how much time will it save?
 
-**Write down two guesses:** the number of new lines, and how many times as fast an H100,
-one of the largest GPUs there are, trains a small network as two cores of a CPU do.
+**Write down two guesses:** the number of new lines, and how many times as fast as two
+cores of a CPU an H100 trains a small network. It's one of the largest GPUs there are.
 
 **Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
@@ -247,9 +247,9 @@ except RuntimeError as error:
 # itself, so most of the time the cook stands and waits. A larger batch means more
 # plates for the same number of slips, and a larger network means fuller plates.
 #
-# So let's make the batch larger. All three see each picture five times. **Guess
-# first:** how will the time of an epoch change from batches of 16 to 64 and 256? And
-# the score?
+# So let's make the batch larger: 16, 64 and 256 pictures. Each network sees every
+# picture five times. **Guess first:** how will the time of an epoch change? And the
+# score?
 
 rows, curves = [], {}
 for batch in (16, 64, 256):
@@ -270,7 +270,7 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 
 # %%
 # With 16 pictures, the H100's epochs took longer than those of the two cores of the
-# EPYC. With 256 they took less time, but not by as much as the table promised. So
+# EPYC. With 256 they took less, but the gain was smaller than the table promised. So
 # something besides the steps takes time: see *Is it the loader?* below.
 #
 # .. holds::
@@ -337,7 +337,7 @@ plt.show()
 #    optimizer.load_state_dict(saved["optimizer"])
 #
 # ``map_location`` lets you train on the GPU and go on at home. In Colab, write the file
-# to your Drive, because Colab's own disk goes with the session.
+# to your Drive, because Colab's own disk is lost with the session.
 
 # folded: These lines as two functions, save and load
 

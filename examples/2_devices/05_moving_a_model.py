@@ -37,16 +37,16 @@ waited in the queue of a cluster for a night.
 #    model.load_state_dict(states["model"])
 #    optimizer.load_state_dict(states["optimizer"])
 #
-# It also helps if the file was saved from *cuda:1*, and you have a single GPU.
+# These lines also help if the file was saved from *cuda:1*, and you have a single GPU.
 #
 # A model that does everything wrong
 # ----------------------------------
 #
-# We need some data: stars with four colours each, of three kinds, made up. If you have
-# no GPU, we move things to PyTorch's device ``meta``. A tensor there has a shape and a
-# type, but no numbers. It mostly obeys the rules of a GPU, with three differences. A
-# line that needs a value, such as ``.item()``, stops with an error. ``model.to`` puts
-# *new* parameters into the model. And a product of matrices doesn't check whether both
+# Our data are made-up stars of three kinds, with four colours each. If you have no GPU,
+# we move things to PyTorch's device ``meta``. A tensor there has a shape and a type,
+# but no numbers. It mostly obeys the rules of a GPU, with three differences. A line
+# that needs a value, such as ``.item()``, stops with an error. ``model.to`` puts *new*
+# parameters into the model. And a product of matrices doesn't check whether both
 # matrices are on the same device.
 
 import copy
@@ -210,12 +210,12 @@ print("not on the list:", [*unknown(careless)])
 # It's the second line that names the culprits. Copy ``unknown`` into your project, and
 # call it once in your tests.
 #
-# What it can't see is a batch, or what's made in ``forward``, be it a tensor or a whole
-# layer, as in ``nn.BatchNorm1d(3)(x)``. Such a layer is on the CPU, and new and
-# untrained in each call, so build layers in ``__init__``. But you don't need a GPU to
-# find these: *rehearse* on ``meta``. Nothing is computed there. But every line that
-# needs no value runs, and a tensor that stayed behind raises an error. We take the loop
-# from :doc:`the page on training </tutorials/2_devices/02_training_loop>`.
+# It can't see a batch, or what's made in ``forward``, be it a tensor or a whole layer,
+# as in ``nn.BatchNorm1d(3)(x)``. Such a layer is on the CPU, and new and untrained in
+# each call, so build layers in ``__init__``. But you don't need a GPU to find these:
+# *rehearse* on ``meta``. Nothing is computed there. But every line that needs no value
+# runs, and a tensor that stayed behind raises an error. We take the loop from :doc:`the
+# page on training </tutorials/2_devices/02_training_loop>`.
 
 # folded: A sound network, the loop, and what it learns on the device
 
@@ -266,16 +266,16 @@ print("the careless one:", error_of(train, Careless(), stars, "meta"))
 
 # %%
 # That's the error that you'd have met on the cluster, in the same place, the division
-# by ``width``. Mend it, and the next error will be the next mistake. But if nothing
+# by ``width``. Mend it, and the next error shows the next mistake. But if nothing
 # complains, you can't be sure, because a product of matrices on ``meta`` doesn't check
 # where they are. ``unknown`` finds what it misses.
 #
 # Break it: yesterday's optimizer
 # -------------------------------
 #
-# You go on with yesterday's run, in another order than at the top. You make the model
-# and its optimizer, load the states of both, and then move the model. **What can go
-# wrong?**
+# You go on with yesterday's run, but not in the order of our lines at the top. You make
+# the model and its optimizer, load the states of both, and then move the model. **What
+# can go wrong?**
 #
 # Adam remembers two averages for each parameter. They belong to the optimizer, so
 # ``model.to`` knows nothing of them. To show it without two devices, we change the
@@ -351,8 +351,8 @@ bench.show()
 # "rows of tensors on the device"/"DataLoader, then .to" @nvidia-h100-80gb-hbm3`, for
 # three lines.
 #
-# But don't give tensors on a GPU to a *loader*. It takes them apart one by one all the
-# same, and its workers may stop with "Cannot re-initialize CUDA in forked subprocess".
+# But don't give tensors on a GPU to a *loader*. It takes them apart one by one anyway,
+# and its workers may stop with "Cannot re-initialize CUDA in forked subprocess".
 
 # folded: Check: the trained network in float64 on the CPU
 
@@ -376,15 +376,16 @@ print(f"largest error, relative to the largest score: {error:.0e}")
 # ``CUDA_VISIBLE_DEVICES=1`` your program sees only that one, as ``"cuda:0"``. On a
 # cluster, Slurm sets it to the cards of your job, say ``2,3,4,5``, and your program
 # counts those from 0. So write ``"cuda"``, never the number of a card, and leave the
-# variable alone: another card is somebody else's, and "busy or unavailable". Without
-# Slurm, set it before Python starts, or above all imports. CUDA counts from the fastest
-# card, and ``nvidia-smi`` by slot. With ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, CUDA also
-# counts by slot. In CuPy it's ``with cupy.cuda.Device(1):``, in Numba
-# ``cuda.select_device(1)``. To use all of them, each process gets a device and :doc:`a
-# copy of the model of its own </tutorials/2_devices/20_two_gpus>`. *Wrappers* such as
-# Lightning and Accelerate move the model and each batch for you, but they keep to the
-# model's list, too. And on a TPU, an optimizer that's made before the move would train
-# the *old* parameters. If you move first, you're right everywhere.
+# variable alone: any other card is somebody else's, and you'd only get "busy or
+# unavailable". Without Slurm, set it before Python starts, or above all imports. CUDA
+# counts from the fastest card, and ``nvidia-smi`` by slot. With
+# ``CUDA_DEVICE_ORDER=PCI_BUS_ID``, CUDA also counts by slot. In CuPy it's ``with
+# cupy.cuda.Device(1):``, in Numba ``cuda.select_device(1)``. To use all of them, give
+# each process a device and :doc:`a copy of the model
+# </tutorials/2_devices/20_two_gpus>`. *Wrappers* such as Lightning and Accelerate move
+# the model and each batch for you, but they keep to the model's list, too. And on a
+# TPU, an optimizer that's made before the move would train the *old* parameters. If you
+# move first, you're right everywhere.
 #
 # Your turn
 # ---------

@@ -333,7 +333,7 @@ for old in (add, add_anew, stack_and_sum):
 # The GPU's own clock
 # -------------------
 #
-# We measured the H100's two right answers like this:
+# We measured the two right answers above like this:
 
 # folded: A wait each time, a wait once, and one thread of the CPU
 

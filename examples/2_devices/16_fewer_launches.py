@@ -3,8 +3,8 @@ Many small operations: batch, compile or capture?
 =================================================
 
 You simulate asteroids, or sample a posterior, or let an optimizer run. Each step is a
-handful of short lines, and you do a great many of them. On the GPU it's no faster
-than on your laptop, and a bigger GPU changes nothing.
+handful of short lines, and you do a great many. On the GPU it's no faster than on your
+laptop, and a bigger GPU changes nothing.
 
 **Write down a guess.** We multiply and add single numbers, 192 times in a row, once on
 an H100 and once on the CPU beside it. Which one is faster, and by how much? By the end
@@ -19,7 +19,7 @@ a C compiler on a GPU. This page's capture needs an NVIDIA or AMD card.
 # Try it
 # ------
 #
-# An asteroid is at :math:`(x, y)` and has the speed :math:`(u, w)`, and ``advance``
+# An asteroid is at :math:`(x, y)` and has the velocity :math:`(u, w)`, and ``advance``
 # lets it fall around a star for two short steps. Four arguments are arrays, with as
 # many numbers as there are asteroids, and ``pull`` is an array of one number.
 
@@ -144,10 +144,9 @@ for place in dict.fromkeys(("cpu", device.type)):
 # one of the fastest GPUs in the world.
 #
 # If we repeat a single addition on the same H100, it takes only :timing:`wins-add
-# median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`. Others found 6.67 µs
-# for an operation on `an A100`__, and 2.67 µs on `an RTX 4090`__. So the operations of
-# our row, each of them a 192nd of the time above, cost more than that. We measured with
-# PyTorch 2.11.
+# median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3`. Others found 6.67 µs for an
+# operation on `an A100`__, and 2.67 µs on `an RTX 4090`__. Divide the H100's time above
+# by 192, and you'll see that our operations cost more. We measured with PyTorch 2.11.
 #
 # __ https://github.com/1571859588/infra-practices/blob/1ae488291dabc10526ec92b51a5aee8917127580/vector_mul2/README.md
 # __ https://github.com/mli/transformers-benchmarks/issues/4
@@ -581,9 +580,9 @@ else:
 # "captured/cuda:0/n=10000000"/"as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as
 # fast as written, because the GPU still has to do everything that was on the list.
 #
-# Can you have both, fewer operations and one launch? PyTorch compiles your function,
-# captures the compiled program, and before each replay copies your arrays into the ones
-# that it captured:
+# Can you have both, fewer operations and one launch? Yes. In this mode, PyTorch
+# compiles your function, captures the compiled program, and before each replay copies
+# your arrays into the ones that it captured:
 #
 # .. code-block:: python
 #
@@ -675,7 +674,7 @@ bench.show()
 # .. measured-by-others:: whisper-h200 code2wav-h200 code2wav-h200-graph node-a100
 #
 # The GPU of the first program was busy, and that of the second waited for launches. For
-# each launch, the model counts :spec:`kernel of a program seconds`, which we chose from
+# each launch, our model counts :spec:`kernel of a program seconds`, which we chose from
 # several programs and rounded. For each kernel of a graph it counts :spec:`graph node
 # seconds`, which RRZE-HPC measured on an H200. If the GPU's work takes longer than all
 # launches, the model counts only the work.
@@ -871,9 +870,9 @@ print(f"Our solution: {check(cure_solution)}")
 # ``jax.grad`` goes back through the steps of a loop, so it must know how many there
 # are. ``scan`` has a gradient. ``fori_loop`` has one if its bounds are Python's
 # numbers, or static, when JAX traces it. ``while_loop`` has none, and JAX says
-# *Reverse-mode differentiation does not work*. So ``scan`` the largest number of steps,
-# and once it's done, keep the old value with ``jnp.where``. Memory grows with each
-# step, and more slowly if you scan ``jax.checkpoint(step)``, which keeps only what goes
-# from one step to the next.
+# *Reverse-mode differentiation does not work*. So ``scan`` as many steps as you may
+# need, and once you're done, keep the old value with ``jnp.where``. Memory grows with
+# each step, and more slowly if you scan ``jax.checkpoint(step)``, which keeps only what
+# goes from one step to the next.
 #
 # __ https://github.com/blackjax-devs/blackjax/issues/251

@@ -2,9 +2,9 @@
 My code is slow on the GPU. Why?
 ================================
 
-Your program runs on the GPU, without an error, and it's slow. Perhaps it's even
-slower than on the CPU. Or ``nvidia-smi`` shows a GPU utilization of 20 %, or the
-first call takes ages. What is the card waiting for?
+Your program runs on the GPU, without an error, and it's slow. Perhaps it's slower than
+on the CPU. Or ``nvidia-smi`` shows a GPU utilization of 20 %, or the first call takes
+ages. What is the card waiting for?
 
 **Write down a guess: in your own program, what part of the time does the GPU
 compute?** Then find which of nine causes is yours, and the page that mends it.
@@ -19,7 +19,7 @@ it's slow without a GPU, too.
 #
 # Go down the list, and stop at the first test that says yes. The names in the middle
 # are those of :doc:`a profile </tutorials/2_devices/14_profile>` on an NVIDIA card:
-# look for the row with much time, or with many calls.
+# look for the row with the most time, or the most calls.
 #
 # On an AMD card the names begin with ``hip``, not ``cuda``. Newer libraries write
 # ``cudaLaunchKernelExC``. On a Mac, a profile shows only the CPU's work, so use the
@@ -47,12 +47,12 @@ it's slow without a GPU, too.
 #        larger files. Or keep the data on the GPU from the start
 #        (:doc:`/tutorials/2_devices/02_training_loop`)
 #    * - **launches**
-#      - Double the batch. Does a step take hardly longer? In a profile:
-#        ``cudaLaunchKernel``, and long gaps between the kernels. Without gaps, the
-#        kernels are too small for the card, or mostly read *weights*, in the network or
-#        in the optimizer
+#      - Double the batch. Does a step take hardly any longer? In a profile:
+#        ``cudaLaunchKernel``, and long gaps between the kernels. If there are no gaps,
+#        the kernels are too small for the card, or mostly read *weights*, in the
+#        network or in the optimizer
 #      - larger batches, if they reach your score sooner; :doc:`fewer launches
-#        </tutorials/2_devices/16_fewer_launches>`; else the GPU isn't for it
+#        </tutorials/2_devices/16_fewer_launches>`; else stay on the CPU
 #    * - **waiting**
 #      - Is there an ``.item()``, a ``print``, a ``.cpu()`` or an ``if loss > …`` in
 #        each step? In a profile: ``aten::item``, ``cudaStreamSynchronize``. The *CPU*
@@ -86,7 +86,7 @@ it's slow without a GPU, too.
 # ------------------------------
 #
 # Here is a program with two of these faults. It makes pictures of a star in noise, one
-# by one, and a small network learns where the star is. **Which two?**
+# by one, and a small network learns where it is. **Which two?**
 
 import time
 
@@ -163,9 +163,8 @@ print(f"with an infinitely fast GPU: at most {1 / share:.1f} times as fast")
 
 # %%
 # The first line is *loading*. No GPU makes that faster, and the third line says what
-# follows: even if a step took no time at all, the epoch would gain no more than that.
-# If your share comes out above 100 %, other programs kept your computer busy, so
-# measure again.
+# follows: even if a step took no time, the epoch would gain no more than that. If your
+# share comes out above 100 %, other programs kept your computer busy, so measure again.
 #
 # The second fault is *launches*. On a quiet computer, a step takes about as long for 32
 # pictures as for 16, so it isn't the arithmetic that takes the time. On an H100, a step

@@ -51,7 +51,7 @@ four causes is yours, and which of them nobody can remove.
 #      - seed all three; look for a draw that only one of the runs makes; for workers,
 #        see below
 #    * - **sums in another order**
-#      - the first losses agree to five digits or so, and later ones part
+#      - the first losses agree to five digits or so, and later ones drift apart
 #      - for :term:`atomics <atomic>` ``use_deterministic_algorithms``; otherwise the
 #        same threads, batch, card and PyTorch
 #    * - **another algorithm was chosen**
@@ -65,9 +65,9 @@ four causes is yours, and which of them nobody can remove.
 #
 # Between a CPU and a GPU, two kinds of GPU, or two releases of PyTorch, no setting
 # gives you the same bits. PyTorch promises them `for none of these`__. On another card,
-# ``torch.randn(…, device="cuda")`` may give other numbers, because a card divides a
-# large drawing among its multiprocessors, and another has another number of them. Draw
-# on the CPU, and move what you drew.
+# ``torch.randn(…, device="cuda")`` may give other numbers, because a large draw is
+# divided among a card's multiprocessors, and cards differ in their number. Draw on the
+# CPU, and move what you drew.
 #
 # Two CPUs differ, too, in the last digits. PyTorch and its libraries, MKL and oneDNN,
 # choose their code by the vectors that a CPU has (AVX2, AVX-512), and another CPU often
@@ -147,9 +147,9 @@ torch.use_deterministic_algorithms(False)
 #
 # But it knows PyTorch's own operations only. Atomics in a kernel of yours, or in a
 # package (`nvdiffrast`__ has them in its gradients), go on as before, without a word,
-# and no seed orders them. There, add integers, whose sum has no order, or sort first
-# and add each group by itself. In ``float64`` the order hardly shows. Or compare with a
-# tolerance.
+# and no seed orders them. There, add integers, for which the order doesn't matter, or
+# sort first and add each group by itself. In ``float64`` the order hardly shows. Or
+# compare with a tolerance.
 #
 # __ https://github.com/NVlabs/nvdiffrast/issues/168
 #
@@ -212,7 +212,7 @@ assert columns[5][1::2] == columns[5][2::2]  # twice the same, from two copies
 # %%
 # The last two runs agree, so a seed does its work. But with another number of workers
 # you get other numbers from PyTorch. The main process draws one number, and each worker
-# takes that plus its rank, 0 or 1 or so on, as its seed.
+# takes that plus its rank, 0, 1 and so on, as its seed.
 #
 # NumPy's generator is worse. Each worker got a *copy* of the data set, with the
 # generator in it, so with two workers each number comes twice. Half of your noise, or
@@ -320,7 +320,7 @@ print(f"Our solution: {check(noise_solution)}")
 #   ``tf.config.experimental.enable_op_determinism()``. ``TF_DETERMINISTIC_OPS=1`` was
 #   its forerunner, and missed some, such as ``segment_sum``.
 # - JAX: ``XLA_FLAGS=--xla_gpu_deterministic_ops=true`` in the environment.
-# - LightGBM: ``gpu_use_dp=true`` adds in ``float64``, so that the order shows less, and
-#   is slower. For equal bits, use the CPU, with ``deterministic=true``.
+# - LightGBM: ``gpu_use_dp=true`` adds in ``float64``. That's slower, and the order
+#   shows less. For equal bits, use the CPU, with ``deterministic=true``.
 # - Others: look for "deterministic" or "double precision" among the parameters. If
 #   there's no such word, repeat with five seeds, and say how much the score scatters.

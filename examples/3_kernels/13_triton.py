@@ -7,10 +7,10 @@ function. It's a :term:`kernel`, but you look in vain for the index of a thread.
 there are lines like ``tl.sum(row)``, as if somebody had written NumPy. This is
 :term:`Triton`, a language for kernels. ``torch.compile`` writes its own kernels in it.
 
-*Softmax*, probabilities from scores, takes five operations of PyTorch, or one Triton
-kernel. **Write down a guess: how many times faster is the one kernel, on a GPU?** By
-the end you'll have written such a kernel, one that also works on slices, where many
-kernels silently go wrong.
+*Softmax*, which turns scores into probabilities, takes five operations of PyTorch, or
+one Triton kernel. **Write down a guess: how many times faster is the one kernel, on a
+GPU?** By the end you'll have written such a kernel, one that also works on slices,
+where many kernels silently go wrong.
 
 **Needs:** :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`, and some
 PyTorch. Triton comes with PyTorch on Linux, and needs a C compiler there. It supports
@@ -76,9 +76,9 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 #   number of an array, a *pointer*. So ``x + i`` are the addresses of ``BLOCK``
 #   numbers. A pointer doesn't know how long its array is, so we have to pass ``n``. And
 #   ``tl.constexpr`` says that Triton has to know ``BLOCK`` when it compiles the kernel.
-# - *Where is the guard?* With 5,003 numbers and blocks of 1,024, the last program has
-#   places that lie beyond the end. The *mask* ``inside`` says which of them ``tl.load``
-#   and ``tl.store`` may touch: 907 of the 1,024.
+# - *Where is the guard?* With 5,003 numbers and blocks of 1,024, the last program
+#   reaches beyond the end. The *mask* ``inside`` says which of its 1,024 places
+#   ``tl.load`` and ``tl.store`` may touch: the first 907.
 #
 # These lines launch it, with as many programs as it takes. If you have Linux, put them
 # and ``add`` into a file of your own, under ``import torch, triton`` and ``import
@@ -101,8 +101,8 @@ def try_add(device):
 
 # %%
 # Then change both 1024 to 1000. **What could be wrong with a block of 1,000?** In the
-# fold, ``first_tries`` does both, and ``apart`` runs it in a process of its own, on
-# your GPU or in the interpreter.
+# fold, ``first_tries`` tries both sizes, and ``apart`` runs it in a process of its own,
+# on your GPU or in the interpreter.
 
 # folded: How this page runs Triton, on a GPU or without one
 
@@ -170,9 +170,9 @@ print(apart(first_tries, add, run_add, try_add))
 # ---------------------
 #
 # *Softmax* turns each row of a matrix into positive numbers that add up to 1. A neural
-# network makes probabilities of its scores this way. In PyTorch you could write it in
-# three lines, with five steps. The first two steps find the largest number and subtract
-# it, so that ``exp`` can't overflow. The result stays the same.
+# network turns its scores into probabilities this way. In PyTorch you could write it in
+# three lines, with five steps. The first two find the largest number and subtract it,
+# so that ``exp`` can't overflow. The result stays the same.
 
 
 def five_steps(x):
@@ -187,8 +187,8 @@ def five_steps(x):
 # times would it have to be?**
 #
 # Count: 1 for ``amax``, 2 for the subtraction, 2 for ``exp``, 1 for ``sum``, 2 for the
-# division. That makes 8. But if a program could hold a whole row, it would read the row
-# once and write the result once:
+# division. That makes 8. But if a program could hold a whole row, it would read it once
+# and write the result once:
 
 
 @triton.jit
@@ -202,11 +202,11 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
 
 
 # %%
-# The number of the program is the number of the row, and ``BLOCK`` is the next power of
-# two that holds it. ``other`` says what stands in the places that the mask leaves out.
-# **Why is it minus infinity? Would 0 do?** With minus infinity, such a place is never
-# the largest, and its exponential is 0, so it adds nothing to the sum. A 0 could be the
-# largest, and it would add something.
+# The number of the program is the number of the row, and ``BLOCK`` is the smallest
+# power of two that holds the row. ``other`` says what stands in the places that the
+# mask leaves out. **Why is it minus infinity? Would 0 do?** With minus infinity, such a
+# place is never the largest, and its exponential is 0, so it adds nothing to the sum. A
+# 0 could be the largest, and it would add something.
 #
 # Joining steps in one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes
 # through memory, so we predict a quarter of the time.
@@ -282,8 +282,8 @@ plt.show()
 # --------------------------------------------
 #
 # A week later you need only every second channel of the matrix, and pass ``x[:, ::2]``.
-# **What will the kernel do with that?** Let's see, with 10 of 20 channels left.
-# In a file of yours, write ``try_slice("cuda", softmax)`` in place of ``apart``:
+# **What will the kernel do with that?** Let's see, with 10 of 20 channels left. In a
+# file of yours, end with ``try_slice("cuda", softmax)`` instead:
 
 
 def try_slice(device, kernel):
@@ -338,10 +338,10 @@ def try_strides(device, _):
 print(apart(try_strides, softmax_strided, run_softmax))
 
 # %%
-# These two functions are all you need in a program of your own, under ``import torch,
-# triton`` and ``import triton.language as tl``. The strides cost an ordinary matrix no
-# time: if one of them is 1, Triton compiles a kernel in which the multiplication is
-# gone.
+# ``softmax_strided`` and ``run_softmax`` are all you need in a program of your own,
+# under ``import torch, triton`` and ``import triton.language as tl``. The strides cost
+# an ordinary matrix no time: if one of them is 1, Triton compiles a kernel in which the
+# multiplication is gone.
 #
 # Two warnings. The *result* is still written row by row, so make it with
 # ``x.new_empty(x.shape)``: ``torch.empty_like`` of a transposed matrix is transposed,
@@ -445,7 +445,7 @@ plt.show()
 # %%
 # The figure counts only the one read and the one write that softmax can't do without,
 # so the five steps lie low. *Triton* is our kernel with the rule of thumb. Its line
-# covers most of that of *torch.compile*, which we'll come to.
+# covers most of *torch.compile*'s, which we'll come to.
 #
 # On the H100, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
 # four warps/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, and one warp :timing:`triton-rows
@@ -477,7 +477,7 @@ plt.show()
 #
 # You can get such a kernel without writing it. ``torch.compile(five_steps)`` fuses the
 # five steps and writes a kernel, in Triton. For rows of 781 numbers, PyTorch 2.13
-# writes this, without its middle:
+# writes this. We left out the middle:
 #
 # .. code-block:: python
 #
@@ -498,7 +498,7 @@ plt.show()
 #    all(near(compiled[n], took("Triton", n), 0.02) for n in compiled)
 #
 # So when should you write Triton yourself? Do it if ``torch.compile`` doesn't find the
-# fusion, and you've counted that there is something to win. ``torch.compile`` is good
+# fusion, and your count says that there's something to win. ``torch.compile`` is good
 # at chains of operations with a sum at the end. It can't know a better way to *do* the
 # thing, for example a loop that stops early. If each thread needs indices of its own,
 # or takes a branch of its own, stay with threads.
@@ -805,9 +805,9 @@ print(f"Our solution: {check(standardise_solution)}")
 #
 # ``cupyx.jit.rawkernel``, CuPy's kernels in Python, does the opposite. There ``0.1`` is
 # ``float32`` and ``1j`` is ``complex64``, whether you pass it or write it in the
-# kernel. So ``complex128(k * 1j)`` comes too late: the digits are lost before. With
+# kernel. So ``complex128(k * 1j)`` comes too late: the digits are lost by then. With
 # ``@jit.rawkernel(mode="numpy")`` they're ``float64`` and ``complex128``.
 #
-# If you don't want to think of types, take ``cp.ElementwiseKernel``, which works on one
-# element at a time. Tensors of PyTorch go into CuPy and back without a copy, with
+# If you don't want to think about types, take ``cp.ElementwiseKernel``, which works on
+# one element at a time. Tensors of PyTorch go into CuPy and back without a copy, with
 # ``cp.from_dlpack`` and ``torch.from_dlpack``.

@@ -43,8 +43,8 @@ print("scan:", numbers.cumsum(0).tolist())  # the running sum, as np.cumsum
 #
 # In one block it's number 12 of :doc:`the sixteen puzzles
 # </tutorials/3_kernels/14_puzzles>`. Each :term:`thread` adds the number one place
-# before, then two places before, then four. That's for 64 numbers. With ten million
-# there are many blocks, and each of them begins at zero:
+# before, then two places before, then four, and so on. That's enough for 64 numbers.
+# With ten million there are many blocks, and each begins at zero:
 
 T = 64  # threads in a block
 
@@ -100,10 +100,9 @@ moved = sum(launch.traffic.dram_bytes for launch in launches) / x.size
 print(f"{moved:.1f} bytes for each number, of 8 at least")
 
 # %%
-# That's twice as many as a scan needs, and it's easy to see why. The blocks write their
-# sums, and then everything is read again and written again. A scan does hardly anything
-# but move bytes, so twice the bytes are twice the time, unless the :term:`L2` still has
-# them.
+# That's twice as many as a scan needs. Why? The blocks write their sums, and then
+# everything is read again and written again. A scan does hardly anything but move
+# bytes, so twice the bytes are twice the time, unless the :term:`L2` still has them.
 #
 # What the libraries do
 # ---------------------
@@ -112,7 +111,7 @@ print(f"{moved:.1f} bytes for each number, of 8 at least")
 # with a flag. Then it looks back: it adds up the totals of the blocks before it, until
 # it comes to one that already knows its whole sum. `Merrill and Garland`__ called it
 # *decoupled look-back*. It moves little more than the 8 bytes. To write it you have to
-# know in which order blocks start, and which writes another block can see, for each
+# know in which order blocks start, and when one sees what another wrote, for each
 # generation of cards.
 #
 # __ https://research.nvidia.com/publication/2016-03_single-pass-parallel-prefix-scan-decoupled-look-back
@@ -208,7 +207,7 @@ for library, number in last.items():
 # - If you need only the ten largest, ``torch.topk(x, 10)`` does less than a sort. It
 #   finds NaN first, so take NaN out: ``x[~x.isnan()]``.
 # - A sum of ``float32`` on a GPU may differ in its last digit from run to run, if it's
-#   made with :term:`atomic` additions. An integer never does.
+#   made with :term:`atomic` additions. A sum of integers never does.
 #
 # Your turn
 # ---------

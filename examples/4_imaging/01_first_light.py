@@ -4,8 +4,9 @@ First light: can a GPU find the sky behind these numbers?
 
 Somebody has sent you a file from a radio telescope. It contains 299,796 rows of five
 numbers, and no picture. Behind these numbers is a disk around a young star, and a short
-loop in PyTorch can find it. The loop comes from a tutorial of MPoL, which says that for
-large images a GPU can be up to a hundred times as fast.
+loop in PyTorch can find it. The loop comes from a tutorial of the imaging package
+:term:`MPoL`, which says that for large images a GPU can be up to a hundred times as
+fast.
 
 Is that so? **Write down a guess before you go on: how many times as fast as one core of
 a CPU is an NVIDIA H100 at this job?** By the end you'll be able to fit an image to such
@@ -14,7 +15,7 @@ say whether a GPU will make it faster. You need no astronomy. If you have a
 :term:`measurement set` of your own and are in a hurry, :doc:`one command
 </tutorials/4_imaging/02_your_own_data>` does what ``tclean`` does for you today.
 
-**Needs:** any computer. With a GPU, the page fits on it.
+**Needs:** any computer. If you have a GPU, the fits run on it.
 """
 
 # folded: Make the file: a disk, nine channels, 43 antennas, noise
@@ -94,7 +95,7 @@ print(f"narrowest stripes: {1 / (np.hypot(uu, vv).max() * ARCSEC):.3f} arcsec")
 # is the total brightness of the sky, its :term:`flux`?
 #
 # The real parts of these rows are near 0.24, in :term:`jansky <Jy>`. We made this sky,
-# so we know that it's 0.25 Jy.
+# so we know it's 0.25 Jy.
 
 # %%
 # Try it
@@ -319,7 +320,7 @@ bench.show()
 # Turn the knob, and look at what is left over
 # --------------------------------------------
 #
-# This fit differs from the script in three ways. It compares the image with every
+# The next fit differs from the script in three ways. It compares the image with every
 # single visibility, and not with averages in cells. It uses :term:`L-BFGS`, an
 # optimizer that also learns from earlier gradients how the slope changes. And ``fit``
 # goes on until the loss stops falling. ``GriddedNet`` is the model. Its parameters,
@@ -354,12 +355,12 @@ print(f"{found.iterations} iterations: {found.status}")
 # blurs the image. **What will happen with a strength of zero, and what if it's eight
 # times as large?**
 #
-# In real life you don't have the truth to compare with. But you can subtract the
-# visibilities of the image from the data, and make a dirty image of the difference, in
-# units of its noise, σ. It's called the :term:`residual`. If the image explains
-# everything but the noise, it should look like noise: an rms of 1, or a little less,
-# since every fit takes up some of the noise, and a largest value of about 4, because
-# the map has some 1,500 independent places.
+# In real life you don't have the truth. But you can subtract the visibilities of the
+# image from the data, and make a dirty image of the difference, in units of its noise,
+# σ. It's called the :term:`residual`. If the image explains everything but the noise,
+# the residual should look like noise: an rms of 1, or a little less, since every fit
+# takes up some of the noise, and a largest value of about 4, because the map has some
+# 1,500 independent places.
 
 from firstlight_imaging.fitting.quality import residual_image
 
@@ -407,12 +408,12 @@ plt.show()
 #   the disk is. Noise can't vanish, so it must be in the image, and there you see it,
 #   as specks. Why specks? On the longest baselines the disk is faintest, so they hold
 #   mostly noise, and without a regularizer the fit puts that noise into the image, in
-#   grains of their finest fringes.
+#   grains as fine as their fringes.
 #
 # Hence a rule: **take the strongest regularizer that leaves no residual above 5 σ.**
 # Here it chooses 0.0012. Even that residual has faint rings where the disk is, so a
-# little of each ring is still in the gaps. The fit inside ``image`` gets rid of them.
-# And the script's image?
+# little of each ring is still in the gaps. The fit inside :doc:`image()
+# </tutorials/4_imaging/14_inside_image>` gets rid of them. And the script's image?
 
 script_left = residual_image(after_600[None].float().to(device), data)[0]
 print(f"the script's image leaves {abs(script_left).max():.0f} σ")
@@ -423,14 +424,14 @@ print(f"its rms is {rms(script_left[disk_at]):.1f} inside the disk, where 1 is n
 # there's a third case. If the residuals are large *and* the image has specks, the data
 # themselves are wrong. The script first averages the rows in the cells of a grid, and
 # :doc:`the sky changes within these cells </tutorials/4_imaging/06_averaging>`. To be
-# fair, the gridder knew. It was *us* who switched its warning off, with
+# fair, the gridder knew. *We* switched its warning off, with
 # ``check_visibility_scatter=False``. MPoL's script leaves it on.
 #
 # Now look at the truth
 # ---------------------
 #
-# **Which of the images is nearest to this sky, would you say? And what would another
-# 600 steps do to the script's?**
+# **Which image is nearest to the true sky, would you say? And what would another 600
+# steps do to the script's?**
 
 # folded: Another 600 steps
 for _ in range(600):
@@ -499,11 +500,10 @@ plt.show()
 # Now back to your guess. We timed one step of a loop like the script's, for the image
 # above and for one of 512 × 512 pixels.
 #
-# On a computer with an H100, one core of the CPU took
-# :timing:`first-light median "a step, 180, CPU" @nvidia-h100-80gb-hbm3` for a step at
-# 180 × 180 pixels, and the GPU took
-# :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`. So it was no
-# faster at all! At 512 × 512 pixels, which is eight times as many, the core took
+# On a computer with an H100, one core of the CPU took :timing:`first-light median "a
+# step, 180, CPU" @nvidia-h100-80gb-hbm3` for a step at 180 × 180 pixels, and the GPU
+# took :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`. So it was
+# no faster! At 512 × 512 pixels, which is eight times as many, the core took
 # :timing:`first-light median "a step, 512, CPU" @nvidia-h100-80gb-hbm3`, and the GPU
 # :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`, hardly more
 # than for the small image.

@@ -13,10 +13,10 @@ many percent will their fluxes differ?** The maps will look alike, and here a ca
 source, and you get a report that says whether noise, the field or the calibration
 limits an image, and what to do about it. It judges the images of ``tclean``, too.
 
-**Needs:** CASA's words, as someone who has used ``tclean`` knows them. If you haven't,
-begin with :doc:`first light </tutorials/4_imaging/01_first_light>`. Any computer with a
-network will do, for 6.6 MB, and the package arcae, which reads measurement sets (on
-Windows, in WSL). Without them, the script simulates a set.
+**Needs:** some experience with ``tclean``, because we use CASA's words. If you have
+none, begin with :doc:`first light </tutorials/4_imaging/01_first_light>`. Any computer
+will do. The page downloads 6.6 MB, and reads them with the package arcae (on Windows,
+in WSL). Without a network or arcae, the script simulates a set.
 """
 
 # %%
@@ -26,8 +26,8 @@ Windows, in WSL). Without them, the script simulates a set.
 # This is ALMA's HD 142527, a disk of dust around a young star, at 709 GHz. It comes
 # with `gpuvmem`__, an imaging program by Miguel Cárcamo and colleagues, and Simon
 # Casassus and colleagues `wrote about the observation`__. It has been calibrated, and
-# :term:`self-calibrated <self-calibration>`, too. In a terminal, with the set beside
-# you, it's one line:
+# :term:`self-calibrated <self-calibration>`, too. In the set's folder, one line in a
+# terminal makes the image:
 #
 # .. code-block:: bash
 #
@@ -432,7 +432,7 @@ if hd142 and len(seen.frequency) == 1:
 #     pip install "arcae>=0.5.8"  # reads measurement sets, and is 200 MB
 #     firstlight image my.ms --of 0 --dish 12 --out images
 #
-# Type the first line in the folder of the zip from the end of this page, in :doc:`an
+# Unpack the zip from the end of this page, and type the first line there, in :doc:`an
 # environment of its own </install>`. For one image you need no GPU. arcae is there for
 # Linux and for Macs with Apple's own chips. Without it, see the page on :doc:`tclean
 # </tclean>`. ``--of 0`` is ``tclean``'s ``field="0"``. Cell, size, mask and threshold
@@ -445,8 +445,7 @@ if hd142 and len(seen.frequency) == 1:
 # - ``my.restored.fits``, the map to publish, in Jy/beam. It's what ``tclean`` calls
 #   ``.image``, and the map on the right above is one;
 # - ``my.pbcor.fits``, the same, corrected for the primary beam of antennas of 12 m, as
-#   with ``pbcor=True``. Measure fluxes in this one, or take the one that the report has
-#   for it;
+#   with ``pbcor=True``. Measure fluxes in this one, or take the report's;
 # - ``my.image.fits``, the fit itself, in Jy/pixel. It can be finer than the beam, so
 #   show it beside the restored map, and not in its place.
 #

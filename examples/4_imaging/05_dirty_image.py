@@ -131,7 +131,7 @@ assert identity < 1e-8, identity
 print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 
 # %%
-# You'd better not publish the spot: a sidelobe of the source beside it can reach 3 mJy.
+# Better not: a sidelobe of the source beside it can reach 3 mJy.
 #
 # Which weights?
 # --------------
@@ -197,7 +197,7 @@ plt.show()
 # --------------------------
 #
 # The disk has a flux of 0.25 Jy. A star of 1 Jy has a peak of 1 in all our images, so
-# their unit is :term:`Jy/beam`. Divided by the area of the beam's core, it's
+# their unit is :term:`Jy/beam`. Divide by the area of the beam's core, and you get
 # Jy/arcsec², as in the figure. **How much of the 0.25 Jy will we find in our field of
 # 5.4 arcsec? And in a wider one?**
 
@@ -220,7 +220,7 @@ print(f"the shortest pair sees {abs(shortest):.3f} Jy, without noise")
 # divided by the area of the core. The dark bowl comes from the ripples as well: there
 # the brightness is *negative*, which no sky can be. *The sum over a dirty image isn't a
 # flux, whatever weights you take.* Both :term:`CLEAN` and a fit take the ripples out,
-# and then :doc:`the flux comes right </tutorials/4_imaging/13_rml_and_clean>`.
+# and then :doc:`the flux comes out right </tutorials/4_imaging/13_rml_and_clean>`.
 #
 # Three ways to add up the waves
 # ------------------------------
@@ -276,9 +276,9 @@ def nearest():
 # %%
 # We've moved each wave to the frequency of its cell. Towards the edges of the image it
 # drifts out of step with the right one, so sources there should come out too faint, by
-# a factor called a *sinc*, :math:`\sin(\pi x)/(\pi x)`. Let's compare the image before
-# and after a division by that factor with the exact sum, and a third one, for which
-# each visibility is spread over 2 × 2 finer cells.
+# a factor called a *sinc*, :math:`\sin(\pi x)/(\pi x)`. Let's compare three images with
+# the exact sum: before and after a division by that factor, and one for which each
+# visibility is spread over 2 × 2 finer cells.
 
 fade = np.sinc((np.arange(npix) - npix // 2) / npix)
 off = {"nearest cell": nearest()}
@@ -489,9 +489,9 @@ plt.show()
 # You can know the noise of a dirty image before you make it. Write a function that
 # gives it in Jy/beam. It gets ``weight``, which is :math:`1/\sigma^2` of each
 # visibility, and ``used``, the weights that you make the image with. The two may
-# differ. A hint: the image in its middle is a weighted mean of the real parts. Put your
-# answer where the dots are, and run ``firstlight try 05_dirty_image.py``. At the end of
-# the page your formula meets the noise that we measured above.
+# differ. A hint: in the middle, the image is a weighted mean of the real parts. Put
+# your answer where the dots are, and run ``firstlight try 05_dirty_image.py``. At the
+# end of the page your formula meets the noise that we measured above.
 
 
 def image_noise(weight, used): ...

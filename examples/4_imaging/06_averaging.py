@@ -151,7 +151,7 @@ print(f"noise of the average: {1e3 * total[worst] ** -0.5:.2f} mJy")
 #
 # If the field is twice as wide, with pixels of the same size, then the cells are half
 # as wide, and waves turn half as far in each. **The** :math:`\chi^2` **of the truth was
-# 17, which is 16 too many. How many of these will be left in a field twice as wide?**
+# 17, which is 16 too much. How much of that will be left in a field twice as wide?**
 #
 # The error of each average is halved, so its square is a quarter. There are also fewer
 # rows in each cell: half as many if they lie along a line, and a quarter if they fill
@@ -176,7 +176,7 @@ for side in (npix, 2 * npix, 4 * npix):
 print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
 
 # %%
-# In a field twice as wide, the truth has a :math:`\chi^2` of 2.80. So 1.80 are left, as
+# In a field twice as wide, the truth has a :math:`\chi^2` of 2.80. So 1.80 is left, as
 # predicted. In one four times as wide, averages are nearly right. But an image of 720 ×
 # 720 has sixteen times as many pixels.
 #
@@ -186,9 +186,9 @@ print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
 # Let's fit an image twice, with the same regularizer: once to the averages in the
 # narrow field, and once to every single visibility. ``ExactLikelihood`` has no cells,
 # so the narrow field is wide enough for it, and :doc:`one pass over the visibilities
-# </tutorials/4_imaging/10_off_the_grid>` is enough for all steps. Its strength is 0.1
-# per cell, or, with 83 rows in a cell, the 0.0012 per row of First light. **How much
-# time do averages save?**
+# </tutorials/4_imaging/10_off_the_grid>` is enough for all steps. The regularizer's
+# strength is 0.1 per cell or, with 83 rows in a cell, the 0.0012 per row of first
+# light. **How much time do averages save?**
 
 
 def averages_of():
@@ -279,9 +279,9 @@ plt.show()
 # When do averages do little harm?
 # --------------------------------
 #
-# Surely when the source is small? Here is one that is a tenth as wide as the field. We
-# put it in the middle and then farther east, and observe it with our noise and with ten
-# times as much. **What is the truth's** :math:`\chi^2` **now?**
+# Surely when the source is small? Here's one a tenth as wide as the field. We put it in
+# the middle and then farther east, and observe it with our noise and with ten times as
+# much. **What is the truth's** :math:`\chi^2` **now?**
 
 for east in (0, 1.2, 2.4):
     blob = [Ring(0.25, radius=0, width=0.2, east=east, north=0)]

@@ -296,7 +296,7 @@ for low, high in ((0, 2), (2, 4), (4, 8), (8, 16), (16, 34)):
 # the mean. These are the cells in the very middle, and they hold the total flux. If
 # they're hidden, the fit has to guess the flux from everything else. But we want to
 # know how much noise to let in, and the cells farther out, 95% of all, answer that. So
-# leave the innermost cells, less than four from the centre, out of the score.
+# our score leaves out the innermost ones, less than four cells from the centre.
 
 # folded: The score without the middle; half the steps would choose the same, or nearly
 
@@ -374,9 +374,9 @@ for cut in (2, 3, 4, 6, 8, 12):
 # a tenth or two.
 #
 # The dotted line with diamonds in the figure is the misfit to data that were fitted. It
-# can't help, because it's lowest without any regularizer. Don't aim for :math:`\chi^2 =
-# 1` either, the grey line without marks: the truth has it, but a fit always takes in
-# some noise, so a good one should be *below* 1.
+# can't help, because it's lowest without any regularizer. And don't aim for the plain
+# grey line, at :math:`\chi^2 = 1`. The truth has it, but a fit always takes in some
+# noise, so a good one should be *below* 1.
 
 # figure
 fig, axes = plt.subplots(2, 2, figsize=(7.2, 6.3), layout="constrained")
@@ -410,10 +410,10 @@ plt.show()
 # What you expect of a sky is your :term:`prior`, and TV is only one way to write it
 # down. :term:`Sparsity <sparsity>` adds up all pixels, so it likes an image with few
 # bright ones. :term:`TSV` adds up the squares of all differences, so it likes a smooth
-# one. :term:`Entropy <entropy>` likes an even one. To compare them, we give each the λ
-# at which the true sky's *cost*, λ times its prior, is the same. **Each has something
-# that it takes away if you use too much of it. What does sparsity take, and what does
-# TSV take?**
+# one. :term:`Entropy <entropy>` likes an even one. To compare them, we choose each λ so
+# that the true sky has the same *cost*, λ times the prior. **Each has something that it
+# takes away if you use too much of it. What does sparsity take, and what does TSV
+# take?**
 
 # folded: Four priors at equal cost
 
@@ -481,7 +481,7 @@ plt.show()
 # nothing. That λ was chosen for other data. A λ has units, and it depends on the noise,
 # the pixels and the number of visibilities, so you can't copy it from anybody else. The
 # page on :doc:`RML and CLEAN </tutorials/4_imaging/13_rml_and_clean>` works one out
-# from the noise, as a beginning.
+# from the noise, as a start.
 
 # folded: The final fit, to all visibilities and not to averages
 arrays = (seen.uu, seen.vv, seen.data, seen.weight)

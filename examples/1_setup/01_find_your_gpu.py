@@ -6,8 +6,8 @@ You have a new laptop, or an account on a cluster, and somebody says that there 
 in it. Your program runs. But does it use the GPU? You can't tell by looking. If PyTorch
 finds no GPU, many programs take the CPU and say nothing. They're just slow.
 
-Three lines tell. **First make a guess:** does the computer in front of you have a GPU
-that PyTorch can use? Write down yes or no.
+Three lines will tell you. **First make a guess:** does the computer in front of you
+have a GPU that PyTorch can use? Write down yes or no.
 
 **Needs:** any computer with Python. If you have no GPU, we'll
 borrow one from Google.
@@ -40,7 +40,7 @@ borrow one from Google.
 # is_available() says False, or an error: which did you see?
 # ----------------------------------------------------------
 #
-# Find your line, and do what the table says beside it. You can skip the others.
+# Find your line, and do what the table says beside it. Skip the others.
 #
 # .. list-table:: What you saw, and what to do
 #    :header-rows: 1
@@ -59,15 +59,15 @@ borrow one from Google.
 #        command below. On a Mac, or with another maker's card, open *Your GPU is from
 #        AMD, Intel or Apple*, further down. If you have no GPU, borrow one (below).
 #    * - ``False``, then ``Found no NVIDIA driver``
-#      - If your card isn't NVIDIA's, this PyTorch is for another maker's: open *Your
-#        GPU is from AMD, Intel or Apple*. If you have none, borrow one (below). On a
-#        cluster, you may be on its login node: do what the next row says. On your own
-#        computer, type ``nvidia-smi`` in a terminal. If it isn't found (on Windows,
-#        look in ``C:\Windows\System32``), install the driver (on Ubuntu with ``sudo
+#      - If your card isn't NVIDIA's, this PyTorch is the wrong one: open *Your GPU is
+#        from AMD, Intel or Apple*. If you have none, borrow one (below). On a cluster,
+#        you may be on its login node: do what the next row says. On your own computer,
+#        type ``nvidia-smi`` in a terminal. If it isn't found (on Windows, look in
+#        ``C:\Windows\System32``), install the driver (on Ubuntu with ``sudo
 #        ubuntu-drivers install``; for WSL on *Windows*, never inside WSL), and restart.
 #        If it works, but not *in your container*, start that with ``docker run --gpus
 #        all`` (the host needs NVIDIA's Container Toolkit) or ``apptainer exec --nv``.
-#        Install no driver in the image: the host's comes in.
+#        Don't install a driver in the image: it gets the host's.
 #    * - ``False``, then ``No CUDA GPUs are available``
 #      - You're not where the GPU is. On a cluster, ask for a job with one: ``srun -p
 #        <partition> --gres=gpu:1 -t 30 --pty bash``. On your own computer, type ``unset
@@ -80,12 +80,13 @@ borrow one from Google.
 #      - Your PyTorch has no code for your card. If you like, compare
 #        ``torch.cuda.get_arch_list()`` with ``torch.cuda.get_device_capability()``:
 #        code for ``sm_86`` also runs on an 8.9, but not on an 8.0 or a 9.0. If PyTorch
-#        has it, a program that you compiled lacks it: :ref:`doctor-no-code-for-card`
-#        says what to tell the compiler. Else get a newer PyTorch, or one for CUDA 12.6
-#        if your card is of 2014 to 2017 (GTX 10, P100, V100), with the command below.
-#        For a Kepler, such as a K80, there's none: borrow a card (below).
-#        An RTX 30 or 40 gets this from a PyTorch for CUDA 10, which an old project may
-#        ask for. The CUDA of ``nvidia-smi`` or ``nvcc`` doesn't matter.
+#        has that code, a program that you compiled lacks it:
+#        :ref:`doctor-no-code-for-card` says what to tell the compiler. Else get a newer
+#        PyTorch, or one for CUDA 12.6 if your card is of 2014 to 2017 (GTX 10, P100,
+#        V100), with the command below. For a Kepler, such as a K80, there's none:
+#        borrow a card (below). An RTX 30 or 40 shows this error with a PyTorch for CUDA
+#        10, which an old project may ask for. The CUDA of ``nvidia-smi`` or ``nvcc``
+#        doesn't matter.
 #    * - anything else
 #      - Paste it on :doc:`the doctor's page </doctor>`, which knows its likely causes.
 #
@@ -124,16 +125,14 @@ borrow one from Google.
 # If they say ``cuda:0``, you can also watch it. While it runs, type ``nvidia-smi -l 1``
 # in a second terminal on that computer. Every second, it shows which programs are on
 # the GPU, and for what part of the time it had anything to do at all (``GPU-Util``). In
-# WSL and in most containers the list of programs stays empty, so look at the memory in
-# use.
-# Windows' Task Manager misleads, because its first graph shows *3D*, where a
+# WSL and most containers the list of programs stays empty, so look at the memory in
+# use. Windows' Task Manager misleads, because its first graph shows *3D*, where a
 # computation hardly appears: click on the heading, and choose *Cuda* or *Compute_0*.
 # And if somebody else wrote the program, look for the device in its options: it may say
-# ``cpu``, although PyTorch finds the GPU.
-# ``GPU-Util`` isn't how busy it was: a program that uses a thousandth of the card shows
-# 100 %, too. Look at the watts beside it, and how near they come to the limit. If a
-# program waits for memory, they may stay far below it. A GB10's total isn't shown
-# there, but by ``free -h``.
+# ``cpu``, although PyTorch finds the GPU. ``GPU-Util`` isn't how busy it was: a program
+# that uses a thousandth of the card shows 100 %, too. Look at the watts beside it, and
+# how near they come to the limit. If a program waits for memory, they may stay far
+# below it. On a GB10, look at ``free -h`` for the memory.
 #
 # If that's all you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #
@@ -158,7 +157,7 @@ if torch.cuda.is_available():
 # %%
 # :term:`CUDA` is NVIDIA's platform for computing on its GPUs: compilers, and libraries
 # that add, multiply or transform arrays there. PyTorch is built on top of it, and
-# brings along all of it that it needs.
+# brings along the parts that it needs.
 #
 # A :term:`driver` is the part of the operating system that controls a device. Python
 # can't install it. You do that once, or the person who looks after the computer does.
@@ -195,9 +194,10 @@ except (AssertionError, RuntimeError) as error:
 #
 # __ https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html
 #
-# Many guides tell you to install the :term:`CUDA toolkit` first. But PyTorch brings
-# what it needs of it, and for kernels in Numba pip does, as ``cuda-toolkit``. You need
-# all of it only to compile CUDA C++ yourself, or for NVIDIA's debugger and profilers.
+# Many guides tell you to install the :term:`CUDA toolkit` first. But PyTorch brings its
+# own parts of it. For kernels in Numba, pip installs them, as ``cuda-toolkit``. You
+# need all of it only to compile CUDA C++ yourself, or for NVIDIA's debugger and
+# profilers.
 #
 # **One minute:** a colleague has a laptop with an RTX 4070. ``nvidia-smi`` prints its
 # table, with CUDA version 13.0. In Python, ``torch.version.cuda`` is ``None`` and
@@ -236,7 +236,7 @@ print(report.partition("\n  See ")[0])
 
 # %%
 # Your program reaches the GPU through a chain of six links: 1 the card, 2 its driver, 3
-# the place where you run, and 4 your PyTorch, which has to fit 5 the driver and 6 the
+# the place where you run, 4 your PyTorch, and how that fits 5 the driver and 6 the
 # card. Here are six broken computers, from reports of real faults. Read each column
 # from the top, down to its cross. **What would you tell the owner of each to do?**
 

@@ -229,9 +229,9 @@ for card, bandwidth in bandwidths.items():
 
 # %%
 # But 3.1 milliseconds is *less* than either of the tutorial's cards needs. On these two
-# it's impossible, for any program. The tutorial's code does wait for the GPU. But it
-# names the two cards where it tells how to install PyTorch, not beside the time. So
-# perhaps the time came from a faster card. We can't know.
+# it's impossible, for any program. The tutorial's code does wait for the GPU. But the
+# text names the two cards where it tells how to install PyTorch, not beside the time.
+# Perhaps the time came from a faster card. We can't know.
 #
 # Could a better program halve the H100's time? It took :timing:`vector-add median "GPU,
 # same result" @nvidia-h100-80gb-hbm3`, which is above its floor, but not by much. It

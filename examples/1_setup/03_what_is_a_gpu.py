@@ -27,8 +27,8 @@ say which work belongs there and which doesn't.
 # one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`, and the H100 took :timing:`count-your-cpu
 # median "GPU, kernel/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. So the GPU, which costs as
 # much as a car, is *slower*. A step takes about four clock cycles on the H100 and most
-# likely on that CPU, too, whose clock ticks faster. The CPU wins by more with :doc:`a
-# plainer loop <04_count_your_cpu>`, without storing every eighth temperature.
+# likely on that CPU, too, whose clock ticks faster. With :doc:`a plainer loop
+# <04_count_your_cpu>`, the CPU wins by more.
 #
 # .. holds::
 #
@@ -46,9 +46,8 @@ say which work belongs there and which doesn't.
 # :timing:`count-your-cpu speedup "GPU, kernel/cuda:0/n=4096"/"SIMD, all
 # cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as fast. Those cores were rented
 # :term:`virtual CPUs <virtual CPU>`, as a rule two to a real core. And 4,096 cups are
-# little work for sixteen of them: when they got 65,536 cups, each 4,096 took little
-# more than a third of that time. So don't believe a factor before you know what the CPU
-# did.
+# little work for sixteen of them: with 65,536 cups, they took little more than a third
+# of the time for each. So don't believe a factor before you know what the CPU did.
 #
 # .. holds::
 #
@@ -198,12 +197,12 @@ plt.show()
 # one of the cards that are good at it: the same product took :timing:`precision median
 # "GPU, matmul, float64/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`, even less than in
 # ``float32``, because its tensor cores take ``float64``, too. But an addition of
-# vectors, which waits for its bytes, twice as many, took :timing:`precision speedup
-# "GPU, add, float32"/"GPU, add, float64" @nvidia-h100-80gb-hbm3` as long as in
-# ``float32``. On NVIDIA's cards for games since Maxwell (2014), ``float64`` has 1/32 or
-# 1/64 of the rate of ``float32``.
-# And the price tells you nothing: the T4 and the L4, sold for data centres, are no
-# better, and neither is the very expensive B300.
+# vectors waits for its bytes. In ``float64`` there are twice as many, so it took
+# :timing:`precision speedup "GPU, add, float32"/"GPU, add, float64"
+# @nvidia-h100-80gb-hbm3` as long as in ``float32``. On NVIDIA's cards for games since
+# Maxwell (2014), ``float64`` has 1/32 or 1/64 of the rate of ``float32``. And the price
+# tells you nothing: the T4 and the L4, sold for data centres, are no better, and
+# neither is the very expensive B300.
 #
 # .. holds::
 #
@@ -387,9 +386,9 @@ plt.show()
 # Now you can say beforehand which work doesn't belong on a GPU:
 #
 # - *There are too few pieces.* One cup of coffee uses one thread of 270,336.
-# - *Each piece needs the one before.* More threads don't make such a chain shorter,
-#   unless you can regroup it into a :term:`scan`, as you can a sum, and also our cup,
-#   whose steps are linear. Where they aren't, you usually can't.
+# - *Each piece needs the one before.* More threads don't make such a chain shorter.
+#   Sums are an exception, and so is our cup, whose steps are linear: you can regroup
+#   them into a :term:`scan`.
 # - *The work is over too soon.* Every call to a GPU costs some microseconds. When
 #   PyTorch copied a mere 64 bytes to our H100, that took :timing:`transfers median "to
 #   the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.

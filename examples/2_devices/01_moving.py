@@ -152,15 +152,15 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # %%
 # With ``copy=True`` you always get a copy, and so you do with ``total.clone()``. Ask
 # for one if you keep a tensor and go on changing it. Otherwise write ``.to(device)``
-# wherever you like, without an ``if``. Which other lines copy or wait, such as
-# ``print``, you can :doc:`look up </copies_and_waits>`.
+# wherever you like, without an ``if``. You can :doc:`look up </copies_and_waits>` which
+# other lines, such as ``print``, copy or wait.
 #
 # Choose the device once
 # ----------------------
 #
 # If you write ``"cuda"`` or ``.cuda()`` in twenty places, there are twenty places to
 # change on a computer without :term:`CUDA`. So choose the device at the top, and write
-# ``device`` everywhere else, and don't mix both. Most programs choose it like this:
+# ``device`` everywhere else. Most programs choose it like this:
 
 chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 print(chosen)
@@ -462,7 +462,7 @@ print(f"Our solution: {check(snapshot_solution)}")
 #      - ``x.device``, or ``x.untyped_storage().device``
 #    * - ``if x.get_device() >= 0``
 #      - ``if x.device.type != "cpu"``
-#    * - ``if x.device == "cuda"``: never true, because a device equals no string
+#    * - ``if x.device == "cuda"``: never true, because a device isn't a string
 #      - ``if x.device.type == "cuda"``
 #
 # The *storage* of a tensor is the memory behind it. Two tensors share it if

@@ -46,9 +46,9 @@ for _ in range(10):
 print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 
 # %%
-# On a GPU, you'll probably see something as strange as what stands in the notes. Our
-# H100 printed the very same number. And one thing is odd without a GPU, too, because
-# the check compares *one* product with *ten*.
+# On a GPU, you'll probably see a time as strange as the one in the notes. Our H100
+# printed the very same number. And one thing is odd without a GPU, too, because the
+# check compares *one* product with *ten*.
 #
 # .. holds::
 #
@@ -244,7 +244,7 @@ if has_gpu:
 # <virtual CPU>` and :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3` on the GPU. So the GPU *is* faster:
 # :timing:`wins-matrix-matrix speedup "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096"
-# @nvidia-h100-80gb-hbm3`. It's far from thousands, though. In its tab, the check itself
+# @nvidia-h100-80gb-hbm3`. It's far from thousands, though. In the H100's tab, the check
 # printed a larger ratio, because the CPU took longer in that one run. So :doc:`repeat
 # it <07_timing_it_right>` before you report it.
 #
@@ -305,12 +305,12 @@ bench.show()
 #
 #    17 < 10 * 2 * 10_000**3 / spec("B200", "tf32") / 0.001 < 18
 #
-# And a floor of bytes counts only what comes from memory. Arrays that fit into the last
-# :term:`cache` of a GPU, which is the largest, may never go there. For example, an H100
-# took the mean of small images, 33 MB in all, at :timing:`wins-stack rate
-# "GPU/cuda:0/n=512" @nvidia-h100-80gb-hbm3`, while its memory has :spec:`H100 SXM
-# bandwidth`. That cache has :spec:`H100 SXM L2 size` on an H100, :spec:`RTX 4090 L2
-# size` on an RTX 4090, and only :spec:`T4 L2 size` on a T4.
+# And a floor of bytes counts only what comes from memory. Arrays that fit into a GPU's
+# last and largest :term:`cache` may stay in it. For example, an H100 took the mean of
+# small images, 33 MB in all, at :timing:`wins-stack rate "GPU/cuda:0/n=512"
+# @nvidia-h100-80gb-hbm3`, while its memory has :spec:`H100 SXM bandwidth`. That cache
+# has :spec:`H100 SXM L2 size` on an H100, :spec:`RTX 4090 L2 size` on an RTX 4090, and
+# only :spec:`T4 L2 size` on a T4.
 #
 # .. holds::
 #
@@ -390,8 +390,8 @@ print(check(what_forbids))
 #
 # Some libraries, such as NVIDIA's cuBLAS on a B200, can put a ``float32`` product
 # together from products of shorter numbers. Then count with the rate of the shorter
-# ones. And if a card for games is a fifth too fast, that's possible only for
-# arithmetic, not for bytes.
+# ones. And a card for games may beat its floor of arithmetic by a fifth, but not that
+# of bytes.
 
 # remember
 

@@ -129,9 +129,9 @@ for chunks, waits in ((7, False), (7, True), (1, True)):
 # The same on a GPU
 # -----------------
 #
-# In PyTorch, ``works.wait_stream(comes)`` does both at once: it records an event in
-# ``comes``, and makes ``works`` wait for that event. The code runs on NVIDIA's and
-# AMD's GPUs.
+# In PyTorch, ``wait_stream`` does both at once. With two streams,
+# ``works.wait_stream(comes)`` records an event in ``comes``, and ``works`` waits for
+# it. The code runs on NVIDIA's and AMD's GPUs.
 
 import torch
 
@@ -253,8 +253,8 @@ bench.plot()
 # computes. But with a plain ``x.to(device, non_blocking=True)``, the copy of that batch
 # stands in the same stream as the computing, so these two take turns. If the
 # :doc:`profiler </tutorials/2_devices/14_profile>` shows that it matters, give the copy
-# a stream of its own. You write ``for x, y in sent_ahead(loader):``, and the loader has
-# to pin:
+# a stream of its own. Write ``for x, y in sent_ahead(loader):``, and give the loader
+# ``pin_memory=True``:
 
 from itertools import chain
 

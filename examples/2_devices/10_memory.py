@@ -33,8 +33,8 @@ if torch.cuda.is_available():
 
 # %%
 # Put a step of your training where the dots are, but not the first, because Adam makes
-# its averages only at the end of that one. The H100 had nothing to do there yet, so its
-# first three numbers are 0.
+# its averages only at the end of that one. Our H100 ran no step there, so its first
+# three numbers are 0.
 #
 # In a hurry? Try these in turn:
 #
@@ -329,8 +329,8 @@ if on_cuda:
 bench.show()
 
 # %%
-# How large is a context? About 300 MB, a round number of ours. (The H100 above shows
-# more, because its driver keeps some, too.) Before CUDA 11.7, it could be 1.7 GB:
+# How large is a context? About 300 MB. Our H100 showed more, because its driver keeps
+# some, too. Before CUDA 11.7, it could be 1.7 GB:
 #
 # .. measured-by-others:: context-rtx3090 context-rtx3090-then context-gtx1080
 #
@@ -353,9 +353,9 @@ bench.show()
 # of the way forward, and with a large network in the optimizer's step.
 #
 # On PyTorch's device ``"meta"``, tensors have a shape and no memory, so you can
-# *rehearse* your training there, and count what it would have needed. Our ``Meter``,
-# from the wheel in the zip at the foot of this page, does the counting, for your own
-# script, too:
+# *rehearse* your training there, and count what it would have needed. Our ``Meter``
+# does the counting. For your own script, install the wheel from the zip at the foot of
+# this page:
 #
 # .. code-block:: python
 #
@@ -458,8 +458,8 @@ if on_cuda:
 # Leave some headroom for a larger network: mixed precision and the libraries for matrix
 # products change the sum. So does Adam as PyTorch runs it on a CUDA GPU by default: for
 # a moment it holds 4 bytes more for each parameter, 20 in all, which ``meta`` doesn't
-# count. With ``foreach=False``, as in our rehearsal, or ``fused=True`` it doesn't. And
-# which is the largest batch that fits into 16 MB?
+# count. With ``foreach=False``, as in our rehearsal, or ``fused=True`` Adam needs no
+# more than 16. And which is the largest batch that fits into 16 MB?
 
 from bisect import bisect_right
 
@@ -593,9 +593,8 @@ show_table("What a list of losses keeps", head, rows)
 # free, together 22.08 GiB. The program asked for 22.78, so no setting could have saved
 # it. It needs a smaller batch.
 #
-# Was *less* asked for than is free, say 8.13 GiB of 8.20? PyTorch reads what is free
-# after the failure, and other programs come and go in between. Nearly all isn't enough,
-# so leave a few hundred MB.
+# Did it ask for *less* than is free, say 8.13 GiB of 8.20? PyTorch looks after the
+# failure, and other programs come and go in between. So leave a few hundred MB free.
 #
 # A second GPU wouldn't have helped, because the memories of several cards don't add up:
 # every tensor has to fit on *one*. Mind matrices of all pairs, as in a Gaussian
@@ -815,9 +814,9 @@ print(f"Our solution: {check(validate_solution)}")
 # ------------------------------------------------------------------
 #
 # **JAX** rents three quarters of the card at its first operation, however small your
-# model is, and its newest versions rent more if they need it. If an import rents, that
-# package ran an operation. A second program finds the card full. Tell JAX before it
-# starts, so in a notebook restart first:
+# model is, and its newest versions rent more if they need it. If importing a package
+# fills the card, it ran an operation. A second program finds the card full. So before
+# you import JAX, tell it to rent less, and in a notebook restart first:
 #
 # .. code-block:: python
 #
@@ -835,7 +834,7 @@ print(f"Our solution: {check(validate_solution)}")
 # How much does your function need? ``jax.devices()[0].memory_stats()`` has
 # ``"peak_bytes_in_use"``, on a GPU. *Before* it runs, and on a CPU, too, ask
 # ``jax.jit(f).lower(x).compile().memory_analysis()``: ``temp_size_in_bytes`` is what it
-# takes beside its arguments and results.
+# takes besides its arguments and results.
 #
 # __ https://docs.jax.dev/en/latest/gpu_memory_allocation.html
 #
@@ -856,7 +855,7 @@ print(f"Our solution: {check(validate_solution)}")
 #
 # CuPy keeps its floors as PyTorch does, in a *memory pool*. It takes more than your
 # arrays need: a random array or a sort makes others on the way, so 512 MB may take a
-# GB. Once nothing refers to your array any more, this gives back what is empty:
+# GB. Once nothing refers to your array, this gives back what is empty:
 #
 # .. code-block:: python
 #
@@ -867,10 +866,10 @@ print(f"Our solution: {check(validate_solution)}")
 #
 # With a limit (``pool.set_limit(size=…)``, or ``CUPY_GPU_MEMORY_LIMIT="50%"`` in the
 # environment) you can be out of memory although ``used_bytes()`` is 0, because empty
-# floors count, too (``total_bytes()``). Free them before the larger array. For no pool
-# at all, call ``cupy.cuda.set_allocator(None)`` first; each array is then rented anew,
-# which takes time. What ``nvidia-smi`` still shows is the context, until the program
-# ends.
+# floors count, too (``total_bytes()``). Free them before you make a larger array. For
+# no pool at all, call ``cupy.cuda.set_allocator(None)`` first; each array is then
+# rented anew, which takes time. What ``nvidia-smi`` still shows is the context, until
+# the program ends.
 #
 # CuPy: a sparse matrix, or any array, that doesn't fit
 # -----------------------------------------------------
@@ -880,11 +879,11 @@ print(f"Our solution: {check(validate_solution)}")
 # in pieces, ``csr_matrix(matrix[i : i + step])``, in ``float32`` if that's enough. And
 # look for the line that makes it *dense*: subtracting a mean, adding a number, a
 # broadcast, ``.todense()`` or ``.toarray()`` fill in every 0. So don't centre the
-# matrix, correct the product: ``matrix @ x - mean @ x``. Or
-# call ``cupy.cuda.set_allocator(cupy.cuda.malloc_managed)`` before your first array.
-# Then, on Linux, arrays `may be larger than the card`__ (:term:`managed memory`), but
-# whatever doesn't fit travels through the bus in each pass. With 2³¹ such numbers or
-# more, use pieces: up to CuPy 14.2 the `indices overflow`__.
+# matrix, correct the product: ``matrix @ x - mean @ x``. Or call
+# ``cupy.cuda.set_allocator(cupy.cuda.malloc_managed)`` before your first array. Then,
+# on Linux, arrays `may be larger than the card`__ (:term:`managed memory`), but
+# whatever doesn't fit travels through the bus in each pass. With 2³¹ or more numbers
+# that aren't 0, use pieces: up to CuPy 14.2 the `indices overflow`__.
 #
 # __ https://docs.cupy.dev/en/stable/reference/generated/cupy.cuda.malloc_managed.html
 # __ https://github.com/cupy/cupy/issues/9490
@@ -904,15 +903,15 @@ print(f"Our solution: {check(validate_solution)}")
 #        result[i : i + step] = there[i - first : i - first + step].get()
 #
 # A deconvolution takes a border as wide as the whole point-spread function, since each
-# iteration reaches on. Compare two borders, to see whether yours is enough. Dask makes
-# such blocks, too: ``dask.array.map_overlap(work, volume, depth=border)``.
+# iteration reaches further. Compare two borders, to see whether yours is enough. Dask
+# makes such blocks, too: ``dask.array.map_overlap(work, volume, depth=border)``.
 #
 # How large may a block be? A convolution by FFT holds the padded block, its spectrum,
-# the filter's, their product and the result, each as large as the block. On top comes
-# cuFFT's `room to work in`__, in the worst case eight complex numbers for each of
-# yours. A complex ``fftn`` of real numbers takes twice as much as ``rfftn``, and
-# ``float64`` twice that. So run one small block, look at
-# ``torch.cuda.max_memory_allocated()`` or CuPy's ``pool.total_bytes()``, and scale.
+# the filter's, their product and the result, each as large as the block. And cuFFT
+# needs `room to work in`__, in the worst case eight complex numbers for each of yours.
+# A complex ``fftn`` of real numbers takes twice as much as ``rfftn``, and ``float64``
+# twice that. So run one small block, look at ``torch.cuda.max_memory_allocated()`` or
+# CuPy's ``pool.total_bytes()``, and scale.
 #
 # __ https://docs.nvidia.com/cuda/cufft/
 #

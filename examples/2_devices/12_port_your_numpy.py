@@ -167,9 +167,9 @@ print("the same as NumPy")
 # __ https://docs.cupy.dev/en/stable/user_guide/difference.html
 # __ https://docs.cupy.dev/en/stable/reference/comparison.html
 #
-# *Is it too much for the GPU's memory?* Go in pieces. For one pixel, ``spread`` needs
-# its value in every picture, so we send the same hundred rows of all pictures. A step
-# within each picture could take some pictures at a time:
+# *Is it too much for the GPU's memory?* Go in pieces. A step within each picture could
+# take some pictures at a time. But ``spread`` needs each pixel from every picture, so
+# we send the same hundred rows of all pictures:
 #
 # .. code-block:: python
 #
@@ -309,7 +309,7 @@ def read(night, dtype=np.float32):
 
 # %%
 # Here is what a NumPy user writes for the four in the middle. ``middle`` is
-# ``np.median``, by a name that we can give to another one later:
+# ``np.median`` for now, and another median later:
 
 
 def calibrate(sky, biases, flats):
@@ -636,9 +636,9 @@ assert np.allclose(moved[0], exact[0], atol=0.01 * exact[1].min())
 
 # %%
 # Compared with the *truth*, the wrong result looks just as good. Only the comparison
-# with NumPy shows what happened. In the larger pictures beside the H100, 61 % of the
-# 1,024 stars moved by more than a tenth of their error, up or down, and one by seven
-# tenths. With the right median, none of them moved.
+# with NumPy shows what happened. In the larger pictures on the H100's computer, 61 % of
+# the 1,024 stars moved by more than a tenth of their error, up or down, and one by
+# seven tenths. With the right median, none of them moved.
 #
 # What did it bring?
 # ------------------
@@ -714,10 +714,10 @@ head = "step", "predicted", "measured"
 show_table("The move, predicted and measured", head, rows)
 
 # %%
-# On the H100 the sum came out as predicted, and partly by luck. ``level`` took far
-# longer than the one median had let us expect, and ``clean`` half as long. And in both
-# columns, most of the sum is for reading, photometry and transfers. We predicted
-# nothing there, but only copied the measured times.
+# The fold above predicts each step from the gain of one median. On the H100 the sum
+# came out right, partly by luck. ``level`` took far longer than predicted, and
+# ``clean`` half as long. And most of both sums is reading, photometry and transfers,
+# where we only copied the measured times.
 #
 # .. holds::
 #

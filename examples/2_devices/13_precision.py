@@ -102,8 +102,8 @@ for use_amp in (False, True):
 #    * - you don't know where
 #      - ``assert torch.isfinite(y).all()`` on each layer's output ``y``: the first that
 #        fails is the place. If none does, ``torch.autograd.set_detect_anomaly(True)``
-#        names the operation whose *gradient* is the first NaN. It's slow, and doesn't
-#        check the way forward, nor for ``inf``. JAX checks all results for NaN:
+#        names the operation whose *gradient* is the first NaN. It's slow, checks only
+#        the way back, and misses ``inf``. JAX checks all results for NaN:
 #        ``jax.config.update("jax_debug_nans", True)``.
 #    * - ``inf`` in the first steps only
 #      - That is the scaler, trying how much it may multiply. It leaves those steps out.
@@ -264,9 +264,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 
 # %%
 # Look at its first column. Two of these cards do ``float64`` at 1:32 or 1:64, the
-# others at 1:2. That holds for arithmetic only, and not just on cards for games: a T4,
-# which Colab lends you, is slow at ``float64``, too, and so is one of the newest and
-# most expensive, the B300: :spec:`B300 fp64` beside :spec:`B300 fp32` of ``float32``.
+# others at 1:2. That holds for arithmetic only. And it isn't just cards for games. A
+# T4, which Colab lends you, is slow at ``float64``, and so is the new and very
+# expensive B300: it has :spec:`B300 fp64`, beside :spec:`B300 fp32` in ``float32``.
 #
 # .. holds::
 #
@@ -480,7 +480,7 @@ plt.show()
 # %%
 # Go along a grey line, which is one format: the error stays the same, and what it costs
 # depends on the device. The hollow circles are an RTX 4090 that somebody measured.
-# Others measured more, and PyTorch's manual tells the error of a product in TF32:
+# Others measured more, and PyTorch's manual gives the error of a product in TF32:
 #
 # .. measured-by-others:: f64-gtx1080 product-rtx4090 tf32-error-a100 tf32-a100
 #
@@ -513,7 +513,7 @@ for x in (pixels, pixels.astype(np.float64)):
 #     \text{eps} \times \frac{\text{large}}{\text{small}},
 #
 # for us :math:`1.2 \times 10^{-7} \times 10^8 / 4`, three times the answer. ``float64``
-# would do. But the last column shows what's better: *subtract first*.
+# would do. But the end of each line shows what's better: *subtract first*.
 #
 # A minimum hides digits, too. Near it, the value changes only with the *square* of the
 # step: in ``float32``, 1 + x² is still 1 for every x below 0.0002. So if you minimise
@@ -647,8 +647,8 @@ print(check(choose))
 # Three lines to remember
 # -----------------------
 #
-# The √3 in the first line is for matrices of numbers around 0. The half of the time in
-# the second is for code that waits for memory.
+# The √3 in the first line is for matrices of numbers around 0. In the second, half the
+# time is for code that waits for memory.
 
 # remember
 met, expected = error["bfloat16"], predicted["bfloat16"]
@@ -682,13 +682,13 @@ print(f"Our solution: {check(choose_solution)}")
 # It learns on the CPU, and on the GPU it doesn't, or reaches another score
 # -------------------------------------------------------------------------
 #
-# Rounding changes the seventh digit, and the score by no more than another seed does.
-# So train three times on each, with three seeds. If the scores overlap, most likely
+# Rounding changes the seventh digit, and the score no more than another seed does. So
+# train three times on each, with three seeds. If the scores overlap, most likely
 # nothing is wrong. If not, look for a mistake that only the GPU shows:
 #
 # - Give both the *same* weights and batch, and compare the first loss, and then the
-#   gradients. Libraries add in shares, so the first that differs by more than the
-#   tolerance above, a few eps of the terms' absolute values, shows where.
+#   gradients. The first one that differs by more than the tolerance above, a few eps of
+#   the terms' absolute values, shows where.
 # - Different already? Random numbers, an uninitialized array, or another ``dtype``:
 #   16 bits and TF32 are on for one of them only.
 # - After some steps? The optimizer has a tensor from before ``w = w.to(device)`` (a

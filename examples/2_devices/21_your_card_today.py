@@ -89,7 +89,8 @@ for seen in read(posted):
 # -------------------------------
 #
 # And if nobody sets a lower clock? Our H100 multiplied two matrices of 4,096 rows again
-# and again. One point stands for nineteen products in TF32, or for 34 or 36 in 16 bits.
+# and again. In the figure, a point is nineteen products in TF32, or 34 or 36 in 16
+# bits.
 #
 # .. holds::
 #
@@ -155,7 +156,7 @@ plt.show()
 # So a benchmark of a few milliseconds tells you what a rested card does, and a program
 # that multiplies as hard as this runs on a tired one. With a lower power limit, as in a
 # rack full of cards, it happens sooner, and no formula says by how much. So the next
-# cell measures, where there's a GPU, for a moment.
+# cell measures your GPU, if you have one.
 
 # folded code: The same on your GPU
 import time
@@ -220,9 +221,9 @@ else:
 # `counted in eighths`__. The first number counts slices of the multiprocessors, of
 # which such a card has seven, but they needn't be equal. So look under ``SM`` in what
 # ``nvidia-smi mig -lgip`` lists: ``3g.40gb`` has 42 of an A100's 108, but 60 of the 132
-# of an H100 with HBM3, more than three sevenths. Below is an A100 in two slices, which
-# we made up. **A 1g.10gb of it has 14 multiprocessors. How much higher do its floors
-# get?** Say it before you look at the table.
+# of an H100 with HBM3, more than three sevenths. Below is a made-up A100 in two slices.
+# **A 1g.10gb of it has 14 multiprocessors. How much higher do its floors get?** Say it
+# before you look at the table.
 #
 # __ https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-mig-profiles.html
 
@@ -237,14 +238,14 @@ GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-5d5ba0d6)
 seen.table().show()
 
 # %%
-# An eighth of the memory makes each of its floors eight times as high, and 14 of 108
-# multiprocessors make those of arithmetic nearly eight times as high. It has an eighth
+# An eighth of the bandwidth makes the floors of memory eight times as high, and 14 of
+# 108 multiprocessors do nearly the same to those of arithmetic. The slice has an eighth
 # of the L2, too, and so has a ``1g.20gb``, with a quarter of the memory.
 #
 # Not all settings cost something. With *ECC*, a card finds and mends flipped bits. HBM,
 # the memory of large cards, has room of its own for the check bits, and on a V100 ECC
 # costs `neither memory nor bandwidth`__. In GDDR, they lie among your data: on a K40,
-# they took a sixteenth of it.
+# they took a sixteenth of the memory.
 #
 # One ratio never changes. Outside the tensor cores, ``float64`` has half of the
 # ``float32`` rate on some cards, on others a 32nd, a 60th or a 64th

@@ -53,7 +53,7 @@ print("largest:", largest(values), "or", largest(values, init=-np.inf))
 # 1 for a product, minus infinity for a maximum. It also takes your numbers in groups
 # and in another order, so the function must be *associative* and *commutative*. With
 # ``a - b`` or ``a + 20 * b`` a GPU gives nonsense, and no error. Multiply all numbers
-# first, and add then: ``x[0] + 20 * x[1:].sum()``, with CuPy or PyTorch. The simulator
+# first, and then add: ``x[0] + 20 * x[1:].sum()``, with CuPy or PyTorch. The simulator
 # keeps the order, so a test passes there. ``cuda.reduce`` also launches 64 blocks of
 # 128 threads, however long your array, and a large GPU can hold thirty times as many.
 # So let's build a sum that uses them all.
@@ -97,10 +97,10 @@ print(trace(atomic_each, 8, 128, thousand, total).races or "no race", total)
 # %%
 # Now no number is lost, and a thousand ones make a thousand. On an H100, for eight
 # million random numbers between 0 and 1, this kernel took :timing:`reductions median
-# "atomic, each" @nvidia-h100-80gb-hbm3`. We'll write one that adds a thousand numbers
-# while this one adds one. And for 134 million numbers, it found only a quarter of the
-# sum! No addition was lost, there was no race, and yet three quarters were missing.
-# We'll come back to them. Let's see to the time first.
+# "atomic, each" @nvidia-h100-80gb-hbm3`. And for 134 million, it found only a quarter
+# of the sum! No addition was lost, there was no race, and yet three quarters were
+# missing. We'll come back to them. First we'll write a kernel that adds a thousand
+# numbers while this one adds one.
 #
 # Count as in an election
 # -----------------------
@@ -223,8 +223,8 @@ least = 4 * 2**27 / spec("H100 SXM", "bandwidth")
 print(f"at least {1e6 * least:.0f} µs")
 
 # %%
-# Here is what we measured on one. In the first row, the tree is another one, in which
-# every other thread adds its neighbour's number to its own.
+# Here is what we measured on one. The first row has another tree, in which every other
+# thread adds its neighbour's number to its own.
 #
 # .. list-table:: The sum of 134 million numbers, on an H100
 #    :header-rows: 1
@@ -261,14 +261,14 @@ print(f"at least {1e6 * least:.0f} µs")
 #
 # But look at the fourth row. If each thread brings many numbers, the same tree is
 # :timing:`reductions speedup sequential/"sequential, one each" @nvidia-h100-80gb-hbm3`
-# as fast, more than four fifths of what the data sheet allows. And with many numbers
-# the clumsy tree takes :timing:`reductions median strided @nvidia-h100-80gb-hbm3`,
-# practically the same. So don't polish the tree. Give each thread more to count.
-# ``cuda.reduce`` took :timing:`cuda-reduce median "cuda.reduce"
+# as fast, and reaches more than four fifths of what the data sheet allows. And with
+# many numbers the clumsy tree takes :timing:`reductions median strided
+# @nvidia-h100-80gb-hbm3`, practically the same. So don't polish the tree. Give each
+# thread more to count. ``cuda.reduce`` took :timing:`cuda-reduce median "cuda.reduce"
 # @nvidia-h100-80gb-hbm3` for the same numbers.
 #
 # Others measured the fourth row on an A100, and on a GTX 1650 an atomic addition for
-# *every* number. The models are the bandwidth, and one addition in each clock cycle:
+# *every* number. Our models assume the full bandwidth, and one addition a clock cycle:
 #
 # .. measured-by-others:: two-stages-a100 atomics-gtx1650
 
@@ -672,5 +672,5 @@ print(f"Our solution: {check(any_tree_solution)}")
 #
 # In PyTorch, ``grid.index_add_(0, cell, value)`` and ``torch.bincount`` do it, and in
 # CuPy ``cupyx.scatter_add`` does. Cards since 2016 have atomic additions in
-# ``float64``, which move twice the bytes. And of floats the order, and so the last
-# bits, may be different every time.
+# ``float64``, which move twice the bytes. And with floats, the order and so the last
+# bits may change every time.

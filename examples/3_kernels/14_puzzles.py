@@ -59,7 +59,7 @@ the judge plays your kernels thread by thread.
 #      - :doc:`grids </tutorials/3_kernels/03_grids>`
 #    * - 8 to 12, together
 #      - 5 to 8
-#      - takes thought, 12 most
+#      - takes thought, above all 12
 #      - :doc:`reductions </tutorials/3_kernels/08_reductions>`, and for 11 and 12
 #        :doc:`races and barriers </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`
 #    * - 13 to 15, through a tile
@@ -142,12 +142,12 @@ def calibrate(x, gain, n, out): ...
 # -----------------------
 #
 # - ``out[:] = 1 - tau / 2``
-# - *Threads:* as a rule, fewer than elements. The smallest case has 21 elements, and 2
+# - *Threads:* usually fewer than elements. The smallest case has 21 elements, and 2
 #   blocks of 4 threads.
 #
-# We'll solve this one here. In the file it's still open, until you type it. First we
-# write what we always write. A plain ``1`` would make Numba :doc:`calculate in
-# float64 </tutorials/3_kernels/10_what_the_compiler_did>`, so it's ``float32(1)``.
+# We'll solve this one here. In the file it's open until you type it. First we write
+# what we always write. A plain ``1`` would make Numba :doc:`calculate in float64
+# </tutorials/3_kernels/10_what_the_compiler_did>`, so it's ``float32(1)``.
 
 
 @attempt("stride")
@@ -160,7 +160,7 @@ def one_each(tau, out):
 
 # %%
 # Who wrote what? A picture shows all elements, row by row, and in each the number of
-# the thread that wrote it. The others still hold −77.
+# the thread that wrote it. The others still hold the judge's −77.
 
 PUZZLES["stride"].plot(one_each, "out")
 plt.show()
@@ -187,9 +187,9 @@ plt.show()
 # %%
 # Every element is right, and it still doesn't count. In the first step of the loop,
 # threads 0 to 3 read elements 0, 3, 6 and 9. The 32 threads of a :term:`warp` read
-# together, and memory comes in :term:`sectors <sector>` of eight numbers. If they stand
-# far apart, each of them fetches a sector of its own. So let them stand side by side,
-# and jump together:
+# together, and memory comes in :term:`sectors <sector>` of eight numbers. If the
+# threads stand far apart, each fetches a sector of its own. So let them stand side by
+# side, and jump together:
 
 
 @attempt("stride")
@@ -227,7 +227,7 @@ bench.time("NumPy", lambda: 1 - tau / np.float32(2), device="cpu", **size)
 bench.show()
 
 # %%
-# Solve the others in the same way: draw who touches what, and change one thing.
+# Solve the others the same way: draw who touches what, and change one thing.
 #
 # Alone
 # -----
@@ -451,7 +451,8 @@ def smooth_tile(x, out): ...
 # Transpose an image.
 #
 # - ``out[:] = x.T``
-# - *Threads:* a block of 32 × 8 for each tile of 32 × 32 pixels, so each takes four.
+# - *Threads:* a block of 32 × 8 for each tile of 32 × 32 pixels, so each thread takes
+#   four.
 # - *It counts if* it reads rows and writes rows, and has no :term:`bank conflicts <bank
 #   conflict>`.
 
@@ -488,8 +489,9 @@ def matmul(a, b, out): ...
 # ~~~~~~~~~~~~~~~~
 #
 # Add each :term:`visibility`, times its weight, to the nearest cell of three grids. The
-# sky is real, so it counts again at the opposite place, with the opposite imaginary
-# part. Leave out what falls outside. No coordinate is halfway between two cells.
+# sky is real, so each visibility counts again at the opposite place, with the opposite
+# imaginary part. Leave out what falls outside. No coordinate is halfway between two
+# cells.
 #
 # .. code-block:: python
 #

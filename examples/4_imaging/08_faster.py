@@ -49,7 +49,7 @@ them?**
 #      - :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`
 #    * - the H100, as usual (those two lines)
 #      - :timing:`faster-step median "GPU, as usual" @nvidia-h100-80gb-hbm3`
-#    * - captured as a CUDA graph
+#    * - captured as a CUDA graph (below)
 #      - :timing:`faster-step median "GPU, index, captured" @nvidia-h100-80gb-hbm3`
 #    * - captured, with the six changes below
 #      - :timing:`faster-step median "GPU, fused Adam, captured" @nvidia-h100-80gb-hbm3`
@@ -63,8 +63,8 @@ them?**
 #
 # So the two lines gain :timing:`faster-step speedup "GPU, as usual"/"CPU, as usual"
 # @nvidia-h100-80gb-hbm3`, and few passes another :timing:`faster-step speedup "GPU,
-# package"/"GPU, as usual" @nvidia-h100-80gb-hbm3`. But look at the second row: *one
-# core* took no longer than the whole H100 as usual! Let's find out why.
+# package"/"GPU, as usual" @nvidia-h100-80gb-hbm3`. But look at the second row: in few
+# passes, *one core* took no longer than the H100 as usual! Let's find out why.
 #
 # .. holds::
 #
@@ -358,8 +358,8 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 # 2. *Sky order.* A shift of the image is a phase after the FFT. Multiply the data by
 #    the opposite phase, once, and no image has to be shifted any more.
 # 3. *Slices.* The nine numbers are the product of (1, 2, 1)/4 along the rows and the
-#    same along the columns. So add three copies of the image, two of them shifted by a
-#    pixel, first one way and then the other.
+#    same along the columns. So double the image and add it twice more, shifted by a
+#    pixel to either side, first one way and then the other.
 # 4. *Real FFT.* The image is real, so half of its Fourier plane is enough.
 # 5. *float32* has half the bytes. Convert the data as well, or everything that meets
 #    them becomes ``float64`` again, and nobody warns you.
@@ -577,7 +577,7 @@ for what, label in (
 #
 #    near(97 * 25e-6, 0.8 * usual, 0.05)
 #
-# So on a GPU, try these things in a different sequence:
+# So on a GPU, go in this order:
 #
 # 1. *Remove what waits.* ``masked_select`` can't know how long its result is before the
 #    GPU has counted, so Python stands still until it has. :doc:`.item() and if
@@ -585,7 +585,7 @@ for what, label in (
 # 2. *Capture.* A step that never waits can be recorded as a CUDA graph, and launched as
 #    a whole. The function ``capture`` below does it.
 # 3. *Merge*, by hand as in ``fit``, or with :doc:`torch.compile
-#    </tutorials/2_devices/16_fewer_launches>`, which we haven't timed here.
+#    </tutorials/2_devices/16_fewer_launches>`, which we haven't timed.
 # 4. Save bytes last.
 
 
@@ -659,7 +659,7 @@ bench.show()
 # ---------
 #
 # Fix this loop. It follows the gradient downhill, and remembers the lowest loss that it
-# has seen. In each round it makes the CPU wait for the GPU, up to three times.
+# saw. In each round it makes the CPU wait for the GPU, up to three times.
 
 
 def descend_as_usual(image, mask, data, weight, rate, rounds):

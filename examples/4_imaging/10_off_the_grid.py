@@ -259,8 +259,8 @@ plt.show()
 # 1,000,000" @cpu-amd-epyc` with a million visibilities. That is :timing:`off-the-grid
 # speedup "exact, 1,000,000"/"NUFFT, 1,000,000" @cpu-amd-epyc` as fast as the NUFFT. The
 # set-up is paid back within a handful of steps, and a fit makes hundreds. With ten
-# thousand a step took :timing:`off-the-grid median "exact, 10,000" @cpu-amd-epyc`: it
-# doesn't look at the data, so it does the same work for any number of them.
+# thousand visibilities, a step took :timing:`off-the-grid median "exact, 10,000"
+# @cpu-amd-epyc`. It doesn't look at the data, so it does the same work for any number.
 #
 # Our count was wrong at both ends. With a hundred thousand visibilities the NUFFT took
 # :timing:`off-the-grid median "NUFFT, 100,000" @cpu-amd-epyc`, only a little more than
@@ -360,13 +360,12 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 #
 # The way back to pixels is the *adjoint*, which finufft calls type 1. But it isn't the
 # inverse: it gives you the dirty image. finufft sums without a factor. So for a dirty
-# image in Jy a beam, divide by the sum of the weights, or in a test by the result for
-# visibilities of 1, at the phase centre. If you first divide the data by how densely
-# they lie, which is called *density compensation*, you only change its
-# :term:`weighting`. For the image itself you need a fit, such as the one above. The
-# gradient of :math:`\chi^2` is a type 1, too: of the weighted residuals, data minus
-# model, times −2. So don't sum over visibilities × pixels at once, which runs out of
-# memory.
+# image in Jy a beam, divide by the sum of the weights. Visibilities of 1 then give 1 at
+# the phase centre. If you first divide the data by how densely they lie, which is
+# called *density compensation*, you only change its :term:`weighting`. For the image
+# itself you need a fit, such as the one above. The gradient of :math:`\chi^2` is a type
+# 1, too: of the weighted residuals, data minus model, times −2. So don't sum over
+# visibilities × pixels at once, which runs out of memory.
 #
 # Single precision: why is the NUFFT's error larger than eps?
 # -----------------------------------------------------------

@@ -186,6 +186,7 @@ def linux_driver_in_wsl(facts: Facts) -> Signs | None:
 
     In WSL the driver belongs on Windows, and Linux finds its library in /usr/lib/wsl/lib. A driver installed inside,
     often by a guide for plain Linux, brings a library of the same name, which is found first and knows no card.
+    Numba may fail where PyTorch works, because it asks for libcuda.so, and PyTorch for libcuda.so.1.
 
     To do:
     [not apt] In here, remove the packages of NVIDIA's driver.
@@ -200,6 +201,8 @@ def linux_driver_in_wsl(facts: Facts) -> Signs | None:
       the driver back.
     Until then a program can be pointed to the right library:
     $ LD_LIBRARY_PATH=/usr/lib/wsl/lib python your_script.py
+    An older Numba also takes the file itself:
+    $ NUMBA_CUDA_DRIVER=/usr/lib/wsl/lib/libcuda.so.1 python your_script.py
     """
     path, init = facts.cuda.path or "", facts.cuda.init
     known = any(place in path for place in ("/usr/lib/wsl/", "/compat/", "/stubs/"))

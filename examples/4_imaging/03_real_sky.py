@@ -578,7 +578,12 @@ print(f"Our solution: {check(possible_solution)}")
 # antennas, :math:`(N-1)(N-2)/2` closure phases and :math:`N(N-3)/2` amplitudes are
 # independent. So three antennas have one phase and no amplitude at all. After flags, a
 # cut in signal over noise, or averages over times that don't match, there may be none
-# left. Print how many there are before you fit.
+# left. Print how many there are before you fit. If there are enough, and :math:`\chi^2`
+# is 0.00 and never changes, their error bars may be huge: look at them, by
+# ``obs.plot_cphase(site1, site2, site3)``.
+#
+# *Clipped Pixel #* is the number of pixels that are left to be fitted. If it's the same
+# as *Total Pixel #*, none was cut away.
 #
 # *Nearly 0* means that the image may do as it likes: there are fewer closures than
 # pixels that count, the regularizers are too weak, or the noise in the file is too

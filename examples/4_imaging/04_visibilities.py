@@ -114,8 +114,11 @@ plt.show()
 # ``seen_by`` computes for one star, and it's the two-dimensional Fourier transform of
 # the sky :math:`I`. A row of the file is the value of that transform at one point
 # :math:`(u, v)`, and the points lie in the :term:`plane of u and v`, or *uv plane*.
-# Mind the sign: CASA writes the exponent with a plus. If you mix the two up, your image
-# is rotated by half a turn.
+# Mind the sign convention of a visibility: CASA and WSClean, and so every measurement
+# set, have a plus in the exponent. Use the plus for what you read from a measurement
+# set or write into one, unless ``read_ms`` has turned it round for you. If you mix the
+# two up, your image is rotated by half a turn, and gains that you solve with such a
+# model are wrong.
 #
 # .. dropdown:: From a measurement set to the five columns
 #

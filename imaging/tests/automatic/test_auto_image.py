@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
+from scipy.ndimage import binary_dilation
 
 from firstlight_imaging import DirtyImager, image, read_npz, suggest_grid
 from firstlight_imaging.data.visibilities import select_baselines
@@ -80,14 +81,37 @@ def test_stated_errors_are_of_the_size_of_real_ones():
     assert 0.4 < rms(np.array(pulls)) < 1.6
 
 
+def points_between_pixels(signal, antennas, seed, beside=()):
+    """Return the image of a point in the middle of four pixels, or nearly."""
+    cell = image(seen([Point(FLUX)], signal=signal, antennas=antennas, n_times=4)[1], draws=0).coords.cell_size
+    sky = [Point(FLUX, east=(4.5 + 0.1 * seed) * cell, north=3.5 * cell), *beside]
+    return image(seen(sky, signal=signal, antennas=antennas, n_times=4, seed=seed)[1], draws=8)
+
+
+# What is left of it looked like wrong gains.
+@pytest.mark.parametrize(
+    ("signal", "antennas", "seed"),
+    [(500, 12, 1), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((150, 14, 0), (1500, 16, 0)))],
+)
+def test_a_bright_point_between_pixels_has_its_flux(signal, antennas, seed):
+    found = points_between_pixels(signal, antennas, seed)
+    assert found.quality.verdict == "converged", str(found)
+    assert abs(found.flux / FLUX - 1) < 5 / signal + 0.01
+    assert abs(found.flux - FLUX) < 3 * found.flux_error
+
+
 @pytest.mark.slow
-def test_the_error_of_a_flux_knows_that_a_point_may_be_between_pixels():
-    cell, pulls = 0.13, []
-    for seed in range(1, 4):
-        point = Point(FLUX, east=4.25 * cell, north=3.25 * cell)
-        found = image(seen([point], signal=100, seed=seed)[1], cell_size=cell, field=48 * cell, draws=8)
-        pulls.append((found.flux - FLUX) / found.flux_error)
-    assert 0.4 < rms(np.array(pulls)) < 1.6
+@pytest.mark.parametrize("beside", [Point(0.1, east=0.9, north=-0.61), Ring(0.2, 0.7, 0.15), Point(0.2, east=0.62)])
+def test_a_bright_point_has_its_flux_beside_other_sources(beside):
+    found = points_between_pixels(600, 20, 1, [beside])
+    assert abs(found.flux / (FLUX + beside.flux) - 1) < 0.02, str(found)
+    assert found.quality.verdict not in ("limited by calibration", "limited by artefacts"), str(found)
+
+
+def test_only_pixels_of_compact_sources_are_sharper_than_points():
+    wide = image(seen(protoplanetary_disk(FLUX, size=0.7), signal=100, n_times=4)[1], draws=0)
+    compact = image(seen([Point(FLUX)], signal=100, n_times=4)[1], draws=0)
+    assert wide.model.min() == 0 > compact.model.min()
 
 
 # The brighter one shows that it is between pixels.
@@ -99,7 +123,7 @@ def test_a_source_far_from_the_centre_of_four_channels(signal):
     east, north = found.coords.sky_coordinates()
     assert np.hypot(east[at] + 3.1, north[at] - 2.2) < 1.5 * found.coords.cell_size
     assert abs(found.flux - 0.05) < 2 * found.flux_error
-    assert not found.model[~found.mask].any()
+    assert not found.model[~binary_dilation(found.mask, np.ones((3, 3)))].any()
 
 
 def test_weights_that_are_far_too_small_do_not_smooth_the_source_away():
@@ -272,7 +296,7 @@ def test_cell_and_mask_of_ones_own():
     east, north = found.coords.sky_coordinates()
     assert found.coords.cell_size == 0.04
     assert (found.mask == (np.hypot(east - 0.5, north) < 0.3)).all()
-    assert not found.model[~found.mask].any()
+    assert not found.model[~binary_dilation(found.mask, np.ones((3, 3)))].any()
     assert abs(found.flux - 0.1) < 0.02
 
 

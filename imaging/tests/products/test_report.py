@@ -141,7 +141,7 @@ def test_the_channel_of_an_image_holds_all_that_it_was_made_of(ring, tmp_path, f
 
 @pytest.mark.parametrize("seed", [1, pytest.param(7, marks=pytest.mark.slow)])
 def test_of_a_point_between_pixels_the_flux_is_told(seed):
-    """Of a sparse array, an image has it 2 to 9 % too bright."""
+    """Of a sparse array, an image has it within a few percent."""
     rng = np.random.default_rng(seed)
     antennas = rng.uniform(-75, 75, (20, 3)) * [1, 1, 0.05]
     east, north, flux = *rng.uniform(-1, 1, 2), rng.uniform(0.2, 0.6)
@@ -149,7 +149,8 @@ def test_of_a_point_between_pixels_the_flux_is_told(seed):
     found = image(seen, draws=2)
     (remark,) = point_remark(found, seen)
     told, error = map(float, re.search(r"([\d.e-]+) ± ([\d.e-]+) Jy", remark).groups())
-    assert abs(told - flux) < 3 * error < abs(found.flux - flux)
+    assert abs(told - flux) < 3 * error < 0.03 * flux
+    assert abs(found.flux - flux) < 0.03 * flux
     pair = [Point(flux, east, north), Point(flux / 5, east + 8)]
     two = with_noise(observe(pair, uv_track(antennas, n_times=8)), 0.05, seed=seed)
     assert point_remark(found, two) == []

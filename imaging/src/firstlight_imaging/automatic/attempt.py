@@ -8,23 +8,22 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from firstlight_imaging._types import Real
+from firstlight_imaging._types import Mask, Real
 from firstlight_imaging.automatic.bregman import MAX_RESIDUAL, TV_STRENGTH, Iterations
 from firstlight_imaging.automatic.diagnosis import diagnose
 from firstlight_imaging.automatic.grid import Options, choose_grid, leave_out_intra_site
 from firstlight_imaging.automatic.mask import crop_to_mask, mask_of, negative_emission
-from firstlight_imaging.automatic.problem import FieldProblem, ImagingProblem, hann_smooth
+from firstlight_imaging.automatic.problem import FieldProblem, ImagingProblem
 from firstlight_imaging.automatic.residuals import Cause, Residuals, judge, residuals_of
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.data.visibilities import Visibilities
-from firstlight_imaging.fitting.quality import Quality
-from firstlight_imaging.fourier.nufft import visibilities
+from firstlight_imaging.fitting.quality import MAX_SIGMA, Quality
 from firstlight_imaging.units import angular_unit
 
 _WIDE_MASK = 0.3  # of the field: where artefacts are louder than noise, it may well follow them
+_SHARPER = 0.5  # of chi² above 1: if sharp pixels leave less, a point was between pixels
 
 
 class Errors(NamedTuple):
@@ -60,39 +59,43 @@ class Attempt:
         self.coords, self.options, self.why = coords, options, ""
         self.left_out = self.notes = tuple[str, ...]()
         self.problem = FieldProblem(vis, coords, options.device)
-        self.mask, self.noise, self.rough_chi2 = mask_of(self.problem, options.mask)
-        vars(self.problem).pop("smoothed", None)  # large, and of no use after the mask
+        self.mask, self.noise, self.rough_chi2 = self._find_source(sharp=False)
+        self.sharp, excess = False, self.rough_chi2 - 1
+        if excess * math.sqrt(len(self.problem.vis.u)) > MAX_SIGMA:  # wrong gains, or a point between pixels
+            mask, noise, chi2 = self._find_source(sharp=True)
+            if noise <= 1 and chi2 - 1 < _SHARPER * excess:
+                self.sharp, self.mask, self.noise, self.rough_chi2 = True, mask, noise, chi2
         self.crop = crop_to_mask(self.mask, coords)
+
+    def _find_source(self, sharp: bool) -> tuple[Mask, float, float]:
+        """Return the mask, the noise beside it and chi², by fits of pixels that are sharp or not."""
+        self.problem.sharp = sharp
+        found = mask_of(self.problem, self.options.mask)
+        vars(self.problem).pop("smoothed", None)  # large, of other pixels, and of no use after the mask
+        return found
 
     @cached_property
     def iterations(self) -> Iterations:
-        """The fits of the image, in the mask."""
+        """The fits of the image, in the mask: of sharp pixels if the source is compact, or if it needs them."""
+        found = self._iterate(self.sharp)
+        return self._iterate(sharp=True) if self.noise <= 1 and not self.sharp and found.is_compact else found
+
+    def _iterate(self, sharp: bool) -> Iterations:
+        """Return the fits of pixels that are sharp or not."""
         whitened = self.problem.vis.moved(*self.crop.centre, self.noise)
-        cropped = ImagingProblem(whitened, self.crop.coords, self.options.device)
+        cropped = ImagingProblem(whitened, self.crop.coords, self.options.device, sharp)
         return Iterations(cropped, self.mask[self.crop.pixels])
 
     @property
     def is_too_coarse(self) -> bool:
-        """Whether it may be its pixels, of a fifth of a beam, that show the position of a bright point badly."""
-        return not self.options.cell_size and self.noise <= 1 and self.iterations.largest >= MAX_RESIDUAL
+        """Whether its pixels, of a fifth of a beam, show the position of a bright point badly, or may do so."""
+        may = not self.options.cell_size and self.noise <= 1
+        return may and (self.sharp or self.iterations.largest >= MAX_RESIDUAL)
 
     @cached_property
     def model(self) -> Real:
         """The image on the grid of the field, before it is smoothed, whitened."""
-        return self._on_field(self.iterations.best[0], 1.0)
-
-    @property
-    def pixel_bias(self) -> float:
-        """The share by which a compact source is too bright if it is in the middle of four pixels; 0 for a wider one.
-
-        They make it fainter on long baselines, and the fit makes up for that.
-        """
-        problem = self.problem
-        if not self.iterations.is_compact:
-            return 0.0
-        seen = visibilities(torch.from_numpy(self.model[None]), problem.vis.u, problem.vis.v, self.coords.cell_size)
-        power, shared = problem.vis.weight * np.abs(seen[0].numpy()) ** 2, problem.share_among_four()
-        return float((power * shared).sum() / (power * shared**2).sum()) - 1
+        return self._on_field(self.iterations.problem.sharpen(self.iterations.best)[0], 1.0)
 
     @cached_property
     def left(self) -> Residuals:
@@ -111,7 +114,8 @@ class Attempt:
 
     def sky(self, bias: Tensor | float = 0.0) -> Real:
         """Return the image in Jy/arcsec², smoothed as the fit does, without a bias."""
-        return self._on_field(hann_smooth(self.iterations.best)[0] - bias, self.problem.unit)
+        image = self.iterations.problem.smooth(self.iterations.best)[0]
+        return self._on_field(image - bias, self.problem.unit)
 
     def quality(self, bias: Tensor | float = 0.0) -> Quality:
         """Return the quality of that image."""
@@ -124,10 +128,7 @@ class Attempt:
         found, bias = self.iterations.bootstrap(draws, seed)
         pixel_flux = self.coords.cell_size**2 * self.problem.unit * self.noise
         scatter = float((found.sum((1, 2)).cpu().double() * pixel_flux).std())
-        between = (
-            self.pixel_bias / math.sqrt(3) * float(self.iterations.best.sum()) * pixel_flux
-        )  # anywhere between them
-        flux = math.hypot(scatter, float(bias.sum()) * pixel_flux, between)
+        flux = math.hypot(scatter, float(bias.sum()) * pixel_flux)
         return Errors(bias, self._on_field(found.std(0), self.problem.unit), flux)
 
     def choices(self) -> tuple[str, ...]:

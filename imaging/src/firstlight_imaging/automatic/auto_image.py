@@ -7,9 +7,13 @@ visibilities back to the data, and fit again, which restores what the regularize
 principle ends this at the first image whose residuals in the source are no larger than noise, and
 its ``fraction`` takes only so much of the last iteration that they are no smaller either. (4) A parametric
 bootstrap repeats the fits on visibilities of that image with fresh noise: their scatter is the error of the image. (5)
-Their mean excess over the image that they were made from is its bias, which is subtracted. The error of a compact
-source's flux allows for its place between pixels, too, as none of these images has it there. Where gains or weights
+Their mean excess over the image that they were made from is its bias, which is subtracted. Where gains or weights
 limit the image (`diagnose`), (4) and (5) would mean nothing, and are left out.
+
+A point between pixels isn't a sum of positive points on pixels. Together, its four neighbours are fainter than it is on
+long baselines, so a fit makes them too bright, and what is left looks like wrong gains. So pixels stand for something
+sharper than a point (`ImagingProblem.sharpen`) if the source is compact, or if most of chi² above 1 goes away with it.
+In the second case they are half as wide, too.
 """
 
 from __future__ import annotations
@@ -46,11 +50,12 @@ class Image:
         one σ. What total variation smooths away is not in it.
     model
         The image before its bias was subtracted, without the smoothing over two pixels: the residuals are those of
-        this one.
+        this one. Where pixels are sharper than points, it is negative beside bright ones, and reaches one pixel beyond
+        the mask; ``sky`` is negative there, too, by a few percent of the peak.
     flux, flux_error
-        Of the image, in Jy; the error is one σ, of the noise, of the bias that was subtracted, and, of a compact
-        source, of its place between pixels. Where calibration limits the image, noise tells nothing of its errors, and
-        they are NaN; so is the flux of what is not calibrated, and one far above what the shortest baselines see.
+        Of the image, in Jy; the error is one σ, of the noise and of the bias that was subtracted. Where calibration
+        limits the image, noise tells nothing of its errors, and they are NaN; so is the flux of what is not calibrated,
+        and one far above what the shortest baselines see.
     residual
         The dirty image of the residual visibilities, with natural weights, in units of its noise.
     mask

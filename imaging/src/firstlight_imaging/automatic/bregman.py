@@ -24,25 +24,26 @@ MAX_RESIDUAL = 4.9  # σ, in the mask
 class Iterations:
     """The images of Bregman iterations: each fits the data plus what the fit before left of its own.
 
-    They end by the discrepancy principle, or when the residuals no longer shrink.
+    They end by the discrepancy principle, or when the residuals no longer shrink. Sharp pixels get two at least: the
+    first leaves a point some percent too faint.
     """
 
     def __init__(self, problem: ImagingProblem, mask: Mask) -> None:
         self.problem, self.mask = problem, mask
         self.images, residual_rms = list[Tensor](), math.inf
         for image in self._fits(problem.dirty_likelihood(), _MAX_ITERATIONS):
-            residual = problem.residual_image(image)
+            residual = self._residual(image)
             previous, residual_rms = residual_rms, rms(residual[mask])
             if residual_rms > 0.98 * previous:
                 break
             self.images.append(image)
-            if self._is_noise(residual, image):
+            if len(self.images) > problem.sharp and self._is_noise(residual, image):
                 break
 
     @property
     def largest(self) -> float:
         """The largest residual of the last image in the mask, in σ."""
-        return float(np.abs(self.problem.residual_image(self.images[-1])[self.mask]).max())
+        return float(np.abs(self._residual(self.images[-1])[self.mask]).max())
 
     @property
     def is_compact(self) -> bool:
@@ -55,7 +56,7 @@ class Iterations:
         """The least fraction of the last iteration that leaves residuals like noise (discrepancy principle)."""
         if len(self.images) == 1 or self.is_compact:
             return 1.0
-        before, after = (self.problem.residual_image(one) for one in self.images[-2:])
+        before, after = (self._residual(one) for one in self.images[-2:])
         for fraction in np.linspace(0, 1, 1001)[:-1]:
             residual = fraction * after + (1 - fraction) * before
             if self._is_noise(residual, _interpolate(self.images, fraction)):
@@ -72,19 +73,25 @@ class Iterations:
         problem = self.problem
         kept = torch.where(self.best > 1, self.best, 0)  # faint pixels as dark as they are in the sky: their bias shows
         simulated = problem.noise_likelihood(kept, draws, seed)
-        found = hann_smooth(_interpolate([*self._fits(simulated, len(self.images))], self.fraction))
-        return found, found.mean(0) - hann_smooth(kept)[0]
+        found = problem.smooth(_interpolate([*self._fits(simulated, len(self.images))], self.fraction))
+        return found, found.mean(0) - problem.smooth(kept)[0]
 
     def _fits(self, likelihood: DirtyLikelihood, most: int) -> Iterator[Tensor]:
         """Yield the images of so many iterations at most; of several sets of data, all at once."""
         problem, nchan = self.problem, likelihood.nchan
-        parameters = problem.initial_parameters(self.mask, nchan)
+        parameters = faint = problem.initial_parameters(self.mask, nchan)
         what = "image" if nchan == 1 else f"{nchan} images of simulated noise"
         for iteration in range(1, most + 1):
+            if problem.sharp:  # pixels that went out have no gradient to come back by
+                parameters = torch.maximum(parameters, faint)
             parameters = problem.fit(likelihood, parameters, TV_STRENGTH, f"{what}, iteration {iteration}")
             pixels = softplus_pixels(parameters)
             yield (image := likelihood.best_fit_scale(hann_smooth(pixels)) * pixels)
             likelihood.add_residuals(hann_smooth(image), iteration)
+
+    def _residual(self, pixels: Tensor) -> Real:
+        """Return the residual image of pixels, in σ."""
+        return self.problem.residual_image(self.problem.sharpen(pixels))
 
     def _is_noise(self, residual: Real, image: Tensor) -> bool:
         """Return whether residuals are as small as noise where it is bright, and nowhere in the mask above it."""

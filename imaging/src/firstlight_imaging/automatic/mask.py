@@ -101,8 +101,9 @@ def _fit_in(problem: FieldProblem, mask: Mask, what: str) -> tuple[Real, Real, f
         parameters = problem.initial_parameters(mask, 1)
         parameters = problem.fit(problem.dirty_likelihood(), parameters, _TV_STRENGTH_MASK, what)
         pixels = softplus_pixels(parameters)
-    chi2 = float(problem.likelihood(pixels)) / (2 * len(problem.vis.u))
-    return hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(pixels), chi2
+    image = problem.sharpen(pixels)
+    chi2 = float(problem.likelihood(image)) / (2 * len(problem.vis.u))
+    return hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(image), chi2
 
 
 def _chi2_of_gains(problem: FieldProblem, model: Real) -> float:

@@ -59,9 +59,15 @@ class WhitenedVisibilities:
 
 
 class ImagingProblem:
-    """Whitened visibilities and a grid: their exact likelihood, fits, and residual images in units of the noise."""
+    """Whitened visibilities and a grid: their exact likelihood, fits, and residual images in units of the noise.
 
-    def __init__(self, vis: WhitenedVisibilities, coords: GridCoords, device: torch.device | str) -> None:
+    ``sharp`` says whether pixels stand for something sharper than a point, see `sharpen`.
+    """
+
+    def __init__(
+        self, vis: WhitenedVisibilities, coords: GridCoords, device: torch.device | str, sharp: bool = False
+    ) -> None:
+        self.sharp = sharp
         self.vis, self.coords, self.device = vis, coords, device if coords.npix >= _GPU_PIXELS else "cpu"
         self.likelihood = self._likelihood()
         self.gradient_noise = coords.cell_size**2 / vis.noise  # σ of the dirty residual of the likelihood
@@ -77,16 +83,25 @@ class ImagingProblem:
     def smoothed(self) -> ExactLikelihood:
         """The likelihood of images that a `GriddedNet` smooths with a Hann window, about a dark one.
 
-        Visibilities are divided by its transform, so that no point source is as wide as the window.
+        Visibilities are divided by its transform, so that no point source is as wide as the window, and multiplied by
+        that of `sharpen`.
         """
-        return self._likelihood(1 / self.share_among_four() ** 2)
-
-    def share_among_four(self) -> Real:
-        """Return the amplitudes of a source of 1 Jy in the middle of four pixels, each with a quarter of it."""
         turn = math.pi * self.coords.cell_size * ARCSEC
-        amplitude = np.cos(turn * self.vis.u)
-        amplitude *= np.cos(turn * self.vis.v)
-        return amplitude
+        window = np.cos(turn * self.vis.u)
+        window *= np.cos(turn * self.vis.v)
+        window **= 2
+        return self._likelihood((2 - window if self.sharp else 1) / window)
+
+    def sharpen(self, pixels: Tensor) -> Tensor:
+        """Return the image that pixels stand for: if they are sharp, twice themselves less themselves smoothed.
+
+        Positive pixels can then share a point anywhere between them, to the second order in the length of a baseline.
+        """
+        return 2 * pixels - hann_smooth(pixels) if self.sharp else pixels
+
+    def smooth(self, pixels: Tensor) -> Tensor:
+        """Return that image smoothed over two pixels."""
+        return hann_smooth(self.sharpen(pixels))
 
     def dirty_likelihood(self) -> DirtyLikelihood:
         """Return the same to be fitted, from its dirty image."""
@@ -105,10 +120,10 @@ class ImagingProblem:
 
     def fit(self, likelihood: ExactLikelihood, parameters: Tensor, tv_strength: float, what: str) -> Tensor:
         """Return the fitted parameters; masked ones stay as they are. A terminal shows what is fitted."""
-        model = GriddedNet(self.coords, nchan := len(parameters), parameters)
         strength = tv_strength * self.gradient_noise / len(self.vis.u)
         losses = {"tv": (strength, partial(TV_image, epsilon=1e-2))}
         tolerance = 0.02 / len(self.vis.u)  # of the reduced chi²: 0.04 of chi² itself, far less than noise does
+        model = GriddedNet(self.coords, nchan := len(parameters), parameters)
         objective = Objective(model, likelihood, losses, "exact", separate=nchan > 1)
         FitState(objective, LBFGS(model, None)).run(_MAX_LBFGS, tolerance, check_every=10, progress=what)
         return model.bcube.base_cube.detach()

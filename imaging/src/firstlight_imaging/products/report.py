@@ -221,7 +221,7 @@ def compare_restored(path: Path, found: Assessment) -> str:
 def point_remark(found: Image, vis: Visibilities) -> list[str]:
     """Return a line with the flux of a point, if that alone explains the data.
 
-    An image has it a little too bright: pixels cannot be negative, so those around it take up noise.
+    An image knows it less well, because it allows for faint light around the point, which only short baselines see.
     """
     coords = found.coords
     if found.mask.sum() * coords.cell_size**2 > _MAX_POINT_BEAMS * found.beam.area:
@@ -240,7 +240,7 @@ def point_remark(found: Image, vis: Visibilities) -> list[str]:
         return []
     return [
         f"note: a point of {flux:.4g} ± {weight.sum() ** -0.5:.2g} Jy alone fits the data (reduced chi² {chi2:.4f}). "
-        "If the source is one, that is its flux; an image has it a little too bright"
+        "If the source is one, that is its flux; an image allows for faint light around it, too"
     ]
 
 

@@ -42,7 +42,8 @@ print("the last batch is on", x.device)
 # - *Pin with the loader*, and give it workers. Then it pins in a thread of its own,
 #   beside your loop. Without them, as above, it pins *in* the loop. On Windows,
 #   macOS and, since Python 3.14, Linux, workers need the loop under ``if __name__ ==
-#   "__main__":``.
+#   "__main__":``. *Only dense CPU tensors can be pinned* means that your dataset has
+#   put its tensors on the GPU already: let it return the CPU's.
 # - *Or pin once.* For an array that you send many times, ``buffer = torch.empty(shape,
 #   pin_memory=True)`` before the loop.
 # - *Don't pin in the loop* with ``x.pin_memory()``, unless you have measured that it

@@ -533,11 +533,12 @@ show_table("What a list of losses keeps", head, rows)
 # %%
 # It's the validation. A loss remembers how it was computed: behind it hangs a *graph*
 # with the output of every layer, ready for ``backward()``. In the training,
-# ``backward()`` comes, and the graph is let go. In the validation it never comes, so
-# each step keeps five million bytes alive for a four-byte number. The cures are
-# ``loss.item()``, which waits for the GPU, ``loss.detach()``, which doesn't, and
-# ``torch.no_grad()`` around the whole loop. There are five more owners that nobody
-# thinks of:
+# ``backward()`` comes, and the outputs are let go. But a running sum,
+# ``total += loss``, ties all graphs together, and what is left of them fills the
+# *computer's* memory. In the validation ``backward()`` never comes, so each step keeps
+# five million bytes alive for a four-byte number. The cures are ``loss.item()``, which
+# waits for the GPU, ``loss.detach()``, which doesn't, and ``torch.no_grad()`` around
+# the whole loop. There are five more owners that nobody thinks of:
 #
 # - *The optimizer*. If you delete only the model, it still keeps the parameters, their
 #   gradients, and Adam's averages, all of the 16 bytes.

@@ -69,9 +69,12 @@ for use_amp in (False, True):
 #    torch.backends.cuda.matmul.fp32_precision = "tf32"  # PyTorch 2.9 or newer
 #    torch.set_float32_matmul_precision("high")  # the older way; take one of the two
 #
-# Products stay in ``float32`` unless you ask. Convolutions use TF32 without being
-# asked. TensorFlow uses it for both, until you call
-# ``tf.config.experimental.enable_tensor_float_32_execution(False)``.
+# In PyTorch, products stay in ``float32`` unless you ask (releases 1.7 to 1.11 didn't
+# wait for that), and convolutions use TF32 without being asked. TensorFlow uses it for
+# both, until you call
+# ``tf.config.experimental.enable_tensor_float_32_execution(False)``, and so does JAX,
+# where it's ``jax.config.update("jax_default_matmul_precision", "highest")``. Results
+# that agree to three digits only are mostly that.
 #
 # NaN with float16, or no faster: what to try
 # -------------------------------------------
@@ -113,6 +116,7 @@ for use_amp in (False, True):
 #    * - JAX computes in ``float32``, whatever the input
 #      - ``jax.config.update("jax_enable_x64", True)``, first of all. On cards for games
 #        it is slow (:doc:`/cards`): if a larger batch takes longer, turn it off again.
+#        Its integers have 32 bits, too: ``256**4`` becomes 0, without a word.
 #    * - it isn't faster
 #      - Mostly large products and convolutions gain. A loop that waits for data gains
 #        nothing, so :doc:`find out </tutorials/2_devices/18_slow_on_the_gpu>`. A small

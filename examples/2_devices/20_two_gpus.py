@@ -90,8 +90,10 @@ either, so what others measured has their name on it.
 # others never make. Often it has one batch more than the others, and hangs at the end
 # of an epoch. ``DistributedSampler`` gives all of them the same number, and ``with
 # model.join():`` lets them differ. Or only process 0 validates, and calls the *wrapped*
-# model for that. Let it call ``model.module``. Or one process has died. Read *its* log.
-# ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` names the exchange.
+# model for that. Let it call ``model.module``. Or one process works alone for longer
+# than the limit, such as indexing a file: do that before the training, or raise the
+# limit with ``init_process_group("nccl", timeout=timedelta(hours=3))``. Or one process
+# has died. Read *its* log. ``TORCH_DISTRIBUTED_DEBUG=DETAIL`` names the exchange.
 #
 # Does it hang *at the start*, with no step done? Then each process waits for others
 # that nobody started. Often the shell still has ``NODE_RANK``, ``WORLD_SIZE``,
@@ -100,8 +102,19 @@ either, so what others measured has their name on it.
 # *Lightning* asks Slurm how many there are. So write ``srun python train.py`` with
 # ``--ntasks-per-node`` equal to ``devices=``, and ``--nodes`` to ``num_nodes=``.
 # Without ``srun``, one process starts and waits. If Lightning's processes all sit on
-# GPU 0, ``--gpus-per-task=1`` showed each of them a single card: give
-# ``--gpus-per-node=4``.
+# GPU 0, or end with *invalid device ordinal*, ``--gpus-per-task=1`` showed each of them
+# a single card: give ``--gpus-per-node=4``. If all processes are there, and it hangs
+# all the same, try ``NCCL_P2P_DISABLE=1``. If that helps, the cards can't copy to each
+# other (:ref:`doctor-peer-access`).
+#
+# *JAX* opens a context on every card that it sees, and computes on the first only,
+# until you divide the batch. ``jit`` does the rest:
+#
+# .. code-block:: python
+#
+#    mesh = jax.make_mesh((jax.local_device_count(),), ("batch",))
+#    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("batch"))
+#    x = jax.device_put(x, rows)  # its first axis, in equal parts
 #
 # If ``nvidia-smi`` lists *every* process on the first GPU, each with a few hundred MiB,
 # all of them touched it. Call ``torch.cuda.set_device`` before anything else, and load

@@ -74,8 +74,9 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 #
 # - *Why* ``x + i``\ *, and not* ``x[i]``\ *?* Triton gets only the address of the first
 #   number of an array, a *pointer*. So ``x + i`` are the addresses of ``BLOCK``
-#   numbers. A pointer doesn't know how long its array is, so we have to pass ``n``. And
-#   ``tl.constexpr`` says that Triton has to know ``BLOCK`` when it compiles the kernel.
+#   numbers, and for a single one, you ``tl.load(x + k)`` with a plain ``k``. A pointer
+#   doesn't know how long its array is, so we have to pass ``n``. And ``tl.constexpr``
+#   says that Triton has to know ``BLOCK`` when it compiles the kernel.
 # - *Where is the guard?* With 5,003 numbers and blocks of 1,024, the last program
 #   reaches beyond the end. The *mask* ``inside`` says which of its 1,024 places
 #   ``tl.load`` and ``tl.store`` may touch: the first 907.
@@ -574,6 +575,14 @@ plt.show()
 #    after the other, and with ``interpret=True``. On a GPU all blocks run at once, so
 #    they overwrite each other's sums. Loop *inside* the kernel, or give each block a
 #    place of its own in ``out`` and add those up with ``jnp.sum``.
+#
+#    Without ``in_specs`` and ``out_specs``, each program gets the *whole* arrays, and
+#    the block size that you chose does nothing. Without a ``grid`` there's one program,
+#    on one multiprocessor of a hundred, and a loop in it runs step by step. Through
+#    Triton, the size of each array in the kernel must be a power of two: a slice of 4
+#    works, and one of 3 doesn't, so take 4 and mask the last. ``RESOURCE_EXHAUSTED`` is
+#    :doc:`shared memory </tutorials/3_kernels/15_what_a_kernel_may_contain>`: take
+#    smaller blocks.
 #
 #    __ https://docs.jax.dev/en/latest/pallas/quickstart.html
 #    __ https://github.com/jax-ml/jax/issues/23181

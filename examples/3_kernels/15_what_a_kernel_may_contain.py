@@ -315,7 +315,7 @@ for card, (kib, threads) in CARDS.items():
 # blocks find room, which is :doc:`not always slower
 # </tutorials/3_kernels/11_bytes_in_flight>`. But a block that doesn't fit at all isn't
 # launched: *too many resources requested for launch*. With 1,024 threads it happens as
-# soon as a thread has more than 64 registers.
+# soon as a thread has more than 64 registers, because a block has 65,536 of them.
 
 for threads in (1024, 512, 256):
     print(f"a block of {threads:>4} threads: {registers(threads)} registers each")

@@ -10,11 +10,11 @@ the field allows: products around loops are averaged over it, as no gain turns t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -91,10 +91,10 @@ class ClosureLikelihood:
         device: torch.device | str = "cpu",
     ) -> None:
         self.coords = coords
-        *rows, loops, combinations = _scans(vis, coords.npix * coords.cell_size * ARCSEC)
-        uv, log_data, phases, phase_weight, amplitudes = map(np.concatenate, rows)
-        if not len(phases):
+        scans = list(_scans(vis, coords.npix * coords.cell_size * ARCSEC))
+        if not any(len(scan.phases) for scan in scans):
             raise ValueError("no three antennas see the source at one time, so there is no closure phase")
+        uv, log_data, phases, phase_weight, amplitudes = map(np.concatenate, list(zip(*scans, strict=True))[:5])
         _check_memory(len(uv), coords)
         axis = (np.arange(coords.npix) - coords.npix // 2) * coords.cell_size * ARCSEC
         axes = axis[::-1] - (1 - coords.npix % 2) * coords.cell_size * ARCSEC, axis
@@ -105,7 +105,9 @@ class ClosureLikelihood:
         self.log_data, self.phases, self.phase_weight, self.amplitudes = (
             torch.as_tensor(part).to(device, dtype) for part in (log_data, phases, phase_weight, amplitudes)
         )
-        self.loops, self.combinations = (_sparse(blocks).to(device, dtype) for blocks in (loops, combinations))
+        self.loops, self.combinations = (
+            _sparse([getattr(scan, name) for scan in scans]).to(device, dtype) for name in ("loops", "combinations")
+        )
         self.nphases, self.namplitudes = len(phases), len(amplitudes)
 
     def visibilities(self, image: Tensor) -> Tensor:
@@ -131,20 +133,35 @@ class ClosureLikelihood:
         return phases * self.nphases + amplitudes * self.namplitudes
 
 
-def _sparse(blocks: Sequence[Real]) -> Tensor:
+def _sparse(blocks: list[Real]) -> Tensor:
     """Return a sparse matrix with blocks along its diagonal."""
     whole = sparse.block_diag(blocks).tocoo()
     at = torch.as_tensor(np.stack([whole.row, whole.col]), dtype=torch.int64)
     return torch.sparse_coo_tensor(at, torch.as_tensor(whole.data), whole.shape, check_invariants=False).coalesce()
 
 
-def _scans(vis: Visibilities, field: float) -> list[tuple[Real, ...]]:
-    """Return all that `_scan` does, of each stretch in which no baseline turns by much of the fringe of a field."""
+class _Scan(NamedTuple):
+    """What closes in one stretch of time and one channel: u and v and log amplitudes of each baseline, and the rest."""
+
+    uv: Real
+    log_data: Real
+    phases: Real
+    phase_weight: Real
+    amplitudes: Real
+    loops: Real
+    combinations: Real
+
+
+def _scans(vis: Visibilities, field: float) -> Iterator[_Scan]:
+    """Yield means of closure quantities over times in which no baseline turns by much of the fringe of a field."""
     if not vis.antennas.any():
         raise ValueError("the data do not say which antennas saw them, so nothing closes")
     span = _SMEARING / (field * EARTH_ROTATION_RATE * float(vis.lengths[~vis.flagged].max()))
-    scans = (_scan(vis, channel, rows) for rows in _stretches(vis, span) for channel in range(len(vis.data)))
-    return list(zip(*filter(None, scans), strict=True)) or [(np.zeros(0),)] * 7
+    for rows in _stretches(vis, span):
+        for channel in range(len(vis.data)):
+            scan = _scan(vis, channel, rows)
+            if scan is not None:
+                yield scan
 
 
 def _stretches(vis: Visibilities, span: float) -> Iterator[Ints]:
@@ -157,12 +174,8 @@ def _stretches(vis: Visibilities, span: float) -> Iterator[Ints]:
         rows = rows[~together]
 
 
-def _scan(vis: Visibilities, channel: int, rows: Ints) -> tuple[Real, ...] | None:
-    """Return what closes in a stretch of time, in which gains turn, but hardly grow, and in one channel.
-
-    That is u and v and the log amplitude of each baseline; closure phases and their weights, and log closure
-    amplitudes; and the loops and the combinations of baselines that these are of.
-    """
+def _scan(vis: Visibilities, channel: int, rows: Ints) -> _Scan | None:
+    """Return the closure quantities of a stretch of time, in which gains turn, but hardly grow."""
     pairs, column = np.unique(vis.antennas[rows], axis=0, return_inverse=True)
     times, line = np.unique(vis.time[rows], return_inverse=True)
     table = np.zeros((4, len(times), len(pairs)), complex)
@@ -193,7 +206,7 @@ def _scan(vis: Visibilities, channel: int, rows: Ints) -> tuple[Real, ...] | Non
     combinations = _closed_log_amplitudes(first, second, error)
     log_data = np.log(power) / 2
     found = phases[closed], phase_weight[closed], combinations @ log_data, loops[closed], combinations
-    return np.stack([u, v], 1), log_data, *found
+    return _Scan(np.stack([u, v], 1), log_data, *found)
 
 
 def _loops(first: Ints, second: Ints) -> Real:

@@ -92,6 +92,8 @@ for use_amp in (False, True):
 #        ``model.half()`` it may also be an ``exp`` or a sum, which autocast takes in 32
 #        bits. Take ``bfloat16``, above all if the model was trained in it, or compute
 #        that part from ``x.float()`` under ``torch.autocast("cuda", enabled=False)``.
+#        If the NaN comes with ``optimizer.step()``, the weights are ``float16``, in
+#        which Adam's ``eps=1e-8`` is 0. Keep them in ``float32``, under autocast.
 #    * - ``cuFFT only supports dimensions whose sizes are powers of two``, or
 #        ``ComplexHalf``
 #      - An FFT or a complex layer got 16 bits, from autocast or ``.half()``. cuFFT

@@ -182,6 +182,7 @@ def no_container_toolkit(facts: Facts) -> Signs | None:
     [docker] $ {sudo}systemctl restart docker
     [docker] $ docker run --rm --gpus all ubuntu nvidia-smi
     [docker] A Docker that was installed as a snap does not find it: install Docker's own package.
+    [docker] Docker Desktop for Linux has a Docker of its own, which doesn't either: docker context use default
     [not docker] $ {sudo}nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml
     [not docker] $ podman run --rm --device nvidia.com/gpu=all ubuntu nvidia-smi
     """

@@ -90,8 +90,7 @@ def points_between_pixels(signal, antennas, seed, beside=()):
 
 # What is left of it looked like wrong gains.
 @pytest.mark.parametrize(
-    ("signal", "antennas", "seed"),
-    [(500, 12, 1), *(pytest.param(*each, marks=pytest.mark.slow) for each in ((150, 14, 0), (1500, 16, 0)))],
+    ("signal", "antennas", "seed"), [(500, 12, 1), pytest.param(1500, 16, 0, marks=pytest.mark.slow)]
 )
 def test_a_bright_point_between_pixels_has_its_flux(signal, antennas, seed):
     found = points_between_pixels(signal, antennas, seed)

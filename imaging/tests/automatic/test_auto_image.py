@@ -88,6 +88,24 @@ def points_between_pixels(signal, antennas, seed, beside=()):
     return image(seen(sky, signal=signal, antennas=antennas, n_times=4, seed=seed)[1], draws=8)
 
 
+@pytest.mark.slow
+def test_the_error_of_a_flux_knows_that_a_point_may_be_between_pixels():
+    cell, pulls = 0.13, []
+    for seed in range(1, 4):
+        point = Point(FLUX, east=4.25 * cell, north=3.25 * cell)
+        found = image(seen([point], signal=100, seed=seed)[1], cell_size=cell, field=48 * cell, draws=8)
+        pulls.append((found.flux - FLUX) / found.flux_error)
+    assert 0.4 < rms(np.array(pulls)) < 1.6
+
+
+# Too faint for its image to be called compact, or its pixels too coarse: it is some percent too bright.
+@pytest.mark.slow
+def test_a_fainter_point_between_pixels_is_as_bright_as_its_error_says():
+    found = points_between_pixels(150, 14, seed=0)
+    assert found.quality.verdict == "converged", str(found)
+    assert abs(found.flux - FLUX) < 3 * found.flux_error < 0.3 * FLUX
+
+
 # What is left of it looked like wrong gains.
 @pytest.mark.parametrize(
     ("signal", "antennas", "seed"), [(500, 12, 1), pytest.param(1500, 16, 0, marks=pytest.mark.slow)]

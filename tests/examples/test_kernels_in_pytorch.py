@@ -77,19 +77,23 @@ def test_only_a_changed_type_and_torch_tensor_copy(page) -> None:
 
 def by_size(machine: str) -> list[dict[str, float]]:
     rows = recorded(PAGE, machine).timings.values()
-    return [{row.label: row.median for row in rows if row.n == n} for n in (1001, 2**25 + 1)]
+    return [{row.label: row.median for row in rows if row.n == n} for n in (1001, 2**25 + 1, 2**27 + 1)]
 
 
 def test_the_h100_did_what_the_text_says_of_it() -> None:
-    few, some = by_size(H100)
+    few, some, many = by_size(H100)
     assert some["our operation"] / some["chain"] == pytest.approx(0.5, abs=0.05)
     assert 0.6 < some["our operation, with gradient"] / some["chain, with gradient"] < 0.9
+    for kind in ("", ", with gradient"):
+        assert many[f"our operation{kind}"] / many[f"chain{kind}"] == pytest.approx(1 / 3, rel=0.1)
     assert some["kernel alone"] < some["chain"] / 3
     assert some["torch.compile"] < 0.65 * some["our operation"]
+    assert many["torch.compile"] < many["our operation"]
     assert few["torch.compile"] == pytest.approx(few["chain"], rel=0.15)
     assert few["our operation"] > some["our operation"] > 5 * few["chain"]
 
 
 def test_the_h200_gained_nothing_until_there_was_more_to_do() -> None:
-    _, some = by_size("nvidia-h200")
+    _, some, many = by_size("nvidia-h200")
     assert some["our operation"] > some["chain"]
+    assert many["our operation"] < 0.4 * many["chain"]

@@ -71,6 +71,7 @@ def test_what_the_prose_says_of_an_h100() -> None:
     least, most = (row[f"transfers/to the GPU, pageable/cuda:0/n={n}"].median for n in (64, 2**26))
     assert least * 2**26 / most == pytest.approx(1100 * 80, rel=0.05)  # "some 1,100 events", "about 87 kB"
     assert row["small-copies/1 event a copy/cuda:0"].median < 0.9 * 4096 * least  # "those of the first row were faster"
+    assert 4096 * least == pytest.approx(5 * most, rel=0.1)  # "five times what the 64 MiB took"
     some = row[f"transfers/to the GPU, pageable/cuda:0/n={2**22}"].median
     assert 2**22 / (some - least) == pytest.approx(1.5 * 2**26 / most, rel=0.05)  # "half as fast again"
 

@@ -193,3 +193,13 @@ def test_the_h100_did_what_the_text_says_of_it(page) -> None:
     assert timings["wins-network/CPU/cpu/n=8"].median < small
     launches = page["calls"].number * page["LAUNCH"]
     assert small / launches == pytest.approx(5, rel=0.1)
+
+
+def test_one_row_of_the_record_is_what_nobody_should_believe() -> None:
+    """The text tells of it; where a new record has no such row, that paragraph goes, and the size comes back."""
+    timings = recorded(PAGE).timings
+    odd, next_one = (timings[f"wins-matrix-vector/CPU/cpu/n={n}"] for n in (1000, 10_000))
+    assert odd.median > 100 * next_one.median
+    assert len(odd.values) == 9
+    assert odd.relative_iqr < 0.01
+    assert odd.median / timings["wins-matrix-vector/GPU/cuda:0/n=1000"].median > 600

@@ -14,7 +14,7 @@ from firstlight_imaging._types import Mask, Real
 from firstlight_imaging.automatic.bregman import MAX_RESIDUAL, TV_STRENGTH, Iterations
 from firstlight_imaging.automatic.diagnosis import diagnose
 from firstlight_imaging.automatic.grid import Options, choose_grid, leave_out_intra_site
-from firstlight_imaging.automatic.mask import crop_to_mask, mask_of, negative_emission
+from firstlight_imaging.automatic.mask import crop_to_mask, fit_in, mask_of, negative_emission
 from firstlight_imaging.automatic.problem import FieldProblem, ImagingProblem
 from firstlight_imaging.automatic.residuals import Cause, Residuals, judge, residuals_of
 from firstlight_imaging.coordinates import GridCoords
@@ -24,6 +24,7 @@ from firstlight_imaging.units import angular_unit
 
 _WIDE_MASK = 0.3  # of the field: where artefacts are louder than noise, it may well follow them
 _SHARPER = 0.5  # of chi² above 1: if sharp pixels leave less, a point was between pixels
+_ROUGH = 100  # steps of a fit, to see that; five times as many take a few percent more of chi²
 
 
 class Errors(NamedTuple):
@@ -62,9 +63,12 @@ class Attempt:
         self.mask, self.noise, self.rough_chi2 = self._find_source(sharp=False)
         self.sharp, excess = False, self.rough_chi2 - 1
         if excess * math.sqrt(len(self.problem.vis.u)) > MAX_SIGMA:  # wrong gains, or a point between pixels
-            mask, noise, chi2 = self._find_source(sharp=True)
-            if noise <= 1 and chi2 - 1 < _SHARPER * excess:
-                self.sharp, self.mask, self.noise, self.rough_chi2 = True, mask, noise, chi2
+            self.problem.sharp, most = True, 1 + _SHARPER * excess
+            if fit_in(self.problem, self.mask, "sharp pixels", _ROUGH)[2] < most:  # else no mask would help
+                mask, noise, chi2 = self._find_source(sharp=True)
+                if noise <= 1 and chi2 < most:
+                    self.sharp, self.mask, self.noise, self.rough_chi2 = True, mask, noise, chi2
+            vars(self.problem).pop("smoothed", None)
         self.crop = crop_to_mask(self.mask, coords)
 
     def _find_source(self, sharp: bool) -> tuple[Mask, float, float]:

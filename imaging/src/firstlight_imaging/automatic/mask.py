@@ -11,7 +11,13 @@ import torch
 from scipy.ndimage import binary_propagation, maximum_filter
 
 from firstlight_imaging._types import Mask, MaskFunction, Real
-from firstlight_imaging.automatic.problem import FieldProblem, hann_smooth, model_visibilities, softplus_pixels
+from firstlight_imaging.automatic.problem import (
+    MAX_LBFGS,
+    FieldProblem,
+    hann_smooth,
+    model_visibilities,
+    softplus_pixels,
+)
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.fitting.quality import MAX_MAP_NOISE, map_noise
 from firstlight_imaging.fourier.beams import convolve
@@ -43,7 +49,7 @@ def mask_of(problem: FieldProblem, given: MaskFunction | None) -> tuple[Mask, fl
                 "mask must return True or False for each pixel of the field, and True somewhere; got "
                 f"{mask.dtype} {mask.shape}, {np.count_nonzero(mask)} of them not 0"
             )
-        _, residual, chi2 = _fit_in(problem, mask, "noise beside the mask")
+        _, residual, chi2 = fit_in(problem, mask, "noise beside the mask")
         noise = map_noise(residual, mask)
         return mask, noise if noise > MAX_MAP_NOISE else 1.0, chi2
     mask, noise, chi2 = find_source(problem)
@@ -79,7 +85,7 @@ def find_source(problem: FieldProblem) -> tuple[Mask, float, float]:
     mask = np.zeros((problem.coords.npix, problem.coords.npix), bool)
     before, grown, noise, least = mask, mask, 1.0, None
     for attempt in range(_MASK_PASSES):
-        model, residual, chi2 = _fit_in(problem, mask, f"where the source is, {attempt} of {_MASK_PASSES - 1}")
+        model, residual, chi2 = fit_in(problem, mask, f"where the source is, {attempt} of {_MASK_PASSES - 1}")
         if attempt and (noise := map_noise(residual, mask)) > MAX_MAP_NOISE:
             unexplained = _chi2_of_gains(problem, model)
             if least is not None and not unexplained < _WORTH * least:
@@ -94,12 +100,12 @@ def find_source(problem: FieldProblem) -> tuple[Mask, float, float]:
     return (before, noise, chi2) if noise > MAX_MAP_NOISE else (mask, 1.0, chi2)
 
 
-def _fit_in(problem: FieldProblem, mask: Mask, what: str) -> tuple[Real, Real, float]:
+def fit_in(problem: FieldProblem, mask: Mask, what: str, steps: int = MAX_LBFGS) -> tuple[Real, Real, float]:
     """Return a fit in a mask, dark if that is empty, and its residual image, both in σ; and its reduced chi²."""
     pixels = torch.zeros((1, *mask.shape), device=problem.device)
     if mask.any():
         parameters = problem.initial_parameters(mask, 1)
-        parameters = problem.fit(problem.dirty_likelihood(), parameters, _TV_STRENGTH_MASK, what)
+        parameters = problem.fit(problem.dirty_likelihood(), parameters, _TV_STRENGTH_MASK, what, steps)
         pixels = softplus_pixels(parameters)
     image = problem.sharpen(pixels)
     chi2 = float(problem.likelihood(image)) / (2 * len(problem.vis.u))

@@ -29,7 +29,7 @@ from firstlight_imaging.model.losses import TV_image
 from firstlight_imaging.streaming import chunks
 from firstlight_imaging.units import ARCSEC
 
-_MAX_LBFGS = 500
+MAX_LBFGS = 500
 _MASKED_PARAMETER = -1e4  # its softplus is 0, and its gradient too
 _CHUNK = 1 << 20  # visibilities at once: what a transform needs for them is little beside ten million
 _GPU_PIXELS = 512  # of the width of an image; a GPU spends the time of a smaller one on launches
@@ -118,14 +118,16 @@ class ImagingProblem:
         inside = sky_to_packed(torch.as_tensor(mask)[None]).to(self.device)
         return torch.where(inside, DEFAULT_BASE, _MASKED_PARAMETER).repeat(nchan, 1, 1)
 
-    def fit(self, likelihood: ExactLikelihood, parameters: Tensor, tv_strength: float, what: str) -> Tensor:
+    def fit(
+        self, likelihood: ExactLikelihood, parameters: Tensor, tv_strength: float, what: str, steps: int = MAX_LBFGS
+    ) -> Tensor:
         """Return the fitted parameters; masked ones stay as they are. A terminal shows what is fitted."""
         strength = tv_strength * self.gradient_noise / len(self.vis.u)
         losses = {"tv": (strength, partial(TV_image, epsilon=1e-2))}
         tolerance = 0.02 / len(self.vis.u)  # of the reduced chi²: 0.04 of chi² itself, far less than noise does
         model = GriddedNet(self.coords, nchan := len(parameters), parameters)
         objective = Objective(model, likelihood, losses, "exact", separate=nchan > 1)
-        FitState(objective, LBFGS(model, None)).run(_MAX_LBFGS, tolerance, check_every=10, progress=what)
+        FitState(objective, LBFGS(model, None)).run(steps, tolerance, check_every=10, progress=what)
         return model.bcube.base_cube.detach()
 
     def dirty_image(self) -> Real:

@@ -24,7 +24,6 @@ from firstlight_imaging.units import angular_unit
 
 _WIDE_MASK = 0.3  # of the field: where artefacts are louder than noise, it may well follow them
 _SHARPER = 0.5  # of chi² above 1: if sharp pixels leave less, a point was between pixels
-_ROUGH = 100  # steps of a fit, to see that; five times as many take a few percent more of chi²
 
 
 class Errors(NamedTuple):
@@ -64,7 +63,7 @@ class Attempt:
         self.sharp, excess = False, self.rough_chi2 - 1
         if excess * math.sqrt(len(self.problem.vis.u)) > MAX_SIGMA:  # wrong gains, or a point between pixels
             self.problem.sharp, most = True, 1 + _SHARPER * excess
-            if fit_in(self.problem, self.mask, "sharp pixels", _ROUGH)[2] < most:  # else no mask would help
+            if fit_in(self.problem, self.mask, "sharp pixels", rough=True)[2] < most:  # else no mask would help
                 mask, noise, chi2 = self._find_source(sharp=True)
                 if noise <= 1 and chi2 < most:
                     self.sharp, self.mask, self.noise, self.rough_chi2 = True, mask, noise, chi2

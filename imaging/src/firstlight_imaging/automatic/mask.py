@@ -11,13 +11,7 @@ import torch
 from scipy.ndimage import binary_propagation, maximum_filter
 
 from firstlight_imaging._types import Mask, MaskFunction, Real
-from firstlight_imaging.automatic.problem import (
-    MAX_LBFGS,
-    FieldProblem,
-    hann_smooth,
-    model_visibilities,
-    softplus_pixels,
-)
+from firstlight_imaging.automatic.problem import FieldProblem, hann_smooth, model_visibilities, softplus_pixels
 from firstlight_imaging.coordinates import GridCoords
 from firstlight_imaging.fitting.quality import MAX_MAP_NOISE, map_noise
 from firstlight_imaging.fourier.beams import convolve
@@ -100,12 +94,12 @@ def find_source(problem: FieldProblem) -> tuple[Mask, float, float]:
     return (before, noise, chi2) if noise > MAX_MAP_NOISE else (mask, 1.0, chi2)
 
 
-def fit_in(problem: FieldProblem, mask: Mask, what: str, steps: int = MAX_LBFGS) -> tuple[Real, Real, float]:
+def fit_in(problem: FieldProblem, mask: Mask, what: str, rough: bool = False) -> tuple[Real, Real, float]:
     """Return a fit in a mask, dark if that is empty, and its residual image, both in σ; and its reduced chi²."""
     pixels = torch.zeros((1, *mask.shape), device=problem.device)
     if mask.any():
         parameters = problem.initial_parameters(mask, 1)
-        parameters = problem.fit(problem.dirty_likelihood(), parameters, _TV_STRENGTH_MASK, what, steps)
+        parameters = problem.fit(problem.dirty_likelihood(), parameters, _TV_STRENGTH_MASK, what, rough)
         pixels = softplus_pixels(parameters)
     image = problem.sharpen(pixels)
     chi2 = float(problem.likelihood(image)) / (2 * len(problem.vis.u))

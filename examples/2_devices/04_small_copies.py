@@ -156,8 +156,8 @@ for label, (move, target, source) in ways.items():
 # @nvidia-h100-80gb-hbm3`.
 #
 # **Stop for a minute here: how long would 4,096 copies of 64 bytes take?** They carry
-# only a quarter of a megabyte. But they walk 4,096 times, and 4,096 times the time for
-# 64 bytes is five times what the 64 MiB took.
+# only a quarter of a megabyte. But they walk 4,096 times, and that adds up to five
+# times what the 64 MiB took.
 #
 # .. holds::
 #
@@ -210,9 +210,8 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 #
 #     a = \frac{n}{b}, \qquad\text{so}\qquad n_{1/2} = a\cdot b.
 #
-# It is called the :term:`half-bandwidth size`, because such a copy reaches half of the
-# bandwidth. Far below it, more bytes cost next to nothing. Far above it, a bigger copy
-# gains little.
+# Such a copy reaches half of the bandwidth. Far below this size, more bytes cost next
+# to nothing. Far above it, a bigger copy gains little.
 #
 # Let's work it out twice. First we take ``10e-6`` seconds, a round number, for the
 # latency, and for the rate what :term:`PCIe` 4, the slot of many GPUs, promises on
@@ -226,10 +225,10 @@ half = latency * bandwidth
 print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
-# On the way to the H100, it's some 1,100 events. So a batch of a hundred, which feels
-# big, still spends most of its time on the walk. If you have heard the advice to *batch
-# your transfers*, you now know how big a :term:`batch` should be: several times
-# :math:`n_{1/2}`, if your data already lie together.
+# On the way to the H100, this :term:`half-bandwidth size` is some 1,100 events. So a
+# batch of a hundred, which feels big, still spends most of its time on the walk. If you
+# have heard the advice to *batch your transfers*, you now know how big a :term:`batch`
+# should be: several times :math:`n_{1/2}`, if your data already lie together.
 #
 # But collecting isn't free. You have to put the 4,096 arrays together first:
 
@@ -279,11 +278,10 @@ for some in (1, 8, 64, 512, 4096):
 
 # %%
 # On the H100 it holds to within a quarter in all rows but the last, although the times
-# span a factor of hundreds. All events at once took less than predicted, most likely
-# because we took our bandwidth from 64 MiB, which don't fit into the CPU's caches. On
-# the AMD EPYC, all our events fit into the processor's own small and fast memory, its
-# :term:`cache`, and 64 MiB don't. So the last row took less than half of what we
-# predicted.
+# span a factor of hundreds. All events at once took less than predicted, and on the AMD
+# EPYC less than half of it. Most likely that's because all our events fit into the
+# CPU's own small and fast memory, its :term:`cache`, and the 64 MiB that gave us the
+# bandwidth don't.
 #
 # .. dropdown:: And on another computer? A V100 and an A100, by others
 #

@@ -33,9 +33,9 @@ for count in range(1, 201):
 print(f"{len(history)} losses, the last one {history[-1]:.3f}")
 
 # %%
-# ``detach()`` matters. Without it, a loss that never sees ``backward()``, as in a
-# validation, keeps all that's needed for its gradient (its :term:`autograd` graph), and
-# :doc:`your memory fills up <10_memory>`.
+# ``detach()`` matters. Without it, a loss that never sees ``backward()``, as in
+# validation, keeps all that its gradient would need, and :doc:`your memory fills up
+# <10_memory>`.
 #
 # Try it
 # ------
@@ -45,8 +45,7 @@ print(f"{len(history)} losses, the last one {history[-1]:.3f}")
 # **Which of the two will take longer?**
 #
 # Without a GPU, a second thread of your program takes the orders and carries them out
-# later. We call it the *toy*, and it sorts half a million numbers. Its times aren't
-# those of a GPU, but its manners are.
+# later. It sorts half a million numbers.
 
 # folded: The imports, and the helper for computers without a GPU
 
@@ -88,12 +87,14 @@ print(f"the reading: {quantity(read - called, 's')}")
 
 # %%
 # The call to sort all these numbers was over almost at once. Then ``.item()``, which
-# reads a single one, took far longer. When you ask a GPU for something, PyTorch only
-# writes the job on a list, and your program goes on. To do so is called to
-# :term:`launch` the job. The list is called a :term:`stream`, and the GPU works through
-# it in order. With ``.item()`` you ask for a number that doesn't exist yet, so your
-# program has to stand still until the GPU has got there. And ``print(loss)`` does the
-# same. On a CPU you'll never see this, because there a call does the work itself.
+# reads a single one, took far longer. If you have no GPU, you saw the *toy*: its times
+# aren't those of a GPU, but its manners are. When you ask a GPU for something, PyTorch
+# only writes the job on a list, and your program goes on. We say that it
+# :term:`launches <launch>` the job. The list is called a :term:`stream`, and the GPU
+# works through it in order. With ``.item()`` you ask for a number that doesn't exist
+# yet, so your program has to stand still until the GPU has got there. And
+# ``print(loss)`` does the same. On a CPU you'll never see this, because there a call
+# does the work itself.
 #
 # Which lines make you wait? All those for which Python must know a *value*, such as
 # ``if loss < best``, or a *size*, such as ``x[mask]``. For example, ``torch.maximum(a,
@@ -169,9 +170,9 @@ plt.show()
 #
 #     t(k) = \max(h, d) + \frac{\min(h, d)}{k}.
 #
-# So it can at most double the time of your loop, and it does so if host and device are
-# equally busy. Was your guess higher? You may still be right if your steps are very
-# short, because the model leaves out what the wait itself costs. We come to that below.
+# So reading can at most double the time of your loop, and it does so if host and device
+# are equally busy. Was your guess higher? You may still be right if your steps are very
+# short, because the model leaves out what the wait itself costs.
 #
 # Let's test it on a loop that looks like training. A detector answers light :math:`x`
 # with :math:`\tanh(2 x)`, and the *gain*, 2, is to be found. In place of loading data,
@@ -248,12 +249,11 @@ for every in (1, 7, 63):
     print(f"read {len(log):>2} times: gain {log[-1]:.6f}, largest error {worst:.0e}")
 
 # %%
-# How do you measure :math:`h` and :math:`d` of a loop? For :math:`h`, run it on so
-# little data that there's nothing to compute; here, on an array of length 1. That
-# counts the launches, too, so :math:`h` is at most as long. For :math:`d`, launch the
-# steps without preparing anything for them, and wait at the end. That's right if
-# launching a step takes less than :math:`d`. If not, add up the times of its kernels in
-# a :doc:`profile <14_profile>`.
+# How do you measure :math:`h` and :math:`d` of a loop? For :math:`h`, run it on next to
+# no data, here on an array of length 1. That counts the launches, too, so you get
+# :math:`h` or a little more. For :math:`d`, launch the steps without preparing anything
+# for them, and wait at the end. That's right if launching a step takes less than
+# :math:`d`. If not, add up the times of its kernels in a :doc:`profile <14_profile>`.
 #
 # On an H100, twenty steps of the host alone took :timing:`queues median "GPU, host
 # alone" @nvidia-h100-80gb-hbm3`, half of it asleep, and twenty of the GPU alone took
@@ -353,14 +353,13 @@ fig.set_label(f"{ax.get_title()}. The model falls from host plus device to the l
 plt.show()
 
 # %%
-# Did you predict the sum, and the longer of the two? With a reading in each step,
-# the H100 took a little less than the sum, :timing:`queues median "GPU, read each step"
+# Did you predict the sum, and the longer of the two? With a reading in each step, the
+# H100 took a little less than the sum, :timing:`queues median "GPU, read each step"
 # @nvidia-h100-80gb-hbm3`. With one at the end it took :timing:`queues median "GPU, read
 # at the end" @nvidia-h100-80gb-hbm3`, and was :timing:`queues speedup "GPU, read at the
-# end"/"GPU, read each step" @nvidia-h100-80gb-hbm3` as fast. Somebody's advice to read
-# only every tenth took :timing:`queues median "GPU, read each 10th step"
-# @nvidia-h100-80gb-hbm3`, which is nearly as good as never, because nine of ten bubbles
-# are gone.
+# end"/"GPU, read each step" @nvidia-h100-80gb-hbm3` as fast. Reading only every tenth
+# took :timing:`queues median "GPU, read each 10th step" @nvidia-h100-80gb-hbm3`, which
+# is nearly as good as never, because nine of ten bubbles are gone.
 #
 # .. holds::
 #
@@ -372,7 +371,7 @@ plt.show()
 #
 # And the wait itself? The authors of Torch-FL measured :spec:`PyTorch operation
 # seconds` for a launch on an A100, and :spec:`wait for a GPU seconds` more if you wait
-# for it. That is the model, and beside it is what others found:
+# for it. The table has these as its model, beside what others found:
 #
 # .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
 #
@@ -399,7 +398,8 @@ plt.show()
 # interpreter lock which stalls all GPUs". Its advice to log rarely is right, but the
 # lock isn't the reason. It lets only one thread at a time run Python code, and
 # ``.item()`` `gives it back`__ before it waits. So other threads go on, and so do other
-# streams and other GPUs:
+# streams and other GPUs. We let a thread do small jobs meanwhile, and only sorting a
+# list, which keeps the lock, holds it up:
 #
 # __ https://github.com/d2l-ai/d2l-en/blob/02c6a2a15fe79c6e63a0fc58368bfffca94df554/chapter_builders-guide/use-gpu.md
 # __ https://github.com/pytorch/pytorch/blob/v2.6.0/tools/autograd/templates/python_variable_methods.cpp
@@ -458,9 +458,9 @@ show_table("Meanwhile", ("", "took", "jobs", "longest pause"), rows)
 # Break it: an error that comes too late
 # --------------------------------------
 #
-# If a call returns before its work is done, it also returns before the work *fails*.
-# Here we give the toy three jobs. The second can't be done, because a matrix of zeros
-# has no inverse. **Which line will raise the error?**
+# If a call returns before its work is done, it also returns before the work *fails*. We
+# give the toy three jobs. The second can't be done, because a matrix of zeros has no
+# inverse. **Which line will raise the error?**
 
 product = stream.launch(np.multiply, 2.0, 3.0)
 inverse = stream.launch(np.linalg.inv, np.zeros((3, 3)))
@@ -480,16 +480,15 @@ print("the error at total.item():", failure)
 #
 # So if you meet an error in a line that can't be wrong, set ``CUDA_LAUNCH_BLOCKING=1``
 # before your program starts, or on AMD ``AMD_SERIALIZE_KERNEL=3``. Then every launch
-# waits, and the error comes out where it belongs. Take it away afterwards, because it
-# slows your whole program down.
+# waits, and the error comes out where it belongs. Take it away afterwards, because it's
+# slow.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
 #
 # Your turn
 # ---------
 #
-# This loop keeps the lowest loss, and logs every tenth. Two of its lines wait. Can you
-# find them?
+# This loop keeps the lowest loss, and logs every tenth. Two of its lines wait.
 
 import math
 

@@ -166,11 +166,10 @@ bench.plot()
 # Your operating system hands out memory in pieces of a few kilobytes, called *pages*.
 # It may move a page while your program runs, or write it to the disk. The CPU always
 # knows where the page is now. A GPU doesn't. It fetches data from the computer's memory
-# by itself, which the manuals call :term:`direct memory access`, and if somebody moved
-# a page in the middle of that, it would fetch somebody else's bytes. So over
-# :term:`PCIe`, a copy is made only from pages that are guaranteed to stay. Memory with
-# that guarantee is :term:`pinned`, or page-locked. All other memory is
-# :term:`pageable`.
+# by itself, and if somebody moved a page in the middle of that, it would fetch somebody
+# else's bytes. So over :term:`PCIe`, a copy is made only from pages that are guaranteed
+# to stay. Memory with that guarantee is :term:`pinned`, or page-locked. All other
+# memory is :term:`pageable`.
 #
 # It's like a courier who collects parcels only from the loading dock, never from your
 # office. If your parcel is in the office, somebody has to carry it down first.
@@ -212,11 +211,12 @@ plt.show()
 
 # %%
 # The *driver* does the carrying. NVIDIA's driver copies your bytes, piece by piece,
-# into a pinned buffer of its own, and the GPU fetches them from there. The CPU copies
-# one piece while the GPU fetches the piece before, so the slower of the two sets the
-# pace. On a fast link, that is the CPU. AMD's driver pins the pages of a large array
-# for the time of the copy, so there the CPU copies nothing. And where CPU and GPU
-# :doc:`share one memory </cards>`, all of this matters less.
+# into a pinned buffer of its own, and the GPU fetches them from there, by what the
+# manuals call :term:`direct memory access`. The CPU copies one piece while the GPU
+# fetches the piece before, so the slower of the two sets the pace. On a fast link, that
+# is the CPU. AMD's driver pins the pages of a large array for the time of the copy, so
+# there the CPU copies nothing. And where CPU and GPU :doc:`share one memory </cards>`,
+# all of this matters less.
 #
 # Beside our H100, one core of the CPU needs :timing:`pinned-memory median "copy in
 # memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3` to copy 64 MiB within its own memory.
@@ -233,8 +233,9 @@ plt.show()
 #    near(pageable, within, 0.15) and near(within / pinned, 8, 0.05)
 #
 # People who ran a program called `clpeak <https://github.com/krrishnarraj/clpeak>`__
-# found the same on three of these four cards. The bars are what the links can do by
-# their data sheets, and the marks are what clpeak's users measured:
+# found a clear gain from pinned memory on three of the next four cards. The bars are
+# what the links can do by their data sheets, and the marks are what clpeak's users
+# measured:
 
 # figure
 clpeak = {  # GB/s from ordinary and from pinned memory, and the slot
@@ -286,7 +287,7 @@ plt.show()
 # time/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`, if it was pinned each time and the
 # program waited for each copy. With ``non_blocking=True``, as in the line at the top,
 # it doesn't wait, and then the two were nearly alike, as you see in the H100's tab
-# below. Of your three guesses the last was right: the line saved *nothing*. So measure
+# below. Of the three guesses, the last was right: the line saved *nothing*. So measure
 # it with a batch of your size, or let the ``DataLoader`` pin with workers.
 #
 # .. holds::
@@ -329,19 +330,18 @@ for line in lines:
 
 # %%
 # *When you pin a lot.* Nobody can move pinned pages, so all other programs have to live
-# with what is left. A ``DataLoader`` doesn't pin unless you ask. Pin the buffers that
-# you use, and not the whole data set. If it's too much, CUDA says *out of memory*:
-# :ref:`doctor-host-memory-full`.
+# with what is left. Pin the buffers that you use, and not the whole data set. If it's
+# too much, CUDA says *out of memory*: :ref:`doctor-host-memory-full`.
 #
 # Read too early
 # --------------
 #
 # With ``non_blocking=True`` and pinned memory, the call only puts the copy into a queue
-# of the GPU, which PyTorch calls a :term:`stream`, and returns, perhaps before a single
-# byte has moved. What you compute *on the GPU* afterwards stands behind the copy in the
-# same queue, so it's safe. But your program on the CPU doesn't wait. So that everybody
-# can try it, a ``ToyStream`` takes the place of the GPU, and a second thread works
-# through it in order. **What will be printed first?**
+# of the GPU and returns, perhaps before a single byte has moved. What you compute *on
+# the GPU* afterwards stands behind the copy in the same queue, so it's safe. But your
+# program on the CPU doesn't wait. So that everybody can try it, a ``ToyStream`` takes
+# the place of the GPU, and a second thread works through it in order. **What will be
+# printed first?**
 
 from time import sleep
 
@@ -359,10 +359,11 @@ print("after the wait:", back)
 
 # %%
 # You got whatever happened to be in the array, without an error and without a warning.
-# A plain ``x.cpu()`` would have waited for you. On a real GPU it's no better. We
-# fetched 64 MiB of sevens from an H100 and looked at the last one too early: it was a
-# 0, and after the wait a 7. And a small copy may be done before you look, so your
-# program is right in the test, and wrong on the large data.
+# A plain ``x.cpu()`` would have waited for you. On a real GPU, whose queue PyTorch
+# calls a :term:`stream`, it's no better. We fetched 64 MiB of sevens from an H100 and
+# looked at the last one too early: it was a 0, and after the wait a 7. And a small copy
+# may be done before you look, so your program is right in the test, and wrong on the
+# large data.
 
 # folded: The same on a GPU
 

@@ -159,7 +159,8 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 #
 # So on an H100 only the last one can wait for the arithmetic, if :math:`N` is larger
 # than 120, because then :math:`N / 6` is above the ridge. A small product waits for its
-# launch instead. On a CPU, whose ridge may be below 5, an FFT can wait for it, too.
+# launch instead. On a CPU, whose ridge may be below 5, an FFT can wait for the
+# arithmetic, too.
 #
 # .. holds::
 #
@@ -335,11 +336,7 @@ def draw_point(ax, timing, counts, marker, colour, name, shift):
 #     \min\,(I \times \text{bandwidth},\ \text{rate of arithmetic}),
 #
 # and on logarithmic axes, it looks like the roof of a house: a slope, where the bytes
-# decide, and a flat part, where the arithmetic does. They meet at the ridge. That's why
-# people call this picture, first drawn by `Williams, Waterman and Patterson`__, a
-# :term:`roofline`.
-#
-# __ https://doi.org/10.1145/1498765.1498785
+# decide, and a flat part, where the arithmetic does. They meet at the ridge.
 
 # measured figure
 marks = {
@@ -371,16 +368,19 @@ fig.set_label(
 plt.show()
 
 # %%
-# Find *match*. How far is it below the solid line? That is all that a better program
-# could gain. Each arrow leads from the way that people often write a step to ours. The
-# dotted roof is for the other steps, whose frames may come from a :term:`cache`, which
-# is faster than memory. On the H100 the launches hid the cache's speed, so there the
-# two roofs are one. The roofs are measured, too. If a point lies above its own, most
-# likely other programs kept the computer busy meanwhile.
+# People call this picture, first drawn by `Williams, Waterman and Patterson`__, a
+# :term:`roofline`. Find *match*. How far is it below the solid line? That is all that a
+# better program could gain. Each arrow leads from the way that people often write a
+# step to ours. The dotted roof is for the other steps, whose frames may come from a
+# faster memory, a :term:`cache`. On the H100, a launch takes longer than the cache
+# needs for a frame, so there the two roofs are one. The roofs are measured, too. If a
+# point lies above its own, other programs most likely slowed the roof's measurement.
 #
 # .. holds::
 #
 #    frame == memory
+#
+# __ https://doi.org/10.1145/1498765.1498785
 #
 # On the H100, *match* took :timing:`roofline median match @nvidia-h100-80gb-hbm3`, and
 # reached more than nine tenths of its roof. With the conversion in it, it took
@@ -474,10 +474,10 @@ for step, least in on_h100.items():
 # ----------------------------------
 #
 # By the table, fewer launches in *power* and *FFT* save most. But the table asks what a
-# better program *of the same kind* saves. On the H100 *match* has more than half of the
-# time, and it's at its roof, so there only fewer bytes help. How, if it has to read the
-# whole matrix? By reading it once for *many* frames. Put the spectra of 256 frames side
-# by side, and multiply the matrix by all of them at once. The operations grow 256
+# better program *of the same kind* saves. On the H100 *match* takes more than half of
+# the time, and it's at its roof, so there only fewer bytes help. How, if it has to read
+# the whole matrix? By reading it once for *many* frames. Put the spectra of 256 frames
+# side by side, and multiply the matrix by all of them at once. The operations grow 256
 # times, and the bytes by a half. **What will you gain for each frame, 256 times, or
 # less?**
 #
@@ -539,8 +539,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# The circles are what the roofline predicts. With more frames, the step climbs the
-# slope, and at the ridge it has to stop. From there on the arithmetic decides.
+# With more frames, the step climbs the slope, and at the ridge it has to stop. From
+# there on the arithmetic decides.
 #
 # On the H100, one frame took :timing:`roofline median match @nvidia-h100-80gb-hbm3`,
 # and 256 frames together took :timing:`roofline-moved median "match, 256 frames"
@@ -548,7 +548,7 @@ plt.show()
 # all that the roofline allows. But with 8 frames, which took :timing:`roofline-moved
 # median "match, 8 frames" @nvidia-h100-80gb-hbm3`, we got only a little more than half
 # of the speed that it allows. A roofline says what is possible, and the library may
-# have no good routine for your shape. So try several.
+# have no good routine for your shape. So try several numbers of frames.
 #
 # .. holds::
 #

@@ -29,26 +29,28 @@ either, so what others measured has their name on it.
 #      - how to tell
 #      - what to do
 #    * - **nothing: a step does more**
-#      - it's slower in steps per second, and each GPU has the former batch
+#      - it's slower in steps per second, and each GPU has the same batch as before
 #      - count pictures instead: steps per second × batch × GPUs, or the time of an
 #        epoch. A step of eight GPUs takes eight batches, so it may take longer
 #    * - **nothing: it learns in fewer steps**
 #      - after an epoch the loss is higher than with one GPU
-#      - two GPUs with the former batch each make half as many steps in an epoch. So
+#      - two GPUs with the old batch each make half as many steps in an epoch. So
 #        compare after as many steps, or give each GPU half of the batch, or :doc:`raise
 #        the learning rate </tutorials/2_devices/17_training_a_cnn>`. ``DataParallel``
-#        *divides* the batch of the loader. In DDP, and so in Lightning and accelerate,
-#        each process has a loader of its own: ``batch_size=64`` on four GPUs is a batch
-#        of 256, and needs the learning rate that ``DataParallel`` had with 256. With
-#        SGD, multiply the rate by the same factor as the batch, and `warm up`__
+#        *divides* the batch of the loader. In ``DistributedDataParallel``, and so in
+#        Lightning and accelerate, each process has a loader of its own:
+#        ``batch_size=64`` on four GPUs is a batch of 256, and needs the learning rate
+#        that ``DataParallel`` had with 256. With SGD, multiply the rate by the same
+#        factor as the batch, and `warm up`__
 #    * - **the batch is too small**
 #      - with half the batch, a step on *one* GPU takes as long
 #      - a larger batch on *one* GPU, until its step takes longer. If that's all you
 #        need, stay with one. Else give each GPU that batch, and count pictures
 #    * - **DataParallel**
 #      - that word is in your program
-#      - take DDP, below. ``DataParallel`` copies the whole network to the other GPUs in
-#        each step, from a single Python, and PyTorch `advises against it`__
+#      - take ``DistributedDataParallel``, below. ``DataParallel`` copies the whole
+#        network to the other GPUs in each step, from a single Python, and PyTorch
+#        `advises against it`__
 #    * - **each does everything**
 #      - an epoch has as many steps as before, or ``dist.get_world_size()`` is 1
 #      - ``DistributedSampler``, and start it with ``torchrun``. That each line of the
@@ -70,11 +72,11 @@ either, so what others measured has their name on it.
 # __ https://arxiv.org/abs/1706.02677
 # __ https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
 #
-# Do you want to run another program on the *second GPU*? Start it by
-# ``CUDA_VISIBLE_DEVICES=1 python your_script.py``. It sees only that one, as
-# ``cuda:0`` (:doc:`more </tutorials/2_devices/05_moving_a_model>`). It also helps if a
-# program with ``--device cuda:3`` takes memory on ``cuda:0``, too. Some line of it says
-# ``cuda`` without a number, and now it has no other card.
+# Do you want to run another program on the *second GPU*? Start it with
+# ``CUDA_VISIBLE_DEVICES=1 python your_script.py``. It sees only that one, as ``cuda:0``
+# (:doc:`more </tutorials/2_devices/05_moving_a_model>`). The same helps if a program
+# with ``--device cuda:3`` takes memory on ``cuda:0``, too, because some line of it says
+# ``cuda`` without a number.
 #
 # Two programs on *one* GPU `take turns`__, and both have to fit into its memory. So it
 # pays only if each alone leaves the GPU idle for half of the time. A larger batch in
@@ -97,15 +99,15 @@ either, so what others measured has their name on it.
 #
 # Does it hang *at the start*, with no step done? Then each process waits for others
 # that nobody started. Often the shell still has ``NODE_RANK``, ``WORLD_SIZE``,
-# ``MASTER_ADDR`` or, in an interactive job, ``SLURM_NTASKS`` from somebody else: look
-# with ``env | grep -E "RANK|WORLD|MASTER|SLURM"``, and ``unset`` them for one node.
-# *Lightning* asks Slurm how many there are. So write ``srun python train.py`` with
-# ``--ntasks-per-node`` equal to ``devices=``, and ``--nodes`` to ``num_nodes=``.
-# Without ``srun``, one process starts and waits. If Lightning's processes all sit on
-# GPU 0, or end with *invalid device ordinal*, ``--gpus-per-task=1`` showed each of them
-# a single card: give ``--gpus-per-node=4``. If all processes are there, and it hangs
-# all the same, try ``NCCL_P2P_DISABLE=1``. If that helps, the cards can't copy to each
-# other (:ref:`doctor-peer-access`).
+# ``MASTER_ADDR`` or, in an interactive job, ``SLURM_NTASKS``: look with ``env | grep -E
+# "RANK|WORLD|MASTER|SLURM"``, and ``unset`` them if you use one node. *Lightning* asks
+# Slurm how many there are. So write ``srun python train.py`` with ``--ntasks-per-node``
+# equal to ``devices=``, and ``--nodes`` to ``num_nodes=``. Without ``srun``, one
+# process starts and waits. If Lightning's processes all sit on GPU 0, or end with
+# *invalid device ordinal*, ``--gpus-per-task=1`` showed each of them a single card:
+# give ``--gpus-per-node=4``. If all processes are there, and it hangs all the same, try
+# ``NCCL_P2P_DISABLE=1``. If that helps, the cards can't copy to each other
+# (:ref:`doctor-peer-access`).
 #
 # *JAX* opens a context on every card that it sees, and computes on the first only,
 # until you divide the batch. ``jit`` does the rest:
@@ -119,20 +121,20 @@ either, so what others measured has their name on it.
 # If ``nvidia-smi`` lists *every* process on the first GPU, each with a few hundred MiB,
 # all of them touched it. Call ``torch.cuda.set_device`` before anything else, and load
 # weights with ``map_location="cpu"``. Without that, each process puts the checkpoint
-# back onto the GPU that saved it. So a training that ran may be *out of memory when you
-# resume it*. ``DataParallel`` gathers all outputs on the first GPU, unless you name
-# another as ``output_device``. The weights, the summed gradients and the optimizer's
-# state stay on the first in any case.
+# back onto the GPU that saved it. So a training that went well may run *out of memory
+# when you resume it*. ``DataParallel`` gathers all outputs on the first GPU, unless you
+# name another as ``output_device``. The weights, the summed gradients and the
+# optimizer's state stay on the first in any case.
 #
 # Is the first GPU *out of memory*, although there are more? Their memories don't add
-# up. ``DataParallel`` and DDP copy the whole model to each, and :doc:`every tensor has
-# to fit on one </tutorials/2_devices/10_memory>`. And don't train one network on
-# several *MIG slices*, because they can't exchange data directly. More on slices is at
-# :ref:`doctor-mig-without-instance`.
+# up. ``DataParallel`` and ``DistributedDataParallel`` copy the whole model to each, and
+# :doc:`every tensor has to fit on one </tutorials/2_devices/10_memory>`. And don't
+# train one network on several *MIG slices*, because they can't exchange data directly.
+# More on slices is at :ref:`doctor-mig-without-instance`.
 #
-# With ``mpirun`` or ``srun``, nobody chooses for CuPy, nor for JAX programs that don't
-# know of each other. Every process takes GPU 0, and JAX takes most of its memory. So
-# choose by the *local* rank, which counts on each node, not by the global one:
+# With ``mpirun`` or ``srun``, nobody chooses a GPU for CuPy, nor for JAX programs that
+# don't know of each other. Every process takes GPU 0, and JAX takes most of its memory.
+# So choose by the number of the process on its own node:
 #
 # .. code-block:: python
 #
@@ -143,12 +145,13 @@ either, so what others measured has their name on it.
 #    os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(local) % len(gpus)]
 #    import jax  # only now; for it and for CuPy, that GPU is number 0
 #
-# Slurm does it by itself if you write ``srun --gpus-per-task=1``. Do neither if your
-# program calls ``jax.distributed.initialize()``: under Slurm and Open MPI it chooses by
-# the local rank itself, and has to see all GPUs of the node. Two ranks on *one* GPU
-# work, too, if each JAX takes its share, ``XLA_PYTHON_CLIENT_MEM_FRACTION=0.4``, and
-# they exchange nothing through NCCL. It refuses two ranks on a card (*Duplicate GPU
-# detected*), unless it's new and told ``NCCL_MULTI_RANK_GPU_ENABLE=1``.
+# This number is the *local rank*. Slurm chooses by itself if you write ``srun
+# --gpus-per-task=1``. Do neither if your program calls
+# ``jax.distributed.initialize()``: under Slurm and Open MPI it chooses by the local
+# rank itself, and has to see all GPUs of the node. Two ranks on *one* GPU work, too, if
+# each JAX takes its share, ``XLA_PYTHON_CLIENT_MEM_FRACTION=0.4``, and they exchange
+# nothing through NCCL. It refuses two ranks on a card (*Duplicate GPU detected*),
+# unless it's new and told ``NCCL_MULTI_RANK_GPU_ENABLE=1``.
 #
 # With *mpi4py*, does ``comm.Allreduce`` of CuPy arrays end in a *segmentation fault*?
 # Then your MPI takes the GPU's address for one of the CPU's, because it wasn't built
@@ -164,9 +167,9 @@ either, so what others measured has their name on it.
 # Copy this: DistributedDataParallel
 # ----------------------------------
 #
-# This is PyTorch's ``DistributedDataParallel``, or *DDP*, with one process for each
-# GPU. Save it as ``train.py``, and start it with ``torchrun --standalone
-# --nproc-per-node 2 train.py``:
+# This is PyTorch's ``DistributedDataParallel``, with one process for each GPU. Save it
+# as ``train.py``, and start it with ``torchrun --standalone --nproc-per-node 2
+# train.py``:
 #
 # .. code-block:: python
 #
@@ -196,7 +199,8 @@ either, so what others measured has their name on it.
 #            torch.save(model.module.state_dict(), "model.pt")
 #        dist.destroy_process_group()
 #
-# Lightning does the same with ``Trainer(devices=2, strategy="ddp")``, in a script.
+# Lightning does the same with ``Trainer(devices=2, strategy="ddp")``, in a script:
+# *DDP* for short.
 #
 # Try it: what do two GPUs exchange?
 # ----------------------------------
@@ -246,8 +250,8 @@ assert sorted(with_sampler[0] + with_sampler[1]) == list(pictures)
 
 # %%
 # Without the sampler, both do all the work, with an exchange on top, so an epoch takes
-# longer than on one GPU. If their number is odd, the sampler gives one picture to both,
-# so that nobody has to wait.
+# longer than on one GPU. If the number of pictures is odd, the sampler gives one to
+# both, so that nobody has to wait.
 #
 # What does half a batch save?
 # ----------------------------
@@ -259,10 +263,10 @@ assert sorted(with_sampler[0] + with_sampler[1]) == list(pictures)
 # @nvidia-h100-80gb-hbm3`. A thirtieth of the pictures takes four fifths of the time,
 # because then most of the step is Python and :term:`launches <launch>`, which don't get
 # fewer. So two such GPUs, with 128 pictures each, save a fifth at most, even if the
-# exchange is free. With our smallest network, 256 pictures took
-# :timing:`training-a-cnn median "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` and
-# one took :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
-# @nvidia-h100-80gb-hbm3`. There a second GPU saves nothing at all.
+# exchange is free. With our smallest network, 256 pictures took :timing:`training-a-cnn
+# median "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` and one took
+# :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. There
+# a second GPU saves nothing.
 #
 # .. holds::
 #

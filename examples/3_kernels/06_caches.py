@@ -18,9 +18,9 @@ you'll be able to tell which of your mistakes a cache forgives, and which ones i
 # Try it
 # ------
 #
-# In each step of its loop, neighbouring threads read from neighbouring rows. We let
-# ``trace`` count the sectors of each load, once with the rows one after the other in
-# memory, as NumPy stores them, and once with the columns one after the other.
+# In each step of the kernel's loop, neighbouring threads read from neighbouring rows.
+# We let ``trace`` count the sectors of each load, once with the rows one after the
+# other in memory, as NumPy stores them, and once with the columns one after the other.
 
 import numpy as np
 from numba import cuda
@@ -76,17 +76,17 @@ for stored, (_, fetched) in counts.items():
 #
 # Think of a library. The books that you're using lie on your *desk*. It's small, but
 # everything on it is at hand. There's a *shelf* in the reading room, which you share
-# with everybody. All the other books are in the *basement*. An NVIDIA GPU has the
-# same three places. Each of its :term:`multiprocessors <multiprocessor>` has a desk of
-# its own, the :term:`L1` cache, from which, again since Volta (2017), the :term:`shared
-# memory` of a kernel is cut. All of them share one shelf, the L2 cache. The basement is
-# the memory of the card, often called *DRAM*. On an H100, an L1 holds 256 KiB, the L2
-# holds 50 MiB, and the memory 80 GiB.
+# with everybody. All the other books are in the *basement*. An NVIDIA GPU has the same
+# three places. Each of its :term:`multiprocessors <multiprocessor>` has a desk of its
+# own, the :term:`L1` cache. Since Volta (2017), a kernel's :term:`shared memory` is cut
+# from it. All multiprocessors share one shelf, the L2 cache. The basement is the memory
+# of the card, often called *DRAM*. On an H100, an L1 holds 256 KiB, the L2 holds 50
+# MiB, and the memory 80 GiB.
 #
 # How much faster is the desk? To find out, read a small array again and again, then a
-# larger one, and watch for the size at which the rate drops. **How many stairs do you
-# expect, and where?** We do this with copies on the CPU, which has caches, too, and
-# with a kernel if there's a CUDA GPU.
+# larger one, and watch for the sizes at which the rate drops. **How many of these
+# stairs do you expect, and where?** We do this with copies on the CPU, which has
+# caches, too, and with a kernel if there's a CUDA GPU.
 
 # folded: The measurement: the same array again and again, from small to large
 
@@ -180,7 +180,7 @@ plt.show()
 # kernel read an array of 32 MiB at :timing:`caches rate "kernel/cuda:0/n=33554432"
 # @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches rate
 # "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`. The arrays of 8 and 16 MiB are
-# missing, because our timer still refused rates well above the memory's peak.
+# missing, because our timer then refused any rate well above the memory's peak.
 #
 # From the L2, RRZE got more than twice as much. Most likely our threads have too little
 # :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`, because each asks for only
@@ -216,7 +216,7 @@ plt.show()
 #
 # *The table: mostly.* It's the matrix by rows once more: the same thread wants the next
 # number in the very next step. But it isn't free, and a small, old card may not forgive
-# it at all: a GTX 1050 Ti :doc:`of others </tutorials/3_kernels/02_matrix_vector>` took
+# it at all: :doc:`somebody's GTX 1050 Ti </tutorials/3_kernels/02_matrix_vector>` took
 # as long as if every number were fetched with a sector of its own. And it isn't only
 # memory. With a ``while`` loop, which takes :doc:`far fewer instructions
 # </tutorials/3_kernels/10_what_the_compiler_did>`, the H100 took only
@@ -271,9 +271,9 @@ for kernel, image, turned in ((along_rows, low, high), (down_columns, high, low)
 # %%
 # So don't count on being forgiven. A desk is small, and the 2,048 threads of an H100's
 # multiprocessor share it. If each of them goes along a row of its own, their sectors
-# take 64 KiB. But an L1 makes room by *lines* of four sectors, and 2,048 lines are all
-# of its 256 KiB. With two matrices at once it's twice as much as an L1 has. A kernel
-# that is coalesced doesn't depend on that.
+# take 64 KiB. But an L1 makes room for four sectors at once, a *line*, and 2,048 lines
+# are all of its 256 KiB. With two matrices at once it's twice as much as an L1 has. A
+# kernel that is coalesced doesn't depend on that.
 #
 # Your turn
 # ---------

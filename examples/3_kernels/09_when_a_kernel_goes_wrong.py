@@ -79,8 +79,8 @@ print(problems_of(differences, x, out))
 
 # %%
 # Two blocks have 128 threads, for 101 samples. So 27 of them must do nothing. The cure
-# is a :term:`guard`: write ``if 0 < i < x.size``. With 128 samples ``trace`` would have
-# found nothing, so **trace with an odd size** that isn't a multiple of the block.
+# is to write ``if 0 < i < x.size``, a :term:`guard`. With 128 samples ``trace`` would
+# have found nothing, so **trace with an odd size** that isn't a multiple of the block.
 #
 # The result changes from run to run
 # ----------------------------------
@@ -107,8 +107,8 @@ print("the answer:", rises[0])
 # GPU thousands run at once.
 #
 # This is a :term:`race`: two threads touch the same element, at least one of them
-# writes, and nothing decides who comes first. The cure is an :term:`atomic` addition,
-# which lets nobody in between: ``cuda.atomic.add(rises, 0, 1)``.
+# writes, and nothing decides who comes first. The cure is ``cuda.atomic.add(rises, 0,
+# 1)``, an :term:`atomic` addition, which lets nobody in between.
 #
 # It works on my card, and not on another
 # ---------------------------------------
@@ -135,9 +135,10 @@ print("the answer is right:", np.allclose(out, np.diff(x)))
 # %%
 # Another race. Thread 1 reads what thread 0 has to write first, and nobody makes it
 # wait. On your card the threads may happen to run in a good order, for years. In the
-# simulator all threads write before one of them reads, so this kernel is right there in
-# every run. What's missing is a :term:`barrier`, a line at which each thread of a block
-# waits for all others. Let's put it where the sample has been written.
+# simulator all threads write before any of them reads, so this kernel is right there in
+# every run. What's missing is ``cuda.syncthreads()``, a line at which each thread of a
+# block waits for all others. It's called a :term:`barrier`. Let's put it where the
+# sample has been written.
 
 
 @cuda.jit
@@ -159,7 +160,7 @@ print(problems_of(first_try, x, out))
 # Right again, and wrong again! Threads without a sample never reach this barrier. CUDA
 # wants *all* threads of a block to get there, or none. Otherwise "the code execution is
 # likely to hang or produce unintended side effects", `says its manual`__. It's called a
-# *divergent barrier*. End the ``if`` before the barrier, and begin it again behind:
+# *divergent barrier*. End the ``if`` before the barrier, and begin it again after it:
 #
 # .. code-block:: python
 #
@@ -284,7 +285,7 @@ plt.show()
 # There it is: thread 63 of block 1 has the number 127, and there is no sample of that
 # number. From Python 3.13 on, you stop at ``breakpoint()`` itself, so type ``next``
 # once more. In PowerShell, set the variable first: ``$env:NUMBA_ENABLE_CUDASIM=1``. And
-# keep it to *one* bad thread, because others that fail end the program while you type.
+# let only *one* thread fail, because another would end the program while you type.
 #
 # A kernel that fails only on a GPU has to be watched there. Take out the two lines of
 # the breakpoint, write ``@cuda.jit(debug=True, opt=False)``, and start Python in
@@ -309,9 +310,9 @@ plt.show()
 #    $2 = {..., nitems = 127, itemsize = 4, ..., shape = {127}, strides = {4}}
 #
 # The thread that we suspect is about to read ``x[127]``, of 127 samples. `Numba's
-# guide`__ wants version 13.1 of the Toolkit, and this was 13.0. `NVIDIA's manual`__ has
-# all commands. A kernel may ``print``, too, best in one thread only, and you see the
-# text as soon as you wait for the GPU.
+# guide`__ wants version 13.1 of the Toolkit, but 13.0 worked. `NVIDIA's manual`__ has
+# all commands. A kernel may ``print``, too, best in one thread, and you see the text as
+# soon as you wait for the GPU.
 #
 # __ https://nvidia.github.io/numba-cuda/user/debugging.html
 # __ https://docs.nvidia.com/cuda/cuda-gdb/index.html
@@ -323,8 +324,8 @@ plt.show()
 # the CPU, so an ordinary ``print`` and ``breakpoint()`` work in them. On the GPU,
 # ``tl.device_print("x", x)`` prints a block's values, and its first argument has to be
 # a fixed text. ``tl.static_print`` prints while the kernel is compiled, for example the
-# shapes. Or write what's in between to a second output, with ``tl.store``, and look at
-# that in PyTorch.
+# shapes. Or write an intermediate result to a second output, with ``tl.store``, and
+# look at that in PyTorch.
 #
 # .. code-block:: python
 #
@@ -345,10 +346,10 @@ plt.show()
 #    result = y.copy_to_host()
 #    z = cuda.to_device(result)
 #
-# Mostly it's the third, the copy of a right kernel's result, and the error is called
+# Mostly it's the third, which copies the result of ``right``, and the error is called
 # ``CUDA_ERROR_ILLEGAL_ADDRESS``. A launch only puts the work :doc:`into a queue
 # </tutorials/2_devices/06_queues>`, and so the error waits for the first call that
-# waits for the GPU. And from then on every call fails, whatever it is. So
+# waits for the GPU. And from then on every call fails. So
 #
 # - set ``CUDA_LAUNCH_BLOCKING=1`` before you start the program. Now each launch waits,
 #   and the error comes out of the right line. It's slow, so do it only to search.
@@ -401,9 +402,9 @@ plt.show()
 #   ================================ ======================== ==========================
 #
 # ``trace`` has its limits, too. It sees only what your sizes and numbers make the
-# kernel do, and it is slow. An index that is wrong but still inside shows only when you
-# compare with the right answer. And if the last digits of a sum change from run to run,
-# that may be :doc:`rounding </tutorials/3_kernels/08_reductions>`.
+# kernel do, and it is slow. If an index is wrong but still inside, you see it only by
+# comparing with the right answer. And if the last digits of a sum change from run to
+# run, that may be :doc:`rounding </tutorials/3_kernels/08_reductions>`.
 #
 # Your turn
 # ---------

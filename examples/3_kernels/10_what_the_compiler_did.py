@@ -6,11 +6,11 @@ You have written a :term:`kernel` for arrays of ``float32``, and you want it to 
 ``float32``, because a gaming card does ``float64`` at a small part of its usual rate.
 But did you check what the compiler made of the code?
 
-You can. It's a text, in a language called PTX, and you can print it and search it, even
-on a laptop that has no GPU. **Look at the kernel below, and write down a guess: each
-step of its loop loads two numbers, multiplies them and adds. How much of that is done
-in** ``float64``? By the end you'll be able to find a ``float64`` that you never wrote,
-and say whether it costs you time.
+You can. It's a text, and you can print it and search it, even on a laptop that has no
+GPU. **Look at the kernel below, and write down a guess: each step of its loop loads two
+numbers, multiplies them and adds. How much of that is done in** ``float64``? By the end
+you'll be able to find a ``float64`` that you never wrote, and say whether it costs you
+time.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. NVIDIA's compiler runs on Linux and Windows; on
@@ -108,8 +108,7 @@ print(*lines_with_floats(single_sum)[-4:], sep="\n")
 # It's called a :term:`fused multiply-add`: it multiplies, adds and rounds once. A
 # ``float32`` product and a ``float64`` sum can't be fused.
 #
-# The language that you have just read is called :term:`PTX`. The version number of a
-# kind of GPU, such as 9.0, is its :term:`compute capability`. In your own program you
+# The language that you have just read is called :term:`PTX`. In your own program you
 # need nothing of ours for this:
 #
 # .. code-block:: python
@@ -125,8 +124,9 @@ print(*lines_with_floats(single_sum)[-4:], sep="\n")
 #     text, _ = cuda.compile_ptx(shift, signature, cc=(9, 0))
 #     print([line for line in text.splitlines() if "f64" in line])
 #
-# And if you have a GPU and have launched your kernel, ``kernel.inspect_asm()`` gives
-# its PTX, one text for each set of types that you called it with.
+# The ``(9, 0)`` is the version of an H100, its :term:`compute capability`. And if you
+# have a GPU and have launched your kernel, ``kernel.inspect_asm()`` gives its PTX, one
+# text for each set of types that you called it with.
 #
 # Where do doubles come from?
 # ---------------------------
@@ -221,9 +221,10 @@ for card, part in PART.items():
 # least time, because the threads of a warp read from rows that :doc:`lie far apart
 # </tutorials/3_kernels/05_coalescing>`.
 #
-# By columns, the two took :timing:`what-the-compiler-did median "double_sum, columns"
-# @nvidia-h200` and :timing:`what-the-compiler-did median "single_sum, columns"
-# @nvidia-h200`. There the ``float64`` begins to show, by a few percent on either card.
+# With the matrix stored by columns, the two took :timing:`what-the-compiler-did median
+# "double_sum, columns" @nvidia-h200` and :timing:`what-the-compiler-did median
+# "single_sum, columns" @nvidia-h200`. There the ``float64`` begins to show, by a few
+# percent on either card.
 #
 # If a kernel uses each number many times, as a matrix product does, or finds its data
 # in the :term:`cache`, nothing hides the ``float64``. Then the price is high on a
@@ -301,12 +302,12 @@ for name, result in results.items():
 # What really runs
 # ----------------
 #
-# No GPU runs PTX. A second compiler turns it into the machine code of one kind of GPU,
-# which is called :term:`SASS`. There the names are shorter: ``LDG`` loads, ``FFMA`` is
-# the fused multiply-add, and ``DADD`` adds doubles. **How many instructions do you
-# think an H100 runs for a step of** ``single_sum``? The figure shows our two kernels,
-# and a third, ``single_sum`` again, but with a ``while`` loop in place of ``for j in
-# range(x.size)``:
+# No GPU runs PTX. A second compiler turns it into the machine code of one kind of GPU.
+# There the names are shorter: ``LDG`` loads, ``FFMA`` is the fused multiply-add, and
+# ``DADD`` adds doubles. This language is called :term:`SASS`. **How many instructions
+# do you think an H100 runs for a step of** ``single_sum``? The figure shows our two
+# kernels, and a third, ``single_sum`` again, but with a ``while`` loop in place of
+# ``for j in range(x.size)``:
 
 
 @cuda.jit
@@ -426,17 +427,17 @@ fig.set_label(
 plt.show()
 
 # %%
-# Three of 31 instructions do the work. The loop is :term:`unrolled`: the compiler
-# writes out four steps at a time, so a step can have 28.25 of a kind. The others are
-# bookkeeping. At each step, ``range`` asks whether there is a next number. And because
-# ``x[-1]`` is the last element in Python, the kernel tests for both arrays whether the
-# index is negative. Then it works out two addresses, in 64 bits. With ``while``, the
-# compiler sees that ``j`` starts at 0 and only grows. So it drops the tests, and moves
-# each address along.
+# Three of 31 instructions do the work, and the others are bookkeeping. A step can have
+# a quarter of an instruction, because the compiler writes out four steps at a time: the
+# loop is :term:`unrolled`. At each step, ``range`` asks whether there is a next number.
+# And because ``x[-1]`` is the last element in Python, the kernel tests for both arrays
+# whether the index is negative. Then it works out two addresses, in 64 bits. With
+# ``while``, the compiler sees that ``j`` starts at 0 and only grows. So it drops the
+# tests, and moves each address along.
 #
-# Don't rewrite all your loops now. Instructions aren't time, just as the ``float64``
-# wasn't. By columns, where memory sets the time, most of them cost little: an H100
-# moved :timing:`what-the-compiler-did rate "single_sum, columns"
+# Don't rewrite all your loops now. Instructions aren't time, any more than the
+# ``float64`` was. By columns, where memory sets the time, most of them cost little: an
+# H100 moved :timing:`what-the-compiler-did rate "single_sum, columns"
 # @nvidia-h100-80gb-hbm3` with the ``for``, and :timing:`coalescing rate "kernel, by
 # columns" @nvidia-h100-80gb-hbm3` with a ``while``, on twice as many rows. By rows, the
 # ``while`` turned :timing:`what-the-compiler-did rate "single_sum, rows"

@@ -28,9 +28,10 @@ on your CPU. With an NVIDIA GPU, you see the same thing there.
 #
 # Let's try it on your own CPU. In a table each entry says where to go next. An entry is
 # 64 bytes long, the piece in which memory comes to a CPU, and the order is random, so
-# that the CPU can't guess. One walker can only take a step when the last one has told
-# it where, so there is one load in flight. With eight walkers, who don't wait for each
-# other, there are eight. **How much faster will 32 walkers be than one?**
+# that the CPU can't guess. If you follow the entries, you can take a step only when the
+# last step has told you where to go, so there is one load in flight. With eight
+# *walkers*, who don't wait for each other, there are eight. **How much faster will 32
+# walkers be than one?**
 
 import numba
 import numpy as np
@@ -112,12 +113,12 @@ fig.set_label(
 plt.show()
 
 # %%
-# On the computer of an H100, one walker took :timing:`bytes-in-flight median "chains:
-# 1" @nvidia-h100-80gb-hbm3`. For the same number of steps, 32 walkers were
+# On the CPU beside an H100, one walker took :timing:`bytes-in-flight median "chains: 1"
+# @nvidia-h100-80gb-hbm3`. For the same number of steps, 32 walkers were
 # :timing:`bytes-in-flight speedup "chains: 32"/"chains: 1" @nvidia-h100-80gb-hbm3` as
 # fast. So one walker leaves nearly all of the memory idle. Twice as many in flight
 # gives twice the rate, until something is full: a CPU core can only keep so many loads
-# open. Through an array in order, a CPU fetches ahead of you, which a GPU hardly does.
+# open.
 #
 # How much has to be in flight?
 # -----------------------------
@@ -243,8 +244,8 @@ except ptx.NoCompilerError:
     print("On record: four_in_turn LSLSLSLS, loads_first(4) LLLLSSSS")
 
 # %%
-# A GPU starts the instructions of a thread in order. A load doesn't stop it. It waits
-# only at the first instruction that *needs* the number.
+# A GPU starts the instructions of a thread in order. A load doesn't stop the thread. It
+# waits only at the first instruction that *needs* the number.
 #
 # - ``LSLSLSLS``: the first store needs the first number, so the thread waits there. The
 #   second load stands behind it and hasn't been sent. *One* load is in flight.
@@ -272,10 +273,9 @@ except ptx.NoCompilerError:
 #   :timing:`bytes-in-flight rate "8 loads, 25% full" @nvidia-h100-80gb-hbm3`
 #
 # With one load a thread, the copy is at about a third of the full rate, and with eight
-# at six sevenths. And with *all* possible threads, four times as many, and one load
-# each, we got :timing:`bytes-in-flight rate "1 load, 100% full"
-# @nvidia-h100-80gb-hbm3`. A quarter of the threads, with eight loads each, moved more.
-# **Occupancy isn't speed.**
+# at six sevenths. And with *all* possible threads, and one load each, we got
+# :timing:`bytes-in-flight rate "1 load, 100% full" @nvidia-h100-80gb-hbm3`. A quarter
+# of the threads, with eight loads each, moved more. **Occupancy isn't speed.**
 #
 # What counts is how many bytes are in flight. You can have the same number of them in
 # three ways: all threads with two loads
@@ -285,7 +285,7 @@ except ptx.NoCompilerError:
 # percent of each other.
 #
 # By the law, two loads at 25% should have been enough, or three with the latency that
-# we measured. They weren't:
+# we measured. They weren't, although the law says:
 
 QUARTER = 2048 // 4
 for loads in LOADS:

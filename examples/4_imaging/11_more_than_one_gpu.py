@@ -33,8 +33,8 @@ out the other numbers on paper, or we say who measured them.
 #
 # If one of the programs dies, the other three finish. Often that's all you need. But
 # somebody has to divide the work, and to collect four files at the end. For that
-# there's ``torchrun``, which comes with PyTorch. It tells each process its number, its
-# *rank*, and how many there are:
+# there's ``torchrun``, which comes with PyTorch. It tells each process its number, and
+# how many there are:
 #
 # .. code-block:: bash
 #
@@ -50,10 +50,9 @@ out the other numbers on paper, or we say who measured them.
 #    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 #    mine = [fit_part(part, device, rank > 0) for part in parts[rank::size]]
 #
-# With four processes the first one takes parts 0, 4, 8 and so on, and it alone shows
-# its progress. For data of your own,
-# save four arrays with a row for each channel, and replace the program's ``seen = ...``
-# by
+# The number of a process is its *rank*. With four processes, rank 0 takes parts 0, 4, 8
+# and so on, and it alone shows its progress. For data of your own, save four arrays
+# with a row for each channel, and replace the program's ``seen = ...`` by
 #
 # .. code-block:: python
 #
@@ -121,8 +120,8 @@ else:
 #   them down to two pictures </tutorials/4_imaging/10_off_the_grid>`, and from then on
 #   it only needs those.
 # - *One image is a piano.* You can cut it into four strips, but a Fourier transform
-#   needs all of them. So in every step, each GPU has to send a part of its strip to
-#   every other one, twice, and each time they all wait for the slowest.
+#   needs all of them. So the image has to be transposed twice in every step: each GPU
+#   sends a part of its strip to every other one, and they all wait for the slowest.
 # - *A simulation on a grid*, for example of a fluid or of light in a waveguide, is four
 #   boxes tied together. PyTorch doesn't cut it for you. Put one slab of the grid on
 #   each GPU, and give it an extra row at each cut, which holds a copy of the
@@ -176,16 +175,16 @@ for name, rate_of_link in links.items():
 # At 512 × 512 pixels an H100 makes a *whole step* of our fit in :timing:`faster-step
 # median "GPU, package" @nvidia-h100-80gb-hbm3`. On four of them you'd have a quarter of
 # the work each, a few microseconds for the bytes, and at least two messages. You gain a
-# factor of two or so, at best. With four channels of that size you gain a factor of
-# four, and no GPU has to send anything. So this package doesn't cut images.
+# factor of two or so, at best. With four channels of that size it's four, and no GPU
+# sends anything. So this package doesn't cut images.
 #
 # Pull the plug
 # -------------
 #
 # A job on four GPUs runs for hours, and then somebody needs one of them. With
-# ``--checkpoint`` each part is saved as soon as it is finished, to a file of its own, a
-# :term:`checkpoint`. We delete the second of the two parts, and start again with *one*
-# process. But first, to compare, the same program in one process from the start:
+# ``--checkpoint`` each part is saved as soon as it is finished, to a file of its own.
+# We delete the second of the two parts, and start again with *one* process. But first,
+# to compare, the same program in one process from the start:
 
 # folded: Run the program in this process
 device = best_device()
@@ -235,9 +234,9 @@ if live:
 scratch.cleanup()
 
 # %%
-# The process found the first part, made the second, and arrived at the same image. And
-# if a process *dies*? We started the program again and killed one. At once ``torchrun``
-# stopped the other one, too:
+# The process found the :term:`checkpoint` of the first part, made the second, and
+# arrived at the same image. And if a process *dies*? We started the program again and
+# killed one. At once ``torchrun`` stopped the other one, too:
 #
 # .. code-block:: text
 #
@@ -255,8 +254,7 @@ scratch.cleanup()
 # Fill one GPU first
 # ------------------
 #
-# Now to your second guess. What does a GPU take longer for, one small channel or 64 of
-# them?
+# Now to your second guess. What does a GPU take longer for, one small channel or 64?
 
 # folded: The gradient of some channels, timed
 
@@ -297,10 +295,10 @@ bench.show()
 #
 # The time goes into asking the GPU, not into computing. That was one gradient, called
 # by hand. Our ``fit`` records its steps and replays them, so Python asks the GPU less
-# often, and :doc:`fewer channels </tutorials/4_imaging/09_many_channels>` fill it. If
-# you divide 64 such channels among four GPUs, each of them takes just as long as one
-# GPU would have taken for all. So if your cube has only eight small channels, four GPUs
-# gain you nothing.
+# often, and :doc:`fewer channels </tutorials/4_imaging/09_many_channels>` are enough to
+# fill it. If you divide 64 such channels among four GPUs, each of them takes just as
+# long as one GPU would have taken for all. So if your cube has eight small channels,
+# four GPUs gain you nothing.
 #
 # How many are too many?
 # ----------------------
@@ -316,8 +314,8 @@ bench.show()
 #
 # with :math:`C` channels on :math:`P` GPUs. For example, 25 fits on four GPUs take
 # seven rounds, so the speed-up is 25/7 = 3.6, and not 4. To do the same work sooner is
-# called *strong scaling*. To do more work in the same time is :term:`weak scaling`,
-# which is much easier.
+# called *strong scaling*. If eight GPUs make 400 channels in that time, it's
+# :term:`weak scaling`, which is much easier.
 
 
 def speedup(parts, gpus):
@@ -391,8 +389,7 @@ plt.show()
 # ---------
 #
 # Each process takes ``parts[rank::size]``, and then skips those that are finished. If
-# you start again with two processes, it may happen that all missing parts belong to the
-# same one.
+# you start again with two processes, all missing parts may belong to the same one.
 #
 # Do it better. A part is known by its first channel: 0, ``together``, 2 ``together``
 # and so on, as long as there are channels. ``finished`` is the set of those that have a

@@ -220,7 +220,8 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 # So never ask whether :math:`\chi^2` is *near* 1. Check the weights first (mistake 10),
 # because with a million visibilities a σ is a tenth of a per cent, and real weights are
 # never that good. Then ask: how many σ away from 1 is :math:`\chi^2`? Every fit takes
-# in some noise, so a σ or two below 1 is normal. D is more than four σ below the truth.
+# in some noise, so a σ or two below 1 is normal. D is more than four σ below the
+# :math:`\chi^2` of the truth.
 #
 # Which number reveals which mistake
 # ----------------------------------
@@ -290,8 +291,9 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 #
 # **1. A field too wide (D).** Pixels are positive, so the empty sky keeps only the
 # positive part of its noise. You'll see this mistake in the flux, which the shortest
-# baselines contradict. The remedy is a *mask*: keep pixels at zero, unless the first
-# fit, seen through the :term:`beam <dirty beam>`, is above four times the noise there.
+# baselines contradict. The remedy is to keep pixels at zero, unless the first fit, seen
+# through the :term:`beam <dirty beam>`, is above four times the noise there. That's
+# called a *mask*:
 
 masked = Fitted(seen, field=None, mask=bright_in(wide))
 tell("too wide", wide)
@@ -300,7 +302,7 @@ tell("with a mask", masked)
 # %%
 # **2. A field too small.** This is the opposite, and it does show in :math:`\chi^2`, by
 # 20 σ. What lies outside the field has nowhere to go, so it stays in the residuals.
-# More steps wouldn't help. Image a wide field first, and mask it.
+# Image a wide field first, and mask it.
 
 small = Fitted(seen, field=2.8)
 tell("too small", small)
@@ -311,11 +313,11 @@ tell("too small", small)
 # 1 σ, and here it is 0.10. The remedy is a larger :term:`λ`, the factor in front of the
 # regularizer.
 #
-# **4. A fit that has not converged (B).** The loss had stopped falling, by the usual
-# rule. But in the image of the :term:`residuals <residual>` a source of 12 σ was left.
-# Each pixel is the *softplus* of its parameter, a curve that is flat below zero and
-# straight above. We had started every pixel far out on the flat part, where there's
-# hardly a gradient to follow. Another start helps:
+# **4. A fit that has not converged (B).** The loss had stopped falling. But in the
+# image of the :term:`residuals <residual>` a source of 12 σ was left. Each pixel
+# follows from its parameter by a curve that is flat below zero and straight above, the
+# *softplus*. We had started every pixel far out on the flat part, where there's hardly
+# a gradient to follow. Another start helps:
 
 tell("not converged", stuck)
 tell("another start", Fitted(seen, bend=300))
@@ -326,11 +328,10 @@ print(f"the largest residual contributes {worth:.4f} to χ²")
 # Three mistakes in the averages
 # ------------------------------
 #
-# **5. Channels that share noise.** ALMA's correlator, the computer that makes the
-# channels, usually mixes a quarter of each neighbour into every :term:`channel`. If you
-# average sixteen, you expect the noise to fall to a quarter, and it stays higher,
-# because neighbours err together. **Will** ``check_weights`` **notice? Before
-# averaging, or after?**
+# **5. Channels that share noise.** The computer that makes ALMA's channels usually
+# mixes a quarter of each neighbour into every :term:`channel`. If you average sixteen,
+# you expect the noise to fall to a quarter, and it stays higher, because neighbours err
+# together. **Will** ``check_weights`` **notice? Before averaging, or after?**
 
 # folded: Sixteen channels, smoothed as ALMA does it, and the noise of their image
 
@@ -379,9 +380,8 @@ print(f"correlation of neighbouring channels: {shared:.2f}")
 #
 # **6. Too much averaging.** While a visibility is measured, u and v change, with time
 # and across the band. Far from the :term:`phase centre` the phase turns meanwhile, so a
-# source there is dimmed and blurred, which is called :term:`smearing`. We averaged a
-# point 8 arcsec from the centre over 2 GHz and a usual integration, and then over 16
-# GHz and a quarter of an hour:
+# source there is dimmed and blurred. We averaged a point 8 arcsec from the centre over
+# 2 GHz and an ordinary integration time, and then over 16 GHz and a quarter of an hour:
 
 # folded: A point far from the centre, averaged over band and time, and its fit
 
@@ -432,10 +432,10 @@ say(limit_of("bandwidth", channel_width=width))
 say(limit_of("time", integration=seconds))
 
 # %%
-# The usual averages cost the peak one per cent. With the wide ones, half of the peak is
-# gone, and neither :math:`\chi^2` nor the flux shows it: the fit simply makes the
-# source wider. Only ``check_image_grid`` warns you, and only if you tell it how wide
-# your channels and integrations are.
+# This is called :term:`smearing`. The usual averages cost the peak one per cent. With
+# the wide ones, half of the peak is gone, and neither :math:`\chi^2` nor the flux shows
+# it: the fit makes the source wider. Only ``check_image_grid`` warns you, and only if
+# you tell it how wide your channels and integrations are.
 #
 # **7. Averages in cells.** Many programs, MPoL's ``DataAverager`` among them, average
 # all visibilities in a cell of the :term:`uv plane`. If the sky is as wide as the
@@ -462,9 +462,9 @@ say(str(caught[0].message))
 #
 # **8. The wrong sign of the phase (E).** There are two conventions, and files in both.
 # If yours is read in the wrong one, the sky is rotated by half a turn about the phase
-# centre. Its :math:`\chi^2` is that of C, and so is its flux, but for the last digit.
-# So no check of this page can find it. Compare with a catalogue, or with an image by
-# ``tclean`` with ``niter=0``. The remedy is ``np.conj(data)``.
+# centre. The :math:`\chi^2` of E is that of C, and so is its flux, but for the last
+# digit. So no check of this page can find it. Compare with a catalogue, or with an
+# image by ``tclean`` with ``niter=0``. The remedy is ``np.conj(data)``.
 #
 # **9. Wrong units of u and v.** Of these four files, two have wrong units, one has
 # every visibility twice, and one has NaNs. Three are so absurd that ``read_npz``

@@ -6,11 +6,11 @@ You make your images with :term:`CLEAN`, as nearly everybody does. Then a paper 
 an image by :term:`regularized maximum likelihood` (RML), in which everything is
 sharper. Should you change?
 
-We took one set of data and let both have a go, CLEAN in CASA's ``tclean`` with a
-careful mask, and RML with :term:`total variation`. The sky is simulated, so we know the
-truth. **Write down a guess: which is closer to it, and is it closer in everything?** By
-the end you'll be able to compare two such images fairly, and you'll know which method
-to use for what.
+We took one set of data and let both have a go: CLEAN in CASA's ``tclean``, with a
+careful mask, and an RML fit of ours. The sky is simulated, so we know the truth.
+**Write down a guess: which is closer to it, and is it closer in everything?** By the
+end you'll be able to compare two such images fairly, and you'll know which method to
+use for what.
 
 **Needs:** any computer. You don't need CASA: its images come with the page.
 """
@@ -116,10 +116,10 @@ for robust, true in at_beam.items():
 # ------
 #
 # The sky is a disk with two rings, and a companion, seen by 43 antennas. Our RML fit
-# minimizes :math:`\chi^2/2N` plus λ times total variation, which adds up how much each
-# pixel differs from its neighbours. λ wasn't tuned on the truth: it's such that total
-# variation pulls at a pixel as hard as the noise does. There's no mask, and no scale,
-# threshold or beam to choose.
+# minimizes :math:`\chi^2/2N` plus λ times a sum: how much each pixel differs from its
+# neighbours. The sum is called :term:`total variation`. We chose λ without the truth,
+# so that total variation pulls at a pixel as hard as the noise does. There's no mask,
+# and no scale, threshold or beam to choose.
 
 # folded code: The fit
 device = best_device()
@@ -193,9 +193,9 @@ def bar(ax, arcsec=1):
 
 
 # %%
-# When CLEAN is done, it convolves its model with a Gaussian, the *clean beam*, which is
-# as wide as the core of the :term:`dirty beam`. To compare, we convolve RML's image
-# with the same Gaussian. **Which of A and B is CLEAN?**
+# When CLEAN is done, it convolves its model with a Gaussian as wide as the core of the
+# :term:`dirty beam`. To compare, we convolve RML's image with the same Gaussian.
+# **Which of A and B is CLEAN?**
 
 # figure
 
@@ -220,24 +220,23 @@ for letter, error in bare.items():
     print(f"{letter} is off by {error:.1%} of the truth")
 
 # %%
-# A is RML. The error compares image minus truth with the truth itself: for each we add
-# up the squares and take the root, and then we divide. The truth and both images are at
-# the same beam. Both images are excellent, and RML's is somewhat closer to the truth,
-# with every seed of the noise.
+# A is RML. The error is the size of image minus truth, divided by that of the truth,
+# where a size is the root of a sum of squares. All three are blurred by the same
+# Gaussian, the *clean beam*. RML's image is somewhat closer to the truth, with each of
+# five draws of the noise.
 #
 # So RML wins? Not so fast.
 #
 # What about the residuals?
 # -------------------------
 #
-# What you find in a paper isn't CLEAN's model convolved with the beam. It's that *plus
-# the residuals*, what was left over when CLEAN stopped, because the faint things that
+# What you find in a paper isn't CLEAN's model convolved with the beam. It's that plus
+# what was left over when CLEAN stopped, the *residuals*, because the faint things that
 # CLEAN didn't pick up are in there. So for a fair comparison, let's add RML's residuals
 # to its image, too. But the residuals contain the noise of the data. **What will happen
 # to the two errors, and to their difference?** Take an image that has everything right,
 # but all of the noise on top. How large is its error? Let's see for two beams, one
-# narrower than the other. In ``tclean`` you choose the beam with a number called
-# *robust*.
+# narrower than the other.
 
 for robust, beam_of in beams.items():
     print(
@@ -246,6 +245,7 @@ for robust, beam_of in beams.items():
     print(f", error of noise alone {noise_alone[robust]:.1%}")
 
 # %%
+# In ``tclean`` you choose the beam with this number, *robust*.
 
 # folded: The score, with five seeds, at two beams, and CLEAN to three depths
 
@@ -292,9 +292,10 @@ for robust in weightings:
         print(f"{name:12}{parts[0]:19}{parts[1]}")
 
 # %%
-# Each entry is the median over five seeds of the noise, with the range in brackets. We
-# chose the depth of CLEAN with the truth in hand, and λ without, which is in CLEAN's
-# favour. If you stop at 3σ, as is more usual, RML leads by a factor of two.
+# Each entry is the median over the five draws of the noise, with the range in brackets.
+# In the last row, λ is twice as large. We chose the depth of CLEAN with the truth in
+# hand, and λ without, which is in CLEAN's favour. If you stop at 3σ, as is more usual,
+# RML leads by a factor of two.
 #
 # Look at the second column. RML's lead is gone! Its error is that of the noise alone,
 # and the deepest CLEAN is even better than that. With residuals you're comparing noise.
@@ -305,8 +306,7 @@ for robust in weightings:
 # How can CLEAN be better than noise?
 # -----------------------------------
 #
-# That's suspicious, so let's look at what each method has left over, in units of the
-# noise.
+# Let's look at what each method has left over, in units of the noise.
 
 # folded: The residuals, and the profile of the disk in rings
 left = {"CLEAN": clean_left[0.5] / sigma[0.5]}
@@ -371,10 +371,10 @@ for times in (1, 2):
     print(f"or {short_of / sigma[0.5]:+.1f}σ; its residual {remains:+.1f}σ")
 
 # %%
-# Total variation makes every slope a cost, so RML takes the top off a sharp peak, more
-# with more λ. CLEAN is better there. The light that RML lacks is several times the
-# noise. Without the truth, only the residual would tell you, and not loudly: with our λ
-# it's a σ or two too high there.
+# With total variation the fit pays for every slope, so RML takes the top off a sharp
+# peak, and more of it if λ is larger. CLEAN is better there. The light that RML lacks
+# is several times the noise. Without the truth, only the residual would tell you, and
+# not loudly: with our λ it's a σ or two too high there.
 #
 # And without any beam?
 # ---------------------
@@ -423,7 +423,7 @@ plt.show()
 # Which of the two?
 # -----------------
 #
-# So each method was better at something. **Guess: how often does each of them win?**
+# **Guess: of eight errors, in how many is each method closer to the truth?**
 
 # folded: Each measure, and which method is closer to the truth
 
@@ -466,7 +466,7 @@ for title, (of_clean, of_rml) in measures.items():
     print(nearest[title])
 
 # %%
-# The last column names the method that is closer with every seed. CLEAN's flux is the
+# The last column names the method that is closer in all five draws. CLEAN's flux is the
 # sum over its image with residuals, as people measure it, and RML's over its model,
 # both inside the mask. So:
 #
@@ -479,13 +479,13 @@ for title, (of_clean, of_rml) in measures.items():
 #
 # **And what is the resolution of an RML image?** There isn't one number for it. We
 # added a point of 5 σ to these visibilities, made the image again, and measured how
-# wide the difference is. In one place of the gap between the rings, it was half as wide
-# again as a point of 50 σ there, and wider still with four times the λ. At the disk's
-# core, and on the other side of the gap, it was much narrower. And in the empty sky,
-# the fit swallowed it altogether. So measure in the place that you care about, with a
-# point as bright as the detail that you'd like to believe. You need a beam only to
-# compare the image with another one. And no method finds what's too extended for the
-# shortest baselines, so the total flux is only as good as they are.
+# wide the difference is. At one place in the gap between the rings, the point came out
+# half as wide again as one of 50 σ did, and wider still with four times the λ. At the
+# disk's core, and on the other side of the gap, it was much narrower. And in the empty
+# sky, the fit swallowed it altogether. So measure in the place that you care about,
+# with a point as bright as the detail that you'd like to believe. And no method finds
+# what's too extended for the shortest baselines, so the total flux is only as good as
+# they are.
 
 # folded: What each needed on one thread, in seconds of different CPUs
 

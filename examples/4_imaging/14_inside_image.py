@@ -42,12 +42,12 @@ print(f"flux {found.flux:.4f} Jy, {found.quality.verdict}")
 # %%
 # The flux is right, within an error that we'll find below. The report names its own
 # decisions: where emission is allowed (the *mask*), how much to smooth, and when to
-# stop. In the next fit *we* decide. ``fit_where`` takes a mask and a strength of *total
-# variation* (TV), which is the sum of the differences between neighbouring pixels: the
-# stronger it is, the smoother the image. The strength is counted in units of the noise:
-# at 1, total variation pulls at a pixel about as hard as the noise does. When the
-# report says "8 times the noise of the gradient", it uses this unit, too. Pixels can't
-# be negative.
+# stop. In the next fit *we* decide. ``fit_where`` takes a mask and a strength. The fit
+# adds up the differences between neighbouring pixels, and the larger the strength, the
+# more it pays for them, so the smoother the image. The sum is called *total variation*
+# (TV). At a strength of 1, it pulls at a pixel about as hard as the noise does. When
+# the report says "8 times the noise of the gradient", it uses this unit, too. Pixels
+# can't be negative.
 
 from functools import partial
 
@@ -135,7 +135,7 @@ plt.show()
 
 # %%
 # The rule gives two thirds of the excess, and that's good enough as a warning. You see
-# the blobs only because the colours of this figure end at five times the noise. A
+# the blobs only because the figure's colours end at five times the noise. A
 # :math:`\chi^2` of 0.82 looks harmless, too. But with *N* visibilities it should
 # scatter around 1 by only :math:`1/\sqrt{N}`, and that's 0.012 here.
 #
@@ -169,7 +169,8 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 # again for each source. So ``image`` takes a strength of 8, which is too smooth. Then
 # it adds what is left over back to the data, and fits again. Each time, a bit more of
 # the source comes back. These are called *Bregman iterations*. ``image`` makes as many
-# as it needs to get down to 1 σ, and the last may be partial, as here.
+# as it needs to get down to 1 σ. If the last goes further, only a part of its change is
+# kept, as here.
 #
 # **And why 8?** That's what a referee will ask. We tried half and twice as much, on
 # five such data sets, each with noise of its own:
@@ -260,9 +261,8 @@ print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 #
 # You get an image in units of its noise. Return ``True`` for each pixel above 2.5 from
 # which you can walk to a pixel above 5 without leaving the region that's above 2.5.
-# ``scipy.ndimage`` has a function that does it in one line, and another one that does
-# it in three. Put your answer where the dots are, and run ``firstlight try
-# 14_inside_image.py``.
+# ``scipy.ndimage`` has a function that does it in one line. Put your answer where the
+# dots are, and run ``firstlight try 14_inside_image.py``.
 
 
 def draw_mask(snr): ...

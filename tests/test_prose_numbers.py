@@ -60,7 +60,7 @@ QUOTED = {
     },
     "examples/3_kernels/11_bytes_in_flight.py": {"each comes 30 minutes after you have ordered it": EXAMPLE},
     "examples/4_imaging/01_first_light.py": {"up to a hundred times as fast": MPOL},
-    "examples/4_imaging/04_visibilities.py": {"will the tracks cover in six hours?": EXAMPLE},
+    "examples/4_imaging/04_visibilities.py": {"will the arcs cover in six hours?": EXAMPLE},
     "examples/4_imaging/11_more_than_one_gpu.py": {"Do four GPUs image four times as fast?": TITLE},
 }
 

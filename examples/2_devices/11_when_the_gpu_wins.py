@@ -5,7 +5,7 @@ Will a GPU win at your problem?
 Your analysis has been running since last night, and in the next room stands a computer
 with a GPU. One colleague is sure that the job will be done there before your coffee is
 cold. Another's program became *slower* there. Both may be right. By the end you'll be
-able to predict it from five numbers that you can work out on a sheet of paper.
+able to predict who wins from five numbers that you can work out on a sheet of paper.
 
 **Needs:** any computer, and scikit-learn for a small data set about flowers. With a
 GPU, the page measures both sides. Without one, the GPU's side is a model.
@@ -24,7 +24,7 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 # 4. Multiply two matrices of 4,096 × 4,096. They are sent, too, and the product comes
 #    back.
 #
-# And here is what we measured, with the same PyTorch code on both sides:
+# Here is what we measured, with the same PyTorch code on both sides:
 #
 # .. list-table:: Four jobs: a CPU of 16 cores against an H100
 #    :header-rows: 1
@@ -63,8 +63,7 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 #
 # The first job is over before the GPU has properly started. The second one is what
 # people mean when they praise GPUs. The third has the same additions on the same card,
-# and there the CPU wins. And yet the fourth one sends its data as well, and still
-# gains. Why?
+# and the CPU wins. And yet the fourth one sends its data, too, and gains. Why?
 #
 # Three things take time
 # ----------------------
@@ -84,7 +83,7 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 # - *Carrying.* The bytes go through the link between CPU and GPU, there and back. On a
 #   recent computer that is :term:`PCIe` 5, with :spec:`PCIe 5 x16 bandwidth` at best.
 #   But from ordinary memory the CPU has to copy them first. We take :spec:`pageable
-#   copy bandwidth`, a round number of what others measured on :doc:`five NVIDIA cards
+#   copy bandwidth`, rounded from what others measured on :doc:`five NVIDIA cards
 #   </tutorials/2_devices/08_pinned_memory>`.
 # - *Printing*. That's the work itself. The GPU has to read and write the bytes in its
 #   own memory, and to do the arithmetic. It does both at the same time, so the longer
@@ -167,8 +166,8 @@ print("work  ", quantity(work, "s"))
 # link, so the CPU is done before the bytes have even arrived. A few chips need no
 # street, because :doc:`CPU and GPU share one memory </cards>`. But PyTorch's ``.to``
 # still copies there, and a copy reads and writes each byte. So if your data were made
-# on the GPU, read the column *data stay* below. Otherwise add to it twice the bytes
-# sent, divided by the memory's bandwidth.
+# on the GPU, read the column *data stay* below. Otherwise add to the GPU's time twice
+# the bytes sent, divided by the memory's bandwidth.
 #
 # And the fourth job? There, each number that you send is used in 4,096 multiplications.
 # That's worth the walk. So ask *how often will each byte that I send be used?* If a job
@@ -310,10 +309,10 @@ Calculator(
 # 4. *Launches*: the calls of PyTorch in a step.
 # 5. *Uses*: how many steps use the data before they are replaced.
 #
-# For ``float64``, the calculator leaves out *tensor cores*, units that only multiply
-# matrices. With them, an H100 or an A100 takes half as long for that. The calculator
-# believes the :term:`data sheets <data sheet>`, and nobody reaches all of what they
-# promise. So if its answer is
+# An H100 or an A100 multiplies ``float64`` matrices in half the time that the
+# calculator says, in units for that only, their *tensor cores*. The calculator believes
+# the :term:`data sheets <data sheet>`, and nobody reaches all of what they promise. So
+# if its answer is
 #
 # - *below two, stay with the CPU*, and make sure that your program uses all of its
 #   cores. The same holds if the GPU's part is less than half of your program
@@ -634,8 +633,8 @@ show_table("The n from which a GPU is faster than this CPU (rule: an H100)", hea
 # @nvidia-h100-80gb-hbm3`! Most likely another program kept one of the sixteen cores
 # busy, and fifteen waited for the last one. So the GPU was :timing:`wins-matrix-vector
 # speedup "GPU/cuda:0/n=1000"/"CPU/cpu/n=1000" @nvidia-h100-80gb-hbm3` as fast, by
-# mistake. Don't believe a gain that its neighbours don't have. ``Bench`` now calls such
-# a row ``non-monotonic``.
+# mistake. Don't believe a gain that its neighbours don't have. Our timer, ``Bench``,
+# now calls such a row ``non-monotonic``.
 #
 # .. holds::
 #
@@ -669,7 +668,7 @@ for name, line in lines.items():
 # Without ``num_threads``, this ``Timer`` gives the CPU only one core. The H100's FFT
 # wins by far if the image stays, and loses if it is sent.
 #
-# The rule rests on one number, the time of a launch. Others measured less:
+# The rule rests most on one number, the time of a launch. Others measured less:
 #
 # .. measured-by-others:: operation-a100 operation-rtx3090ti operation-rtx4090
 #

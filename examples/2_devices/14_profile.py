@@ -6,12 +6,11 @@ Your program is slow, and you have an idea which line it is. You rewrite that li
 evening later, the line is fast, and the program takes as long as before. So guess, and
 then look. PyTorch comes with a :term:`profiler`, a tool that notes every operation of
 your program and how long it took. By the end you'll be able to read what it prints, to
-find the line of *your* program that is to blame, and to say whether your GPU is working
-or waiting.
+find the line of *your* program that is to blame, and say whether your GPU is working or
+waiting.
 
-**Needs:** any computer, and some PyTorch. If you have a GPU of
-NVIDIA, AMD or Intel, you profile that. Without one, you profile the CPU, and we tell
-what an H100 did.
+**Needs:** any computer, and some PyTorch. If you have a GPU of NVIDIA, AMD or Intel,
+you profile that. Without one, you profile the CPU, and we tell you what an H100 did.
 """
 
 # %%
@@ -55,7 +54,7 @@ what an H100 did.
 # ------
 #
 # Here is a program that is slower than it should be. A microscope takes pictures, and
-# each of these *frames* is compared with 512 textures that we know. We fade a frame out
+# each of these *frames* is compared with 512 known textures. We fade a frame out
 # towards its edges, transform it (:term:`FFT`), take the squared magnitudes, and
 # multiply them by a matrix that has one row for each texture. ``record_function`` gives
 # a part of the program a name in the profile, and does nothing else.
@@ -177,14 +176,14 @@ if has_gpu:
 #
 # To find the operation that does the work, look at *self*. To find the part of your
 # program that asked for it, look at *total*. On a CPU the winner is ``aten::copy_``.
-# With a GPU, the copies to it stand above that, as ``cudaMemcpyAsync``. But no line of
-# our program says "copy". So who is it?
+# With a GPU, ``cudaMemcpyAsync`` stands above that, which copies to the GPU. But no
+# line of our program says "copy". So who is it?
 #
 # Who called it?
 # --------------
 #
-# If one operation lies within another, it was called by it. So you can draw each
-# operation below the one that called it, and you get a *timeline*. This is one frame:
+# An operation that lies within another was called by it. So you can draw each below the
+# one that called it. This is one frame:
 
 # folded: Read the shortest frame of a profile
 import json
@@ -271,9 +270,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# The long orange bar hangs below *match*. So it isn't the product that takes the time
-# in this step, but something before it. The profiler can also note the lines of your
-# own program: ``profile(with_stack=True)``. What stands above the longest copy?
+# In this *timeline*, the long orange bar hangs below *match*. So it isn't the product
+# that takes the time in this step, but something before it. The profiler can also note
+# the lines of your own program: ``profile(with_stack=True)``. What stands above the
+# longest copy?
 
 # folded: Find what ran while the longest event of a name did
 
@@ -300,7 +300,7 @@ for depth, name in enumerate(above):
 # There it is, in ``scores_of``: the ``.float()`` or the ``.to(device)`` of
 # ``references.float().to(device) @ …``. The textures come from NumPy, so they are
 # ``float64``. For each frame, this line makes a new ``float32`` matrix out of them.
-# With a GPU, it also sends it there, each time. It's always the same matrix.
+# With a GPU, it also sends the matrix there, each time. It's always the same one.
 #
 # To see your own timeline, open the ``trace.json`` from the top of the page at
 # https://ui.perfetto.dev, where it stays within your browser. Move with the keys W, A,
@@ -356,7 +356,7 @@ print(f"measured:                {gain:.1f} times as fast")
 # you how long an operation *took*. Only a timer tells you what you *gain* without it
 # (:doc:`/tutorials/2_devices/07_timing_it_right`).
 #
-# And now profile again, because something else is in the first place:
+# So profile again, because something else takes most of the time now:
 
 # measured figure
 after = shortest_frame(cured)
@@ -385,14 +385,14 @@ plt.show()
 # have most of the sum, send less. If kernels have it, faster or fewer kernels will
 # help.
 #
-# In the H100's second table, the first two rows are larger than that sum, *frame* more
-# than twice! Skip these: they are names of ours, and not in the sum. On the GPU, such a
-# row lasts from the start of the first kernel or copy under that name to the end of the
-# last one, with all the pauses between. And *match* lies within *frame*. So during a
-# frame the GPU had nothing to do for more than half of the time. Look for your own
-# names in the first table, and for kernels and copies in the second. There you see each
-# of these twice, for example a copy as ``aten::copy_``, which asked for it, and as
-# ``Memcpy HtoD``.
+# In the H100's second table, the first two rows are larger than that sum, and *frame*
+# is more than twice as large! Skip these: they are names of ours, and not in the sum.
+# On the GPU, such a row lasts from the start of the first kernel or copy under that
+# name to the end of the last one, with all the pauses between. And *match* lies within
+# *frame*. So during a frame the GPU had nothing to do for more than half of the time.
+# Look for your own names in the first table, and for kernels and copies in the second.
+# There you see each of these twice, for example a copy as ``aten::copy_``, which asked
+# for it, and as ``Memcpy HtoD``.
 #
 # .. holds::
 #
@@ -479,8 +479,8 @@ plt.show()
 #
 #    .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #
-# Three things a profile won't tell you. For *which line* started a kernel that isn't
-# PyTorch's, such as :term:`Numba`'s, run your program under ``nsys profile
+# Three things a profile won't tell you. To learn *which line* started a kernel that
+# isn't PyTorch's, such as :term:`Numba`'s, run your program under ``nsys profile
 # --python-backtrace=cuda``. For *why* a kernel takes so long, ask ``ncu``, and for how
 # fast it *could* be, see the :doc:`next page </tutorials/2_devices/15_roofline>`. On a
 # Mac, this profiler records only what happens on the CPU.

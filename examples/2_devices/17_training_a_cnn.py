@@ -19,13 +19,12 @@ change first.
 # What an H100 did
 # ----------------
 #
-# We let three networks train on a server with an H100, once on its 16 CPU cores and
-# once on its GPU. The *small* one looks at digits of 8 × 8 pixels, and has 31,294
-# weights. The *medium* one comes from :doc:`a public course </claims>`. It has about as
-# many weights, but far more to compute, because its pictures have 32 × 32 pixels in
-# three colours. The *large* one has the convolutions of VGG-11, and 9 million weights.
-# In one *step*, one batch of pictures goes through the network, and the weights change
-# once.
+# We let three networks train on a server, once on its 16 CPU cores and once on its
+# H100. The *small* one looks at digits of 8 × 8 pixels, and has 31,294 weights. The
+# *medium* one comes from :doc:`a public course </claims>`. It has about as many
+# weights, but far more to compute, because its pictures have 32 × 32 pixels in three
+# colours. The *large* one has the convolutions of VGG-11, and 9 million weights. In one
+# *step*, one batch of pictures goes through the network, and the weights change once.
 #
 # .. list-table:: One step, without loading, on the H100 and on the 16 cores beside it
 #    :header-rows: 1
@@ -62,10 +61,11 @@ change first.
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=256"/"large,
 #        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
 #
-# On the small network, the H100 brought nothing. If you wrote down fifty for the large
-# one, look at the last row. The sixteen cores are :term:`virtual CPUs <virtual CPU>`
-# whose times scatter: eight pictures once took longer than 256. So read the gains of
-# the first two rows as "about one" and "about two", and the others to one digit.
+# On the small network, the H100 brought nothing. On the large one it won by a factor of
+# about five with eight pictures, and of more than fifty only with 256. On the sixteen
+# cores, eight pictures of the small network once took longer than 256: times of such
+# :term:`virtual CPUs <virtual CPU>` scatter. So read the gains of the first two rows as
+# "about one" and "about two", and the others to one digit.
 #
 # .. holds::
 #
@@ -75,10 +75,16 @@ change first.
 #    small = "training-a-cnn/small, CPU/cpu/n={}".format
 #    median(small(8)) > median(small(256))
 #    len(row("training-a-cnn/large, CPU/cpu/n=256").values) == 3
+#    wins = [
+#        median(f"training-a-cnn/large, CPU/cpu/n={n}")
+#        / median(f"training-a-cnn/large, GPU/cuda:0/n={n}")
+#        for n in (8, 256)
+#    ]
+#    5 < wins[0] < 6 and wins[1] > 50
 #
 # For the small network with one picture, an AMD EPYC with two cores took only
 # :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`, less than the
-# sixteen cores, and less than the H100. For the medium one with 256 it took
+# sixteen cores and the H100. For the medium one with 256 it took
 # :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc`. So if somebody
 # tells you a factor, ask which CPU.
 #
@@ -98,7 +104,7 @@ change first.
 # Up to 256 pictures, they're nearly flat. For one, the large network's step took
 # :timing:`training-a-cnn median "large, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` on the
 # H100, and for eight it took :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3`. That's eight times the work, in about the same time.
+# @nvidia-h100-80gb-hbm3`. It's eight times the work, in about the same time.
 #
 # .. holds::
 #
@@ -106,9 +112,9 @@ change first.
 #    one, eight = (step("large, GPU", n) for n in (1, 8))
 #    near(one, eight, 0.1)
 #
-# So it can't have been the computing. A step consists of many operations, 35 for the
-# small network, and each is a :term:`launch`: Python calls PyTorch, and PyTorch asks
-# the GPU to start. That takes the same time for one picture as for 256.
+# So it can't be the computing that takes the time. A step consists of many operations,
+# 35 for the small network, and each is a :term:`launch`: Python calls PyTorch, and
+# PyTorch asks the GPU to start. That takes the same time for one picture as for 256.
 #
 # Think of going to another city. A faster train doesn't shorten your walk to the
 # station, or the queue for the ticket. A step of training is such a journey:
@@ -135,7 +141,7 @@ change first.
 #    2 < step("large, GPU", 1024) / many < 3
 #
 # And the walk? We had loaded all batches before. To load 256 pictures one by one, the
-# H100's server needed :timing:`training-a-cnn median "load, item by item/cpu/n=256"
+# server needed :timing:`training-a-cnn median "load, item by item/cpu/n=256"
 # @nvidia-h100-80gb-hbm3`. That's longer than the large network's step on the H100.
 #
 # .. holds::
@@ -147,9 +153,9 @@ change first.
 # --------------------------------
 #
 # Loading and computing are easy to tell apart on any CPU. ``step`` takes one batch,
-# trains on it, and returns the loss. Give ``loader`` the argument ``drop_last=True``,
-# so that all batches are full, and no workers, so that the two times add up. This
-# trains your network, so use a copy of it.
+# trains on it, and returns the loss. ``loader`` needs ``drop_last=True``, for full
+# batches, and mustn't have workers, so that the two times add up. This trains your
+# network, so use a copy of it.
 
 from time import perf_counter
 
@@ -170,7 +176,7 @@ def two_parts(loader, step):
 
 # %%
 # We try it on the medium network, which the code calls ``lesson``. In place of
-# photographs we draw spiral galaxies, which turn to the left or to the right.
+# photographs we draw spiral galaxies that turn left or right.
 
 # folded: The three networks, and a step of training
 from contextlib import nullcontext
@@ -278,7 +284,7 @@ print(f"loading a batch of 64  {1e3 * load_64:6.2f} ms")
 print(f"training on it         {1e3 * step_64:6.2f} ms")
 
 # %%
-# These are times of the CPU, even in the tab of the H100.
+# Both are times of a CPU, also in the H100's tab.
 #
 # The most that any GPU can do
 # ----------------------------
@@ -431,7 +437,7 @@ plt.show()
 # You should find a bit more than two and a half. The real H100 took
 # :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
 # a step. Add the loading, and the gain is a little below two, because the H100 also has
-# to launch. The formula in the figure's title counts that.
+# to launch. The figure counts that, too.
 #
 # .. holds::
 #
@@ -441,8 +447,7 @@ plt.show()
 #    copied = median("pinned-memory/to the GPU, pageable/cuda:0/n=4194304")
 #    copied < min(load, real) / 5
 #
-# So, will a GPU train *your* network faster? Take your two times, and look in this
-# list:
+# So, will a GPU train *your* network faster? Take your two times, and look:
 #
 # - *Loading takes as long as computing, or longer.* Whatever you buy, the time of your
 #   loop won't even halve. Change the loading first.
@@ -487,9 +492,22 @@ plt.show()
 # Which trick helps?
 # ------------------
 #
+# These lines move a network and a batch to the GPU, with two tricks:
+#
+# .. code-block:: python
+#
+#    model = model.to(device, memory_format=torch.channels_last)  # for convolutions
+#    x, y = x.to(device, memory_format=torch.channels_last), y.to(device)
+#    with torch.autocast("cuda", torch.bfloat16):  # from RTX 30, A100 or L4 on
+#        loss = cross_entropy(model(x), y)
+#
+# On a T4, Colab's card, and on all that are older than the A100, leave ``autocast``
+# out, or take :doc:`float16 with a scaler </tutorials/2_devices/13_precision>`. These
+# cards compute with ``bfloat16`` more slowly than with ``float32``.
+#
 # Each trick shortens one part of the journey, so it brings nothing if another part
-# decides. Each factor is for loading alone, or for the step alone, on the H100's
-# server:
+# takes most of the time. Each factor is for loading or for the step alone, on the
+# H100's server:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1
@@ -527,27 +545,14 @@ plt.show()
 # as fast, and with ``autocast`` alone :timing:`training-a-cnn speedup "large,
 # autocast/cuda:0/n=256"/"large, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. ``autocast``
 # has launches of its own, because it converts the weights at each step. It also costs
-# digits. ``channels_last`` stores the colours of a pixel side by side, as the tensor
-# cores want them.
+# digits. ``channels_last`` stores the colours of a pixel side by side, as the units
+# that multiply matrices want them.
 #
 # .. holds::
 #
 #    min(step("large, autocast", 256), step("large, both", 256)) > 0.95 * many
 #    at_work = lambda way: row(f"training-a-cnn/{way}/cuda:0/n=256").device_seconds
 #    at_work("large, autocast") < at_work("large, GPU") < many
-#
-# These are the lines that move a network and a batch to the GPU, with both tricks:
-#
-# .. code-block:: python
-#
-#    model = model.to(device, memory_format=torch.channels_last)  # for convolutions
-#    x, y = x.to(device, memory_format=torch.channels_last), y.to(device)
-#    with torch.autocast("cuda", torch.bfloat16):  # from RTX 30, A100 or L4 on
-#        loss = cross_entropy(model(x), y)
-#
-# On a T4, Colab's card, and on all that are older than the A100, leave the ``autocast``
-# out, or take :doc:`float16 with a scaler </tutorials/2_devices/13_precision>`. They
-# compute with ``bfloat16`` more slowly than with ``float32``.
 #
 # .. dropdown:: Four more tricks: workers, pinned memory, fewer launches, cuDNN's choice
 #
@@ -637,8 +642,7 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # learns in steps. The ± is how far a share of 360 digits can be off by chance. In the
 # last row we trained with 256 for as many *steps* as with 64. The score is back, but it
 # took longer. So compare the time *to the same score*. A larger batch wants a larger
-# learning rate, too: for Adam, larger by `the square root`__ of the factor. We left the
-# rate alone.
+# learning rate: for Adam, by `the square root`__ of the factor. We left the rate alone.
 #
 # .. holds::
 #
@@ -657,12 +661,12 @@ for batch, (epochs, steps, time, p) in sweep.items():
 #
 # A ``DataLoader`` asks your data set for one picture after the other. But ask
 # ``Pictures`` for a *list* of rows, and NumPy fetches and prepares them all at once.
-# Write ``in_one_go(dataset, batch)``, which returns such a loader. It should shuffle in
-# each epoch, and leave out the pictures that don't fill a batch. Two things will help
-# you: ``BatchSampler(RandomSampler(dataset), batch, drop_last=True)`` hands out lists
-# of rows, and a ``DataLoader`` with ``batch_size=None`` asks the data set for whatever
-# its ``sampler`` hands out. Put your answer where the dots are, and run ``firstlight
-# try 17_training_a_cnn.py``. Then give your loader to ``two_parts``.
+# Write ``in_one_go(dataset, batch)``, which returns a loader that asks for lists. It
+# should shuffle in each epoch, and leave out the pictures that don't fill a batch. Two
+# things will help you: ``BatchSampler(RandomSampler(dataset), batch, drop_last=True)``
+# hands out lists of rows, and a ``DataLoader`` with ``batch_size=None`` asks the data
+# set for whatever its ``sampler`` hands out. Put your answer where the dots are, and
+# run ``firstlight try 17_training_a_cnn.py``. Then give your loader to ``two_parts``.
 #
 # .. holds::
 #

@@ -29,19 +29,19 @@ run all the same, slowly.
 #            out[i] = a[i] + b[i]
 #
 # Every thread runs these same lines with the same three arrays, so each has to find out
-# which element is its own. A GPU starts its threads in groups of equal size, called
-# *blocks*, and tells each thread three numbers:
+# which element is its own. A GPU starts its threads in groups of equal size, for
+# example 48 threads in three groups of 16. The groups are called *blocks*, and each
+# thread is told three numbers:
 #
 # - ``cuda.blockIdx.x``, the number of my block;
 # - ``cuda.blockDim.x``, how many threads a block has;
 # - ``cuda.threadIdx.x``, my number within my block.
 #
-# Blocks and threads are both counted from 0. For example, if a block has 16 threads,
-# then thread 5 of block 1 should take element 21. **Write the missing line yourself
-# before you scroll on.**
+# Block and thread numbers start at 0. Then thread 5 of block 1 should take element 21.
+# **Write the missing line yourself before you scroll on.**
 #
-# Here it is, with all the imports that it needs. ``@cuda.jit`` says that the function
-# is for the GPU.
+# Here it is, with the imports that it needs. ``@cuda.jit`` says that the function is
+# for the GPU.
 
 import numpy as np
 from numba import cuda
@@ -129,8 +129,8 @@ plt.show()
 # Launch it
 # ---------
 #
-# Now let's add 5,466 pairs of numbers, with 1,024 threads in a block. **How many blocks
-# do we need, and how many threads will be idle?**
+# Let's add 5,466 pairs of numbers, with 1,024 threads in a block. **How many blocks do
+# we need, and how many threads will be idle?**
 
 N, threads_per_block = 5466, 1024
 blocks = (N + threads_per_block - 1) // threads_per_block  # round up
@@ -156,17 +156,16 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # blocks of a launch are its *grid*, and a thread can ask for their number, too:
 # ``cuda.gridDim.x``.
 #
-# A GPU works best on arrays in its own memory. So we copied ``x`` and ``y`` there,
-# and gave the copies names with ``d_``, for *device*. You may also write ``add[6,
-# 1024](x, y, total)`` with the NumPy arrays. Then Numba copies all three of them to the
-# GPU *and back*, at every launch, which is usually far slower than the work itself, and
-# on a GPU it warns you. A single number, such as a factor, you can pass to a kernel as
-# it is.
+# A GPU works best on arrays in its own memory. So we copied ``x`` and ``y`` there, and
+# gave the copies names with ``d_``, for *device*. You may also write ``add[6, 1024](x,
+# y, total)`` with the NumPy arrays. Then Numba copies all three to the GPU *and back*,
+# at every launch, which is usually far slower than the work itself, and on a GPU it
+# warns you. A single number, such as a factor, you can pass to a kernel as it is.
 #
-# The first launch takes longest, because Numba has to compile the kernel first. That's
-# what *jit*, just in time, stands for. If yours is as quick as the second,
-# look at the decorator: with types in it, ``@cuda.jit("void(float32[:])")``, Numba
-# compiles at that line, and with ``cache=True`` it did so yesterday.
+# The first launch takes longest, because Numba has to compile the kernel. That's what
+# *jit*, just in time, stands for. If yours is as quick as the second, look at the
+# decorator: with types in it, ``@cuda.jit("void(float32[:])")``, Numba compiles at that
+# line, or, with ``cache=True``, did so in an earlier run.
 #
 # If you have no NVIDIA GPU, the import from ``firstlight_kernels`` made the kernel run
 # in a *simulator*: on the CPU, in NumPy, all threads at once. You get the same answers.
@@ -338,7 +337,7 @@ bench.show()
 # even if there are fewer threads than elements. Then each thread takes several. With 32
 # threads, thread 3 takes elements 3, 35, 67 and so on. ``cuda.gridsize(1)`` is the
 # number of threads in the whole grid. Put your kernel where the dots are, and run
-# ``firstlight try 01_first_kernel.py``. If a loop of yours has no end, it says so.
+# ``firstlight try 01_first_kernel.py``. If your loop has no end, the command says so.
 
 
 @cuda.jit

@@ -35,9 +35,8 @@ from firstlight_kernels import simulated, trace  # without a GPU, it runs the ke
 
 # %%
 # With a number or a column for each thread, many threads would add to the same number
-# of the result, and would have to take turns. Each row gives a number of its own. Such
-# work is called *data-parallel*: there's a loop along the row, but none over the rows,
-# because they are the threads.
+# of the result, and would have to take turns. Each row gives a number of its own. So
+# there's a loop along the row, but none over the rows:
 
 
 @cuda.jit
@@ -51,10 +50,10 @@ def cu_mv_product(m, v, u):
 
 
 # %%
-# The notebook starts with ``0.``, and we with ``np.float32(0)``. A Python float is a
-# ``float64``, so with ``0.`` :doc:`every addition
-# </tutorials/3_kernels/10_what_the_compiler_did>` would be done in ``float64``, which
-# is slow on a gaming card.
+# Each row has its thread. Such work is called *data-parallel*. The notebook starts with
+# ``0.``, and we with ``np.float32(0)``. A Python float is a ``float64``, so with ``0.``
+# :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>` would be done in
+# ``float64``, which is slow on a gaming card.
 #
 # Launch it, and compare with NumPy. The simulator gets only the first 1,100 rows:
 
@@ -239,11 +238,10 @@ bench.show()
 # </tutorials/3_kernels/10_what_the_compiler_did>`.
 #
 # The second is the order of the numbers in memory. A GPU runs its threads in groups of
-# 32, called *warps*. In the first step of the loop, all threads of a warp have ``j =
-# 0``. Thread 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and thread 2 reads ``m[2,
-# 0]``. NumPy stores a matrix row by row, so these numbers lie a whole row apart. And
-# memory comes only in pieces of 32 bytes, called *sectors*, which hold eight numbers
-# each.
+# 32. In the first step of the loop, all threads of such a *warp* have ``j = 0``. Thread
+# 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, and thread 2 reads ``m[2, 0]``. NumPy
+# stores a matrix row by row, so these numbers lie a whole row apart. And memory comes
+# only in pieces of 32 bytes, called *sectors*, which hold eight numbers each.
 
 # figure
 
@@ -280,7 +278,7 @@ plt.show()
 # such a copy, so call it once, and not before each product.
 #
 # ``trace`` runs a kernel thread by thread and notes every address. Let it count for a
-# whole warp of 32 threads. **How many sectors do you expect, in each case?**
+# warp of 32 threads. **How many sectors do you expect, in each case?**
 
 ones, result_of_warp = np.ones(100, dtype=np.float32), np.zeros(32, dtype=np.float32)
 counts = {}

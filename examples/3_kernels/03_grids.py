@@ -21,11 +21,11 @@ timed; without one, they run in a :term:`simulator`, which has no times.
 # ------
 #
 # A grid of threads can have two axes, x and y, like an image. ``cuda.grid(2)`` tells a
-# thread its place along both of them. The mean is computed by a *device function*,
-# which kernels can call. Our images have a frame, one pixel wide, so that the pixels at
-# the border have neighbours, too. Because of the frame, the pixel ``[row, column]`` of
-# the image lies at ``[row + 1, column + 1]`` of ``framed``. So the pixel and its eight
-# neighbours are ``framed[row : row + 3, column : column + 3]``.
+# thread its place along both of them. ``mean_around`` computes the mean. Our images
+# have a frame, one pixel wide, so that the pixels at the border have neighbours, too.
+# Because of the frame, the pixel ``[row, column]`` of the image lies at ``[row + 1,
+# column + 1]`` of ``framed``. So the pixel and its eight neighbours are ``framed[row :
+# row + 3, column : column + 3]``.
 
 import numpy as np
 from numba import cuda
@@ -52,7 +52,8 @@ def smooth(framed, out):
 
 
 # %%
-# Two orders meet in the line ``column, row = cuda.grid(2)``. CUDA says x first, then y.
+# With ``device=True``, ``mean_around`` is a *device function*: kernels can call it. Two
+# orders meet in the line ``column, row = cuda.grid(2)``. CUDA says x first, then y.
 # NumPy says the row first, then the column. We let **x be the column**, for a reason
 # that you'll see below. So when you launch the kernel, the blocks along x have to cover
 # the *columns*, ``out.shape[1]``:
@@ -274,10 +275,10 @@ for shape in ((1, 1), (9, 17)):
 # side. If x is the row, each of them reads from another row. It's the difference
 # between 32 pages of one book, and one page from each of 32 books.
 #
-# We can count what each of them fetches. Memory comes in pieces of 32 bytes, called
-# :term:`sectors <sector>`. In the middle of a large image, a load touches about 5 of
-# them if x is the column, because 32 numbers fill 4 sectors, or touch 5 if they don't
-# begin at a border. If x is the row, a load touches 32.
+# We can count what the threads fetch. Memory comes in pieces of 32 bytes. In the middle
+# of a large image, a load touches about 5 of them if x is the column, because 32
+# numbers fill 4 pieces, or touch 5 if they don't begin where a piece does. If x is the
+# row, a load touches 32. The pieces are called :term:`sectors <sector>`.
 
 # folded: What a block asks for, counted by trace
 
@@ -331,8 +332,8 @@ show_table("What a block of 256 threads asks for", head, rows)
 # ------------------
 #
 # So far the grid had to fit the image. You can also let a thread take more than one
-# pixel. It takes its own first, and then it steps on by the size of the whole grid,
-# until it leaves the image. That's called a *grid-stride loop*:
+# pixel. It takes its own first, and then steps on by the size of the whole grid, until
+# it leaves the image:
 
 
 @cuda.jit
@@ -350,16 +351,17 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
     print(f"{blocks[0]} × {blocks[1]} blocks: {outcome}")
 
 # %%
-# Even a single block is right now. The loop is the guard as well. You could hope that
-# the loop is also faster, with fewer threads to start. So we gave each thread four
-# pixels. But then the H100 took :timing:`grids median "kernel, 4 a thread"
-# @nvidia-h100-80gb-hbm3`, and with a pixel for each thread :timing:`grids median
-# "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. Starting a thread isn't free, but here the
-# loop costs more. The step of its ``range`` is known only when the kernel runs. So
-# :doc:`each thread first works out </tutorials/3_kernels/10_what_the_compiler_did>` the
-# number of rounds, with a *division* of integers. The loop also needs half as many
-# :term:`registers <register>` again. These are the places where a thread keeps its
-# numbers, and a multiprocessor has only so many of them, so it can hold fewer threads.
+# Even a single block is right now. This is called a *grid-stride loop*, and it's the
+# guard as well. You could hope that the loop is also faster, with fewer threads to
+# start. So we gave each thread four pixels. But then the H100 took :timing:`grids
+# median "kernel, 4 a thread" @nvidia-h100-80gb-hbm3`, and with a pixel for each thread
+# :timing:`grids median "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. Starting a thread
+# isn't free, but here the loop costs more. The step of its ``range`` is known only when
+# the kernel runs. So :doc:`each thread first works out
+# </tutorials/3_kernels/10_what_the_compiler_did>` the number of rounds, with a
+# *division* of integers. The loop also needs half as many places again for a thread's
+# numbers, called :term:`registers <register>`. A GPU has only so many of them, so it
+# can hold fewer threads.
 #
 # .. holds::
 #

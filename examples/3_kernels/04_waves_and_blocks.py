@@ -36,9 +36,9 @@ one, you read what we measured.
 # the whole of it, and stays there until its last thread is done. Blocks that find no
 # room wait. Here the 133rd did find room, because an H100's multiprocessor holds two
 # such blocks. But one block of our kernel already keeps it busy all the time. Most of
-# its instructions only count the loop, in integers, for which an H100 has half as many
-# units as for ``float32``. By our count these units are nearly always busy, though the
-# card reaches only about a ninth of the arithmetic on its data sheet.
+# its instructions only count the loop, in integers. An H100 has half as many units for
+# these as for ``float32``, and by our count they're nearly always busy, though the card
+# reaches only about a ninth of the arithmetic on its data sheet.
 #
 # .. holds::
 #
@@ -94,8 +94,8 @@ plt.show()
 #     \frac{\text{blocks} / N}{\lceil \text{blocks} / N \rceil},
 #
 # where the brackets mean "rounded up": the waves, counted whole. NVIDIA's profiler
-# counts *Waves Per SM* otherwise: it divides by the blocks that find *room*, 264 on the
-# H100, so 133 blocks are half a wave. That fits kernels that wait for memory.
+# counts *Waves Per SM* differently: it divides by the blocks that find *room*, 264 on
+# the H100, so 133 blocks are half a wave. That fits kernels that wait for memory.
 
 
 def in_use(blocks, places):
@@ -107,8 +107,8 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 
 # %%
 # Now predict. On the H100, one wave took :timing:`waves median "busy/cuda:0/n=132"
-# @nvidia-h100-80gb-hbm3`. **How long will 198, 264, 265 and 528 blocks take?** Here is
-# what it measured:
+# @nvidia-h100-80gb-hbm3`. **How long will 198, 264, 265 and 528 blocks take?** The H100
+# took:
 #
 # - 198 blocks, which are one and a half waves: :timing:`waves median
 #   "busy/cuda:0/n=198" @nvidia-h100-80gb-hbm3`;
@@ -134,12 +134,12 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 # @nvidia-h100-80gb-hbm3`. With *two* blocks on each, the same copy took
 # :timing:`bytes-in-flight median "1 load, 12% full" @nvidia-h100-80gb-hbm3`. Such a
 # kernel needs many blocks on a multiprocessor to keep it busy, so its :math:`N` is
-# larger. And so is that of a kernel that only calculates, if its blocks are small. With
-# :doc:`the cups of coffee </tutorials/1_setup/04_count_your_cpu>`, 32 blocks of 128
+# larger. A kernel that only calculates has a larger :math:`N`, too, if its blocks are
+# small. In :doc:`one of ours </tutorials/1_setup/04_count_your_cpu>`, 32 blocks of 128
 # threads took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, and 512 blocks, nearly four for each
-# multiprocessor and with 16 times the cups, only
-# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536" @nvidia-h100-80gb-hbm3`.
+# @nvidia-h100-80gb-hbm3`, and 512 blocks, nearly four for each multiprocessor and with
+# 16 times the work, only :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536"
+# @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
 #
@@ -205,7 +205,7 @@ bench.show()
 #    due to low occupancy.
 #
 # Older versions say ``Grid size (4) < 2 * SM count (164)``. Four blocks keep at most
-# four multiprocessors busy, of
+# four multiprocessors busy, and your card has
 # ``torch.cuda.get_device_properties(0).multi_processor_count``. So take smaller blocks,
 # 128 threads in place of 1,024. Or give a thread less to do, an element and not a row.
 # Or put several small arrays into one launch. If the kernel is small on purpose,
@@ -239,10 +239,10 @@ print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 # of the multiprocessor.
 #
 # How many of them *calculate* at the same time is another matter. The threads are in
-# warps of 32, and on most cards a multiprocessor has `four schedulers`__. In each clock
-# cycle, each of them picks a warp that's ready, and starts its next instruction. What a
-# data sheet calls cores are the places in which an instruction is carried out, and no
-# thread has one of its own.
+# warps of 32, and on most cards a multiprocessor starts the next instruction of up to
+# four warps in each clock cycle. Each of its `four schedulers`__ picks one that's
+# ready. What a data sheet calls cores are the places in which an instruction is carried
+# out, and no thread has one of its own.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 #
@@ -311,7 +311,7 @@ plt.show()
 #
 # With one number a thread, blocks of 32 lost more than half. With four, they were as
 # fast as the others! The share of a multiprocessor's places that is taken is called its
-# *occupancy*, and :doc:`another page </tutorials/3_kernels/11_bytes_in_flight>` tells
+# *occupancy*, and :doc:`another page </tutorials/3_kernels/11_bytes_in_flight>` says
 # what it's good for. There's one more limit: the threads of a multiprocessor share
 # 65,536 registers. **If each thread needs 40, how many blocks of 256 fit on an H100's
 # multiprocessor?** By threads it's 2,048 / 256 = 8. By registers it's 65,536 / (256 ×
@@ -372,15 +372,15 @@ for access in (race.first, race.second):
 #
 # - *End the kernel.* A second launch in the same stream begins when all blocks of the
 #   first one are done.
-# - *Use an atomic operation*, if the order doesn't matter. It changes a number so that
-#   nobody comes between reading and writing, as in :doc:`reductions
+# - *Add so that nobody comes between reading and writing*, if the order doesn't matter.
+#   That's an *atomic operation*, as in :doc:`reductions
 #   </tutorials/3_kernels/08_reductions>`.
 # - *Need nobody*: let each block compute what it needs by itself, even if others
 #   compute the same.
-# - *Launch cooperatively*, if there is room for all blocks at once. Then
-#   ``cuda.cg.this_grid().sync()`` makes `all of them wait`__ for each other. Numba
-#   launches a kernel like that as soon as it contains this line, and refuses to if the
-#   blocks don't fit.
+# - *Let all wait*, if there is room for all blocks at once:
+#   ``cuda.cg.this_grid().sync()`` makes `all of them wait`__ for each other. If a
+#   kernel contains this line, Numba makes a *cooperative launch* of it, or refuses if
+#   the blocks don't fit.
 #
 # __ https://nvidia.github.io/numba-cuda/user/cooperative_groups.html
 #
@@ -435,7 +435,7 @@ print(check(any_order))
 # -----------------------
 #
 # Besides a cooperative launch, there are other ways to wait: blocks of one *cluster*
-# start together, and an atomic flag can tell what another block has *finished*.
+# start together, and an atomic flag can say that another block has *finished*.
 
 # remember
 

@@ -17,8 +17,8 @@ move for it. You'll also fix a data layout that makes a kernel slow.
 # Try it
 # ------
 #
-# Here is a kernel that reads every second number, or every eighth, or any other. The
-# distance from one number that we read to the next is called the *stride*.
+# Here is a kernel that reads every second number, or every eighth. The distance from
+# one number that we read to the next is called the *stride*.
 
 import numpy as np
 from numba import cuda
@@ -169,8 +169,8 @@ for step in (1, 2, 4, 6, 8, 64):
 #    rate = lambda k: row(f"coalescing/kernel, stride {k}").byte_rate
 #    all(near(rate(k) / rate(1), 1 / k, 0.05) for k in (2, 4, 8))
 #
-# **What about a stride of 64?** By the rule it's an eighth once more, as for every
-# stride from 8 on. Let's see what real cards say.
+# **What about a stride of 64?** By the rule it's still an eighth, as for every stride
+# from 8 on. Let's see what real cards say.
 
 # folded: The rule for 60 pairs, against a trace, and the kernel that we timed
 
@@ -362,7 +362,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# The blue rings are from the GPU glossary of Modal, a company that rents GPUs: they
+# The blue rings are from the GPU glossary of Modal, a company that rents out GPUs: they
 # measured a T4. Up to a stride of 8 they differ from the rule by about a third at most.
 # And then they go on falling! So our rule is incomplete. Look at the times of our
 # kernel on the H100:
@@ -422,17 +422,17 @@ plt.show()
 #
 #    near(took(6), took(1), 0.05)
 #
-# The remedy is to keep each of the six in an array of its own, which is called a
-# *structure of arrays*. In NumPy that's one line:
+# The remedy is to keep each of the six in an array of its own. In NumPy that's one
+# line:
 #
 # .. code-block:: python
 #
 #    fields = np.ascontiguousarray(table.T)  # the weights are fields[4], side by side
 #
-# Now thread ``i`` reads ``fields[4, i]``. **In a NumPy array, the index that changes
-# from thread to thread should be the last one.** The copy costs time once, so it pays
-# if you use the data more than once. And you can count sectors for any kernel of yours,
-# on a laptop:
+# That's called a *structure of arrays*. Now thread ``i`` reads ``fields[4, i]``. **In a
+# NumPy array, the index that changes from thread to thread should be the last one.**
+# The copy costs time once, so it pays if you use the data more than once. And you can
+# count sectors for any kernel of yours, on a laptop:
 
 
 @cuda.jit
@@ -475,17 +475,18 @@ print("sectors a load:", noted.sectors_per_load["table"])
 #    median("coalescing/kernel, write columns") > 3 * reads
 #
 # How good could it be? A plain copy moves the same bytes, all of them side by side. The
-# remedy in every textbook is a *tile*: a block reads a piece of the image along its
-# rows, turns it around in a fast memory that :doc:`its threads share
+# remedy in every textbook is that a block reads a piece of the image along its rows,
+# turns it around in a fast memory that :doc:`its threads share
 # </tutorials/3_kernels/07_shared_memory>`, and writes it along the rows of the result.
+# Such a piece is called a *tile*.
 #
 # On the H100, the copy took :timing:`coalescing median "torch, copied"
 # @nvidia-h100-80gb-hbm3`, and the transpose through tiles :timing:`coalescing median
 # "kernel, through tiles" @nvidia-h100-80gb-hbm3`. That's hardly less than reading far
-# apart! Less than half of what it took longer than the copy is due to the odd size:
-# rows of 8,191 numbers begin anywhere in a box, so a tile's loads and stores want
-# nearly 5 sectors, and not 4. PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing
-# median "torch, transposed" @nvidia-h100-80gb-hbm3`.
+# apart! Rows of 8,191 numbers begin anywhere in a box, so a tile's loads and stores
+# want nearly 5 sectors, and not 4. But that explains less than half of the extra time.
+# PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch, transposed"
+# @nvidia-h100-80gb-hbm3`.
 #
 # .. holds::
 #
@@ -501,7 +502,8 @@ print("sectors a load:", noted.sectors_per_load["table"])
 #
 # Others have measured a stride of 16. The T4 reads every 16th number. On the TITAN Xp
 # neighbouring threads write 16 numbers apart, but then each goes on to write the other
-# fifteen. So the L2 cache can join the writes of a sector, and our rule isn't a limit:
+# fifteen. So the L2 cache can join the writes of a sector, and a card can be faster
+# than our rule:
 #
 # .. measured-by-others:: stride16-t4 stride16-titanxp
 

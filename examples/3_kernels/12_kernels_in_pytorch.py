@@ -68,7 +68,8 @@ def value_kernel(model, data, weight, out):
 # %%
 # How do you launch it on a tensor? PyTorch and Numba can share memory, so nothing has
 # to be copied. ``cuda.as_cuda_array`` makes a Numba array of a tensor's address, shape
-# and type, and ``torch.as_tensor(array, device="cuda")`` makes a tensor of Numba's.
+# and type, and ``torch.as_tensor(array, device="cuda")`` makes a tensor of a Numba
+# array.
 
 
 def launch_on_gpu(kernel, *tensors):
@@ -84,16 +85,16 @@ def launch_on_gpu(kernel, *tensors):
 
 # %%
 # Our kernel counts on numbers that lie one after the other. Those of ``image.T`` don't,
-# so ``contiguous`` makes a copy of such a tensor.
+# so ``contiguous`` makes a copy.
 #
 # ``stream`` is the queue that PyTorch puts its own work into. Without it, Numba uses a
 # queue of its own, and your kernel may read a tensor before PyTorch has written it. `A
 # test of PyTorch's own`__ launched a kernel into the wrong queue, and failed about 3%
 # of the time, says its author. The other 97% looked fine.
 #
-# With two GPUs, say which, too. PyTorch's stream is that of its current GPU, and Numba
-# keeps to the one that it began with. So put what begins with ``stream`` into ``with
-# torch.cuda.device(out.device), cuda.gpus[out.device.index]:``. We had no two to try.
+# With two GPUs, say which one, too. PyTorch's stream is that of its current GPU, and
+# Numba keeps to the one that it began with. So put the lines from ``stream`` on into
+# ``with torch.cuda.device(out.device), cuda.gpus[out.device.index]:``. We had only one.
 #
 # __ https://github.com/pytorch/pytorch/pull/182770
 
@@ -161,7 +162,7 @@ def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 # .. _other-kernels:
 #
 # Is yours in :doc:`Triton </tutorials/3_kernels/13_triton>` or in CUDA C++? Only this
-# operation changes, and all the rest of the page stays:
+# operation changes:
 #
 # .. dropdown:: The same in Triton
 #
@@ -242,13 +243,13 @@ def misfit(model: Tensor, data: Tensor, weight: Tensor) -> Tensor:
 #    __ https://docs.pytorch.org/tutorials/advanced/cpp_custom_ops.html
 #
 # What's its gradient? If the model changes a little, by how much does :math:`\rho`
-# change? Its *slope* says so:
+# change? This is the derivative:
 #
 # .. math::
 #
 #     \frac{\partial\rho}{\partial m} = \frac{2\,w\,(m - d)}{(1 + z)^2}.
 #
-# We make a second kernel and a second operation for it, like the first.
+# We make a second kernel and a second operation for this *slope*, like the first.
 
 # folded: The slope, as a kernel, a loop and an operation
 
@@ -360,7 +361,7 @@ print("mended:", gradcheck(misfit, seven))
 # -------------------------
 #
 # ``torch.compile`` plans a program without running it, so it has to know which shape
-# comes out. We tell it by a *fake*, and ``opcheck`` tests all that we have promised:
+# comes out. We tell it by a function, and ``opcheck`` tests all that we have promised:
 
 
 def same_shape(first, *_):
@@ -372,7 +373,8 @@ misfit_slope.register_fake(same_shape)
 print(torch.library.opcheck(misfit, seven))
 
 # %%
-# Now this goes through without a break, and gives the same gradient:
+# ``same_shape`` is called a *fake*. Now this goes through without a break, and gives
+# the same gradient:
 #
 # .. code-block:: python
 #
@@ -464,11 +466,11 @@ print(torch.library.opcheck(misfit, seven))
 # promise for 33 million. But before each launch, Python makes Numba's arrays of four
 # tensors, asks for the stream, and lets Numba launch the kernel. With 1,001 numbers,
 # that's nearly all of the :timing:`misfit-in-pytorch median "our
-# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. How long it takes isn't steady: with
-# 33 million the whole took half as long. We haven't timed its parts. It can hardly be
-# ``custom_op`` itself, because with the loop on a CPU the same operation took
-# :timing:`misfit-in-pytorch median "our operation/cpu/n=1001" @cpu-amd-epyc`. C++ and
-# Triton launch in other ways, which we haven't timed.
+# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. That isn't always so long: with 33
+# million numbers, launch and kernel together took half of it. We haven't timed its
+# parts. It can hardly be ``custom_op`` itself, because with the loop on a CPU the same
+# operation took :timing:`misfit-in-pytorch median "our operation/cpu/n=1001"
+# @cpu-amd-epyc`. C++ and Triton launch in other ways, which we haven't timed.
 #
 # So a kernel pays in full as soon as it runs for longer than its launch takes. Then
 # Python prepares the next one meanwhile, as with 134 million numbers. For short
@@ -555,8 +557,8 @@ bench.show()
 
 # %%
 # The rates with gradient count 36 bytes for each element. In truth there are eight
-# more: ``sum`` reads our result, and ``contiguous`` writes the gradient out, which for
-# a sum is a single number.
+# more. ``sum`` reads our result, and ``contiguous`` writes the gradient of the sum, a
+# single number, once for each element.
 #
 # On an H200, we gained nothing with 33 million. Its faster memory shortens the chain,
 # but not what Python does. The chain took :timing:`misfit-in-pytorch median

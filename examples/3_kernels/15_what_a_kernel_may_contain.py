@@ -3,17 +3,17 @@ What may a kernel contain, and what is a TypingError?
 =====================================================
 
 You've moved a function that works into a :term:`kernel`, and get thirty lines that
-begin with ``TypingError`` and speak of *candidate implementations*. What did you do
-that a kernel mustn't?
+begin with ``TypingError`` and speak of *candidate implementations*. What did you write
+that a kernel may not contain?
 
 A kernel looks like Python, but only a part of Python can be compiled. **Write down a
-guess: how many of the ten lines below will the compiler take?** By the end you'll
+guess: how many of the ten lines below will the compiler accept?** By the end you'll
 find the one useful line in such an error, have a remedy for the usual ones, and know
 how much fits into a block.
 
 **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. NVIDIA's compiler runs on Linux and Windows,
-without a GPU. On a Mac you see what it said elsewhere.
+without a GPU. On a Mac, you see what it printed elsewhere.
 """
 
 # %%
@@ -80,16 +80,17 @@ def refusal(line):
 
 
 # %%
-# Now ask the compiler, for an H100. ``ptx.compile`` needs no GPU for that.
+# Ask the compiler, for an H100. ``ptx.compile`` needs no GPU for that.
 
 answers = {line: refusal(line) for line in LINES}
 for line, answer in answers.items():
     print(line, "\n   ", answer or "fine")
 
 # %%
-# It takes four of the ten. The list, ``np.zeros`` and the array of ``n`` fail because a
-# thread can only hold what has a *type and a size that are known before it runs*: its
-# :term:`registers <register>` are handed out when the kernel is compiled. The other
+# It accepts four of the ten. The list and ``np.zeros`` ask for memory while the kernel
+# runs, and the array of ``n`` has no fixed size. But a thread can only hold what has a
+# *type and a size that are known before it runs*: the places for its numbers, its
+# :term:`registers <register>`, are handed out when the kernel is compiled. The other
 # three call something that nobody has written for a GPU. So a kernel may contain
 #
 # - numbers: ``int``, ``float``, ``complex``, ``bool``, and NumPy's types of them
@@ -100,14 +101,14 @@ for line, answer in answers.items():
 # - ``math``'s functions, ``min``, ``max``, ``abs``, ``round``, ``len``, ``range``
 # - functions with ``@cuda.jit(device=True)`` above them
 # - ``print`` and ``assert``, to search for a mistake. With ``numba-cuda``, an
-#   ``assert`` needs ``@cuda.jit(debug=True, opt=False)``, or a thread that fails just
-#   leaves
+#   ``assert`` needs ``@cuda.jit(debug=True, opt=False)``, or a thread that fails stops
+#   in silence
 #
-# It may not make anything new, such as lists that grow, ``np.zeros``, or ``x + x`` of
-# whole arrays. Nor may it contain ``import``, a dictionary or ``try``, which Python
-# works out while it runs, or ``return`` with a value. Of NumPy's functions, ``np.sin``
-# and ``np.log`` work on single numbers, and ``np.exp`` and ``np.floor`` don't. So take
-# ``math``'s, and ``abs``, ``min`` and ``max`` for the rest.
+# It may not make anything new, such as a list that grows, or ``x + x`` of whole arrays.
+# Nor may it contain ``import``, ``try`` or a dictionary, or ``return`` a value. Of
+# NumPy's functions, ``np.sin`` and ``np.log`` work on single numbers, and ``np.exp``
+# and ``np.floor`` don't. So take ``math``'s, and ``abs``, ``min`` and ``max`` for the
+# rest.
 #
 # .. _typing-error:
 #
@@ -115,7 +116,7 @@ for line, answer in answers.items():
 # --------------
 #
 # On a GPU, the first launch compiles, and if the compiler gives up, you get its own
-# text. Here's a kernel that asks for shared memory for ``n`` numbers.
+# text. Here's a kernel whose threads want to share ``n`` numbers.
 
 
 @cuda.jit
@@ -195,8 +196,8 @@ print("TypingError:", own_words(reverse_n, "float32[::1], float32[::1], int64")[
 # A shape is a constant
 # ---------------------
 #
-# A block gets its shared memory when it starts, so the size has to stand in the
-# compiled kernel, or outside of the function. For example, ``T = 64`` stands above it,
+# All threads of a block see ``near``, in its :term:`shared memory`. The block gets that
+# when it starts, so the size has to be a constant. Write ``T = 64`` above the kernel,
 # and ``cuda.shared.array(T, …)`` in it. Numba reads ``T`` only when it compiles. So for
 # two sizes, make two kernels, in a function that returns them:
 
@@ -214,10 +215,9 @@ def reversing(threads):
 
 
 # %%
-# The other way is *dynamic* :term:`shared memory`. Write a shape of 0, and say at the
-# launch how many bytes a block gets, as the fourth number in the brackets:
-# ``kernel[blocks, threads, stream, bytes]``. On the CPU ``trace`` takes it as
-# ``shared_bytes``.
+# Or write a shape of 0, and say at the launch how many bytes a block gets, as the
+# fourth number in the brackets: ``kernel[blocks, threads, stream, bytes]``. On the CPU
+# ``trace`` takes it as ``shared_bytes``.
 
 
 @cuda.jit
@@ -239,8 +239,9 @@ for threads in (32, 48):
     print(threads, "threads:", out[:3], "...")
 
 # %%
-# All arrays of shape 0 begin at the *same* place. If you need two, take one and cut it:
-# ``a = near[:n]`` and ``b = near[n:]``. A ``cuda.local.array`` can't be dynamic at all.
+# Such shared memory is called *dynamic*. All arrays of shape 0 begin at the *same*
+# place. If you need two, take one and cut it: ``a = near[:n]`` and ``b = near[n:]``. A
+# ``cuda.local.array`` can't be dynamic at all.
 #
 # Out of shared memory, or out of registers
 # -----------------------------------------
@@ -280,8 +281,8 @@ except ptx.NoCompilerError:
 #
 # __ https://github.com/NVIDIA/numba-cuda/issues/94
 #
-# Registers are the other limit. A multiprocessor has 65,536 of them, and all threads of
-# a block have to find room at once. What's left for a thread?
+# Registers are the other limit. Each :term:`multiprocessor` has 65,536 of them, for all
+# the threads that it runs. What's left for a thread?
 
 # folded code: The limits by card
 
@@ -310,25 +311,25 @@ for card, (kib, threads) in CARDS.items():
     print(f"{card:<20} {block:>7} {registers(threads):>16} {share:>16}")
 
 # %%
-# So a thread that wants to share its multiprocessor with as many others as possible has
-# 32 registers on an A100, 40 on an RTX 40, 64 on a T4. If a kernel needs more, fewer
-# blocks find room, which is :doc:`not always slower
-# </tutorials/3_kernels/11_bytes_in_flight>`. But a block that doesn't fit at all isn't
-# launched: *too many resources requested for launch*. With 1,024 threads it happens as
-# soon as a thread has more than 64 registers, because a block has 65,536 of them.
+# So if a multiprocessor is full of threads, each has 32 registers on an A100, 40 on an
+# RTX 40, 64 on a T4. If a kernel needs more, fewer blocks find room, which is :doc:`not
+# always slower </tutorials/3_kernels/11_bytes_in_flight>`. But a block that doesn't fit
+# at all isn't launched: *too many resources requested for launch*. With 1,024 threads
+# it happens as soon as a thread has more than 64 registers.
 
 for threads in (1024, 512, 256):
     print(f"a block of {threads:>4} threads: {registers(threads)} registers each")
 
 # %%
 # There are three remedies: smaller blocks, less work in a thread, or
-# ``@cuda.jit(max_registers=64)``, after which the rest may be :term:`spilled`.
+# ``@cuda.jit(max_registers=64)``, which may move the rest to the GPU's memory: they're
+# :term:`spilled`.
 #
 # Now read Triton's error. Its *hardware limit* of 101,376 bytes is 99 KiB, as on an RTX
 # 30, 40 or 50: find yours in the table, times 1,024. The kernel *requires* 128 KiB,
 # because somebody tuned it on an A100 or an H100. Triton keeps ``num_stages`` tiles of
 # each input there, to load the next ones while it multiplies. So lower ``num_stages``
-# first, by one or two, and then ``BLOCK_K`` or another block, by half. Each is an
+# first, by one or two, and then halve ``BLOCK_K`` or another block size. Each is an
 # argument of the launch, or of ``triton.Config`` in the kernel's ``autotune``. If the
 # kernel is in somebody's package, look for a newer version.
 #
@@ -369,19 +370,20 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 # We asked for a standard deviation of 2. For numbers between 0 and 1 there's
 # ``xoroshiro128p_uniform_float32``, too. The states are made on the CPU, one after the
 # other. So if each thread needs only one number, make the numbers with ``torch.randn``
-# or ``cupy.random`` and pass them. In a 2-D grid, count the threads through,
-# ``k = row * columns + column``, make ``rows * columns`` states, and pass
-# ``states, k``. And never let two threads use the same state, because that's a
-# :doc:`race </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
+# or ``cupy.random`` and pass them. In a 2-D grid, number the threads by ``k = row *
+# columns + column``, make ``rows * columns`` states, and pass ``states, k``. And never
+# let two threads use the same state, because that's a :doc:`race
+# </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
 #
 # A Numba kernel compiles, and is slow: slower than CuPy's
 # --------------------------------------------------------
 #
 # These lines cost you most:
 #
-# - a plain ``0.1`` or ``2.0`` makes the line ``float64``, in ``@vectorize``, too, which
-#   :doc:`gaming cards </cards>` do slowly. CuPy's ``fuse`` keeps ``float32``, so
-#   :doc:`write </tutorials/3_kernels/10_what_the_compiler_did>` ``np.float32(0.1)``
+# - a plain ``0.1`` or ``2.0`` makes the line ``float64``, in ``@vectorize``, too, and
+#   :doc:`gaming cards </cards>` are slow at that. So :doc:`write
+#   </tutorials/3_kernels/10_what_the_compiler_did>` ``np.float32(0.1)``. CuPy's
+#   ``fuse`` keeps ``float32`` by itself
 # - ``x.sum()`` or ``for v in x`` lets *every* thread go through the whole array,
 #   instead of :doc:`adding together </tutorials/3_kernels/08_reductions>`
 # - a ``cuda.local.array`` with a variable index lies in the GPU's memory, not in
@@ -389,14 +391,14 @@ print(f"mean {noisy.mean():+.2f}, standard deviation {noisy.std():.2f}")
 # - ``print`` and ``assert`` take registers and code: take them out again
 # - ``for k in range(n)`` and ``x[i - 1]`` make each access ask whether the index is
 #   negative. A :doc:`while </tutorials/3_kernels/10_what_the_compiler_did>`, or
-#   ``x[np.uint64(i - 1)]`` if it can't be, spares the question
+#   ``x[np.uint64(i - 1)]`` if it never is, spares the question
 # - a NumPy array is copied to the GPU and back at each launch: call
 #   ``cuda.to_device(x)`` once
 # - a kernel is compiled at its first launch, and again for each new set of types, such
 #   as ``float64`` instead of ``float32``, or ``x[::2]`` instead of ``x``
 #
 # For divisions, square roots, ``exp`` and ``sin`` in ``float32`` there's
-# ``@cuda.jit(fastmath=True)``. It takes faster ones, with `fewer right digits`__, so
+# ``@cuda.jit(fastmath=True)``. You get faster ones, with `fewer right digits`__, so
 # compare the results.
 #
 # __ https://nvidia.github.io/numba-cuda/user/fastmath.html

@@ -7,9 +7,9 @@ tests pass, because they skip every kernel where there's no GPU. On GitHub they 
 too. A month later somebody runs the program on a cluster, and gets numbers that change
 from run to run.
 
-**Write down a guess: which of the two kernels' mistakes would a test find without a
-GPU?** By the end you'll have a test that runs on every computer and fails at the line
-with the mistake, and the file that makes GitHub run it.
+Below are two wrong kernels. **Write down a guess: which of the two would a test find
+without a GPU?** By the end you'll have a test that runs on every computer and fails at
+the line with the mistake, and the file that makes GitHub run it.
 
 **Needs:** any computer, ``pytest``, and :doc:`kernels gone wrong
 </tutorials/3_kernels/09_when_a_kernel_goes_wrong>`.
@@ -20,8 +20,7 @@ with the mistake, and the file that makes GitHub run it.
 # ---------
 #
 # A test launches a kernel as ever, and compares. Only one word is new:
-# ``check_kernels``, as an argument. Both kernels have a mistake that you may know by
-# now.
+# ``check_kernels``, as an argument. You may know both mistakes by now.
 
 TESTS = """\
 import numpy as np
@@ -110,11 +109,11 @@ for line in said.splitlines():
     print(fill(line, 84, subsequent_indent="        "))
 
 # %%
-# Both are found, without a GPU, and each with its line. The first is a :term:`race`,
-# because a :term:`barrier` is missing between the two lines. The second is a lost
-# update: all threads add to the same number, and nobody makes them take turns. With a
-# GPU the same tests do the same, and then launch the kernel there. So you have one
-# test, and no ``skipif``.
+# Both are found, each with its line. The first is a :term:`race`: between writing
+# ``tile`` and reading it, ``cuda.syncthreads()`` is missing, a :term:`barrier`. The
+# second is a lost update: all threads add to the same number, and nobody makes them
+# take turns. With a GPU the same tests do the same, and then launch the kernel there.
+# So you have one test, and no ``skipif``.
 #
 # What does it do?
 # ----------------
@@ -143,9 +142,9 @@ for line in said.splitlines():
 # A trace is slow, so give a test a *small* launch: a few blocks, the last one not full.
 # If a launch is too large for it, only the orders are compared.
 #
-# Three things stay yours. The test must compare with the right answer, because a wrong
-# index inside the array is no race. Choose sizes that nobody would choose. And to check
-# that the compiler takes the kernel, add a line with :doc:`ptx.compile
+# Three things are up to you. The test must compare with the right answer, because a
+# wrong index inside the array is no race. Choose sizes that nobody would choose. And to
+# check that the compiler takes the kernel, add a line with :doc:`ptx.compile
 # </tutorials/3_kernels/15_what_a_kernel_may_contain>`.
 #
 # For all your tests

@@ -76,9 +76,8 @@ if m87_file:
 # all its visibilities by an angle that nobody knows. It's like a choir whose singers
 # all know the tune, but each of them starts when he likes.
 #
-# Astronomers call this unknown factor of each antenna its *gain*. ALMA looks at a
-# bright point every few minutes to measure its gains. The EHT can't do that well
-# enough.
+# ALMA looks at a bright point every few minutes to measure these angles. The EHT can't
+# do that well enough.
 #
 # What three telescopes know
 # --------------------------
@@ -107,21 +106,22 @@ for _ in range(3):
 # clock cancels, however wrong it is.
 #
 # This sum is called a *closure phase*. With four telescopes you can do the same for
-# amplitudes: multiply two of them, divide by two others, and all four gains cancel.
-# That's a *closure amplitude*. From 21 pairs of seven telescopes you get 15 closure
-# phases and 14 closure amplitudes. Together these are fewer numbers than were measured,
-# and they don't tell you where on the sky the source is, or how bright. But no gain can
-# spoil them.
+# amplitudes, which each telescope gets wrong by a factor: multiply two of them, divide
+# by two others, and all four factors cancel. That's a *closure amplitude*. From 21
+# pairs of seven telescopes you get 15 closure phases and 14 closure amplitudes. These
+# are fewer numbers than were measured, and they don't tell you where the source is, or
+# how bright. But no clock and no factor can spoil them. The two together are called an
+# antenna's *gain*.
 #
 # The image
 # ---------
 #
 # So let's not fit the visibilities. ``closure_image`` looks for an image that agrees
 # with the closure phases and closure amplitudes. There are many such images, so it
-# makes twelve of them. Each makes another guess at what nobody knows: how smooth the
-# sky is, how much of the picture the source may fill, and where the search should
-# begin. You get the mean of those that fit. We ask for a picture that is 120
-# microarcseconds (µas) wide.
+# makes twelve. For each, it guesses anew what nobody knows: how smooth the sky is, how
+# much of the picture the source may fill, and where the search should begin. You get
+# the mean of those that fit. We ask for a picture that is 120 microarcseconds (µas)
+# wide.
 
 from firstlight_imaging.selfcal import closure_image
 
@@ -212,16 +212,16 @@ plt.show()
 # Dashed lines surround what only some of them have, so don't believe that. The report
 # counts the images that have a hole with a rim all around it. If three quarters of them
 # or more have it, the verdict is *a ring*. If a quarter or fewer have it, it's *no
-# ring*, unless an image that begins as a ring keeps it and fits as well. Then, and in
-# between, it's *doubtful*, as the data can't exclude a ring.
+# ring*. In between it's *doubtful*, and also if an image that begins as a ring stays
+# one and fits as well, because then the data can't exclude a ring.
 #
 # To choose these rules, we used only the archive's files of 5 and 6 April, and
-# simulated disks, pairs of points and jets. Those have no ring, and our images of them
-# have none either. Only then did we give that line the files of 10 and 11 April. We
-# left out ``--field``, and then the picture is as wide as the shortest baseline can
-# see. Eleven of twelve images have the hole on the first day and all twelve on the
-# second: *a ring*, both times. The quasar 3C 279, seen on 11 April, is *doubtful*,
-# because only three of its twelve images fit.
+# simulated disks, pairs of points and jets, which have no ring. Our images of them have
+# none either. Only then did we give that line the files of 10 and 11 April. We left out
+# ``--field``, and then the picture is as wide as the shortest baseline can see. Eleven
+# of twelve images have the hole on the first day and all twelve on the second: *a
+# ring*, both times. The quasar 3C 279, seen on 11 April, is *doubtful*, because only
+# three of its twelve images fit.
 #
 # __ https://iopscience.iop.org/article/10.3847/2041-8213/ab0e85
 # __ https://github.com/eventhorizontelescope/2019-D01-02
@@ -232,8 +232,8 @@ plt.show()
 # Most arrays have been calibrated before you get a file, and their phases are still
 # wrong by a few degrees. Is that harmless? Here is a disk of dust around the young star
 # CI Tau, seen by ten antennas of NOEMA in the French Alps. The file is one of the tests
-# of `diskchef`__. Its weights aren't in 1/Jy², as with many files of NOEMA's, so we
-# first ask how far the data scatter, and scale them.
+# of `diskchef`__. As in many files from NOEMA, its weights aren't in 1/Jy², so we first
+# ask how far the data scatter, and scale them.
 #
 # __ https://github.com/rfranceschi/diskchef
 
@@ -256,10 +256,10 @@ if disk_file:
 # times the noise. You don't get an error bar for this flux, because the noise isn't
 # what limits it.
 #
-# But the program has already worked out *which* phases would make the image fit better,
-# because ten antennas have only ten gains, and 45 pairs of them measured the sky. So
-# correct the data by these phases, make a better image, get better phases from it, and
-# so on. That's called *self-calibration*:
+# But the program has already worked out *which* phases would make the image fit better.
+# It can, because ten antennas have only ten gains, and 45 pairs of them measured the
+# sky. So correct the data by these phases, make a better image, get better phases from
+# it, and so on:
 
 if disk_file:
     cured = self_calibrate(disk, field=8)
@@ -301,14 +301,14 @@ if disk_file:
 plt.show()
 
 # %%
-# The largest residual is now a quarter of what it was, and the flux has fallen from
-# 0.232 to about 0.220 Jy. Is that better? We asked two witnesses. The shortest
-# baselines see 0.216 Jy. To get the whole flux from what they see, you need the
-# source's shape, but another image's shape would change it by a few percent at most.
-# And frank, a program that fits rings to disks instead of pixels, finds 0.217 Jy. So
-# the image is now within about two percent of both, and before it was 7 % too bright.
-# Too much flux is what you should expect from bad phases, because pixels that can't be
-# negative collect what the sky can't explain.
+# This is called *self-calibration*. The largest residual is now a quarter of what it
+# was, and the flux has fallen from 0.232 to about 0.220 Jy. Is that better? We asked
+# two witnesses. The shortest baselines see 0.216 Jy. We get the whole flux from what
+# they see by the shape of our image, and another image would change it by a few percent
+# at most. And frank, a program that fits rings to disks instead of pixels, finds 0.217
+# Jy. So the image is now within about two percent of both, and before it was 7 % too
+# bright. Too much flux is what you should expect from bad phases, because pixels that
+# can't be negative collect what the sky can't explain.
 #
 # The image is still not perfect, because its residuals are far louder than noise. But
 # look at the two verdicts. The image was *limited by calibration* before, and now it's
@@ -552,8 +552,8 @@ print(f"Our solution: {check(possible_solution)}")
 # - Make intervals longer. Amplitudes change slowly, so one for each scan is often
 #   enough. Average both polarizations (``gaintype="T"`` in CASA) and all windows
 #   (``combine="spw"``).
-# - Hold the mean of the gains at 1 (``solnorm=True``). Else every round may lose or
-#   gain flux, and the model with it.
+# - Hold the mean of the gains at 1 (``solnorm=True``). Otherwise every round may change
+#   the flux.
 # - Ask whether the model has all the flux. If it lacks what the short baselines see,
 #   the gains make up for that, antenna by antenna. Then leave those baselines out of
 #   the calibration.

@@ -3,8 +3,8 @@ What does an interferometer measure?
 ====================================
 
 A colleague sends you a file from a radio telescope. It has five columns of numbers,
-called ``uu``, ``vv``, ``data_re``, ``data_im`` and ``weight``, and some hundred
-thousand rows. What is in a row?
+called ``uu``, ``vv``, ``data_re``, ``data_im`` and ``weight``, and a hundred thousand
+rows. What is in a row?
 
 **Could two skies that look quite different give the same file, row by row?** Write down
 yes or no. By the end you'll be able to compute a row for any sky, and you'll know two
@@ -22,12 +22,12 @@ things about a sky that no such file contains.
 # is a star.
 #
 # If the star is exactly overhead, its waves reach both antennas at the same moment. If
-# it's a little to the east, they reach the eastern antenna first. The telescope
-# multiplies the two signals, once as they are and once with one of them delayed by a
-# quarter of a wave. These two products are the real and the imaginary part of a complex
-# number, which depends on how many wavelengths fit into the detour. **Before you run
-# the cell: which will change when the star moves, the size of the number, or its
-# angle?**
+# it's a little to the east, they reach the eastern antenna first, and the other after a
+# detour. The telescope multiplies the two signals, once as they are and once with one
+# of them delayed by a quarter of a wave. These two products are the real and the
+# imaginary part of a complex number, which depends on how many wavelengths fit into the
+# detour. **Before you run the cell: which will change when the star moves, the size of
+# the number, or its angle?**
 
 import numpy as np
 
@@ -135,11 +135,11 @@ plt.show()
 # A night of rows
 # ---------------
 #
-# An array like ALMA has, say, 43 antennas, and so 43 · 42 / 2 = 903 pairs. But the
-# Earth turns. As seen from the source, each pair turns with it, and over a night its
-# point draws an arc, its :term:`track`.
+# An array like ALMA has, say, 43 antennas, so 43 · 42 / 2 = 903 pairs. But the Earth
+# turns. As seen from the source, each pair turns with it, and over a night its point
+# draws an arc.
 #
-# **How much of the uv plane will the tracks cover in six hours?** An image of 180 × 180
+# **How much of the uv plane will the arcs cover in six hours?** An image of 180 × 180
 # pixels of 0.03 arcsec has a Fourier transform of as many cells. Guess how many of them
 # get at least one measurement.
 
@@ -169,12 +169,13 @@ fig.set_label(
 plt.show()
 
 # %%
-# Six hours with one of the largest telescopes leave six cells in seven empty. Most of
-# these lie beyond the longest baseline, because our pixels are finer than this array
-# can resolve. But even of the cells within its reach, two in five have nothing. The
-# orange points come for free: a sky is a real number everywhere, so :math:`V(-u, -v)`
-# must be the complex conjugate of :math:`V(u, v)`. They are called the :term:`mirror
-# image`, and a file must not contain them a second time.
+# The arcs are called :term:`tracks <track>`. Six hours with one of the largest
+# telescopes leave six cells in seven empty. Most of these lie beyond the longest
+# baseline, because our pixels are finer than this array can resolve. But even of the
+# cells within its reach, two in five have nothing. The orange points come for free: a
+# sky is a real number everywhere, so :math:`V(-u, -v)` must be the complex conjugate of
+# :math:`V(u, v)`. They're called the :term:`mirror image`, and a file must not contain
+# them, too.
 #
 # What is the fifth column for?
 # -----------------------------
@@ -182,17 +183,18 @@ plt.show()
 # The last column, ``weight``, says how much noise a measurement has:
 # :math:`1/\sigma^2`, where :math:`\sigma` is the noise of the real part, and of the
 # imaginary part as well. A row with twice the noise should count a quarter as much.
-# That is all that a :term:`weight` is.
+# That's all that a :term:`weight` is.
 #
 # Our sky is a ring of 0.25 :term:`jansky <Jy>`, or Jy, the unit of :term:`flux`, which
 # is how much light arrives in all. Around the ring is a broad, faint glow of another
 # 0.5 Jy. Every fourth antenna is noisier than the rest. We average rows with baselines
-# of about the same length. There are two ways to do it: average the complex numbers, or
-# take the amplitudes first and average those. **Which one would you plot?**
+# of about the same length. You can average the complex numbers, or take the amplitudes
+# first and average those. **Which one would you plot?**
 #
 # The position of the ring turns the phases, and numbers of different phases cancel. So
-# we first put the :term:`phase centre` on the source, with ``shift_phase_centre``. The
-# source must be round, too, so straighten a tilted disk first.
+# we first move the source to the middle, the :term:`phase centre`, with
+# ``shift_phase_centre``. The source must be round, too, so straighten a tilted disk
+# first.
 
 # folded: The observation: a ring in a glow, and 54,180 rows
 from dataclasses import replace
@@ -281,7 +283,7 @@ print(f"the widest fringe: {fringe:.1f} arcsec; 0.6 of it: {0.6 * fringe:.1f} ar
 #
 # The second thing that no row contains hides in the empty cells. Take the largest hole
 # between the tracks of 11 antennas in an hour, at :math:`(u_0, v_0)`, and multiply a
-# smooth cloud by stripes of just that fringe. **Will the telescope notice?**
+# smooth cloud by the fringe that a pair there would see. **Will the telescope notice?**
 
 # folded: A cloud, a short observation, and the largest hole between its tracks
 from firstlight_imaging.simulate import alma_antennas
@@ -462,11 +464,10 @@ print(f"Our solution: {check(visibility_solution)}")
 #   the middle, multiply each visibility by ``np.exp(2j * np.pi * (u * x + v * y))``.
 #   With CASA's signs, as in a measurement set, it's the other sign.
 # - *Which antenna is conjugated, and which way does uvw point?* The two go together.
-#   With uvw = pos(ant2) - pos(ant1), a visibility is ant1 * conj(ant2), and the other
-#   way round (`pyuvdata's convention`__, and ours). UVFITS has it the other way round,
-#   so pyuvdata conjugates the data and turns uvw when it reads one. `CASA knows
-#   both`__. If you turn only one of the two, the image is rotated by 180°. So image a
-#   source whose place you know.
+#   With uvw = pos(ant2) - pos(ant1), a visibility is ant1 * conj(ant2) (`pyuvdata's
+#   convention`__, and ours). UVFITS has it the other way round, so pyuvdata conjugates
+#   the data and turns uvw when it reads one. `CASA knows both`__. If you turn only one
+#   of the two, the image is rotated by 180°. So image a source whose place you know.
 # - *Deproject a disk* of inclination :math:`i`, whose long axis has the position angle
 #   ``pa``, from north through east: ``along = u * sin(pa) + v * cos(pa)``, ``across =
 #   (u * cos(pa) - v * sin(pa)) * cos(i)``, and ``q = np.hypot(along, across)`` is the

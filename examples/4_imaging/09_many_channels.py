@@ -2,9 +2,9 @@
 How many channels can you fit at once?
 ======================================
 
-You have observed a line of carbon monoxide, and your data have 200 :term:`channels
-<channel>`, neighbouring frequencies, each with an image of its own. Together the
-images make a :term:`cube`, and it shows how the gas moves. Your script fits one
+You have observed a line of carbon monoxide, and your data have 200 neighbouring
+frequencies, called :term:`channels <channel>`, each with an image of its own. Together
+the images make a :term:`cube`, and it shows how the gas moves. Your script fits one
 image. So you write a loop around it, start it, and go home.
 
 **Write down two guesses: how much longer does an H100 take for a step with 256 small
@@ -41,11 +41,10 @@ from firstlight.timing.specs import spec
 # How many fit into memory?
 # -------------------------
 #
-# Let's begin with the second guess. A fit has to keep the image of a channel, its
-# gradient, two moving averages of Adam's, and the dirty beam at twice the width, which
-# is four images. The rest are padded images, each as large as four, which go through
-# the FFTs. On an H100 PyTorch handed out *38* images for each channel, so let's take
-# those.
+# Let's begin with the second guess. On an H100, PyTorch handed out memory for *38*
+# images for each channel. A fit has to keep the image, its gradient, two moving
+# averages of Adam's, and the dirty beam at twice the width, which counts as four. The
+# rest are padded images, each as large as four, which go through the FFTs.
 #
 # A number in ``float32`` has 4 bytes, so a channel of :math:`n \times n` pixels takes
 # :math:`38 \cdot 4\, n^2` bytes. For example, at 1024 × 1024 pixels that's 159 MB. So
@@ -199,10 +198,10 @@ for apart, chi2 in sharing.items():
 
 # %%
 # All four arrays, u, v, data and weights, have a row for each channel, because a
-# :term:`baseline <baseline>` counts in wavelengths. For one line that hardly matters,
-# and you may give 1-D arrays, which all channels then share. But if the frequency
-# changes by a hundredth, it does matter: in the fold above, the :math:`\chi^2` of the
-# true image then gets worse.
+# :term:`baseline <baseline>` is measured in wavelengths. For one line that hardly
+# matters, and you may give 1-D arrays, which all channels then share. But if the
+# frequency changes by a hundredth, it does matter: in the fold above, the
+# :math:`\chi^2` of the true image then gets worse.
 #
 # The whole fit differs in two places from the fit of a single image. The model has
 # ``nchan`` images, and there's the word ``separate``.
@@ -229,8 +228,8 @@ print(f"{result.iterations} steps. {result.message}")
 # hundred. Leave ``separate`` out only if a penalty of your own compares neighbouring
 # channels.
 #
-# Is the cube any good? We look at the *residual*, what is left of the data when the
-# model is subtracted. If the fit has found everything, only noise is left.
+# Is the cube any good? We subtract the model from the data. If the fit has found
+# everything, only noise is left.
 
 
 # folded: The residual of each channel, in units of its noise
@@ -313,16 +312,16 @@ plt.show()
 
 
 # %%
-# Each channel has found its part of the disk, and the residual is noise: nowhere does
-# it exceed 5 σ. The star's sharp peak is too small for this array to see. Seen through
-# the array's own beam, the images are off by 5 to 7 %.
+# Each channel has found its part of the disk, and what's left, the *residual*, is
+# noise: nowhere does it exceed 5 σ. The star's sharp peak is too small for this array
+# to see. Seen through the array's own beam, the images are off by 5 to 7 %.
 #
 # How long does it take?
 # ----------------------
 #
 # Now for the first guess. A step in plain PyTorch makes about 100 calls, for one image
-# as for 256. We time a loop of this kind, such as yours or MPoL's, and on a GPU also
-# the step of ``fit``.
+# as for 256. We time a loop of this kind, such as yours, and on a GPU also the step of
+# ``fit``.
 
 # folded: A step for any number of channels, timed
 
@@ -390,10 +389,10 @@ bench.show()
 # one core of the CPU beside the H100, one image took :timing:`many-channels median "96
 # pixels, 1" @nvidia-h100-80gb-hbm3`, less than on the GPU, and 16 took
 # :timing:`many-channels median "96 pixels, 16" @nvidia-h100-80gb-hbm3`. Both factors in
-# the title of the figure below are this core's. And on the H100? One image of 32 × 32
-# pixels took :timing:`many-channels median "GPU, 32 pixels, 1" @nvidia-h100-80gb-hbm3`,
-# and 16 took :timing:`many-channels median "GPU, 32 pixels, 16"
-# @nvidia-h100-80gb-hbm3`, so each of them cost about a sixteenth.
+# the title of the figure below are for a single core of a CPU, too. And on the H100?
+# One image of 32 × 32 pixels took :timing:`many-channels median "GPU, 32 pixels, 1"
+# @nvidia-h100-80gb-hbm3`, and 16 took :timing:`many-channels median "GPU, 32 pixels,
+# 16" @nvidia-h100-80gb-hbm3`, so each of them cost about a sixteenth.
 
 # measured figure
 
@@ -530,8 +529,7 @@ print(f"{big / 1e9:.0f} GB in 8 GB: {groups} groups of {200 // groups}")
 # ----------------------------
 #
 # For each pixel, take the mean velocity of its channels, weighted by their brightness.
-# Radio astronomers call this *moment 1*. :term:`Moment 0 <moment 0>` is the sum over
-# the line, the brightness of all the gas. What could go wrong?
+# What could go wrong?
 
 # folded: The moments, with and without a clip
 
@@ -571,13 +569,14 @@ plt.show()
 torch.set_num_threads(threads)
 
 # %%
-# Look at the middle. Where there is no gas, the fit has left a trace of noise, and its
-# mean velocity looks just as real as the disk. So *clip*: count only what is brighter
-# than, say, 5 % of the peak. But a clip also takes away the faint edge, and a tenth of
-# the flux with it. So measure fluxes without one. All this fails if your line
-# *absorbs*, since our images can't be negative. And if the observatory's frequencies
-# drift with the Earth's motion, bring them to one frame first, with CASA's
-# ``mstransform``.
+# Radio astronomers call such a map *moment 1*. :term:`Moment 0 <moment 0>` is the sum
+# over the line, the brightness of all the gas. Look at the map in the middle. Where
+# there is no gas, the fit has left a trace of noise, and its mean velocity looks just
+# as real as the disk. So *clip*: count only what is brighter than, say, 5 % of the
+# peak. But a clip also takes away the faint edge, and a tenth of the flux with it. So
+# measure fluxes without one. All this fails if your line *absorbs*, since our images
+# can't be negative. And if the observatory's frequencies drift with the Earth's motion,
+# bring them to one frame first, with CASA's ``mstransform``.
 #
 # Your turn
 # ---------

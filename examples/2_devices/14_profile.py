@@ -176,8 +176,8 @@ if has_gpu:
 #
 # To find the operation that does the work, look at *self*. To find the part of your
 # program that asked for it, look at *total*. On a CPU the winner is ``aten::copy_``.
-# With a GPU, ``cudaMemcpyAsync`` stands above that, which copies to the GPU. But no
-# line of our program says "copy". So who is it?
+# With a GPU, above it stands ``cudaMemcpyAsync``, which copies to the GPU. But no line
+# of our program says "copy". So who is it?
 #
 # Who called it?
 # --------------

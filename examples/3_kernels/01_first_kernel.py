@@ -3,9 +3,9 @@ How do you tell a million threads what to do?
 =============================================
 
 You have an image of a million pixels, and the same thing must happen to each of them.
-In NumPy you write one line, and a loop runs inside it. A GPU needs no loop at all: it
-can start a million :term:`threads <thread>`, one for each pixel. But how does each
-thread know what to do?
+In NumPy you write one line, with a loop inside. A GPU needs no loop at all: it can
+start a million :term:`threads <thread>`, one for each pixel. But how does each thread
+know what to do?
 
 Take 37 numbers. Somebody started 48 threads for them. **Why, do you think, 11 threads
 too many?** By the end you'll know, and you'll have written a GPU program, launched it,
@@ -30,15 +30,15 @@ run all the same, slowly.
 #
 # Every thread runs these same lines with the same three arrays, so each has to find out
 # which element is its own. A GPU starts its threads in groups of equal size, for
-# example 48 threads in three groups of 16. The groups are called *blocks*, and each
-# thread is told three numbers:
+# example 48 threads in three groups of 16. These are *blocks*, and each thread is told
+# three numbers:
 #
 # - ``cuda.blockIdx.x``, the number of my block;
 # - ``cuda.blockDim.x``, how many threads a block has;
 # - ``cuda.threadIdx.x``, my number within my block.
 #
-# Block and thread numbers start at 0. Then thread 5 of block 1 should take element 21.
-# **Write the missing line yourself before you scroll on.**
+# Block and thread numbers start at 0. With 16 threads in a block, thread 5 of block 1
+# should take element 21. **Write the missing line yourself before you scroll on.**
 #
 # Here it is, with the imports that it needs. ``@cuda.jit`` says that the function is
 # for the GPU.
@@ -159,8 +159,8 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # A GPU works best on arrays in its own memory. So we copied ``x`` and ``y`` there, and
 # gave the copies names with ``d_``, for *device*. You may also write ``add[6, 1024](x,
 # y, total)`` with the NumPy arrays. Then Numba copies all three to the GPU *and back*,
-# at every launch, which is usually far slower than the work itself, and on a GPU it
-# warns you. A single number, such as a factor, you can pass to a kernel as it is.
+# at every launch, which is usually far slower than the work, and on a GPU it warns you.
+# A single number, such as a factor, you can pass to a kernel as it is.
 #
 # The first launch takes longest, because Numba has to compile the kernel. That's what
 # *jit*, just in time, stands for. If yours is as quick as the second, look at the
@@ -337,7 +337,7 @@ bench.show()
 # even if there are fewer threads than elements. Then each thread takes several. With 32
 # threads, thread 3 takes elements 3, 35, 67 and so on. ``cuda.gridsize(1)`` is the
 # number of threads in the whole grid. Put your kernel where the dots are, and run
-# ``firstlight try 01_first_kernel.py``. If your loop has no end, the command says so.
+# ``firstlight try 01_first_kernel.py``. It tells you if your loop has no end.
 
 
 @cuda.jit

@@ -466,7 +466,7 @@ print(torch.library.opcheck(misfit, seven))
 # promise for 33 million. But before each launch, Python makes Numba's arrays of four
 # tensors, asks for the stream, and lets Numba launch the kernel. With 1,001 numbers,
 # that's nearly all of the :timing:`misfit-in-pytorch median "our
-# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. That isn't always so long: with 33
+# operation/cuda:0/n=1001" @nvidia-h100-80gb-hbm3`. Python isn't always so slow: with 33
 # million numbers, launch and kernel together took half of it. We haven't timed its
 # parts. It can hardly be ``custom_op`` itself, because with the loop on a CPU the same
 # operation took :timing:`misfit-in-pytorch median "our operation/cpu/n=1001"

@@ -831,8 +831,10 @@ print(f"Our solution: {check(cure_solution)}")
 # once for each shape and type of the inputs, and for each new value of an argument that
 # you made static, with ``static_argnums``. For example, it compiles again for a video
 # of another length, for a last batch that's smaller, and for a new value of a static
-# number. So pad to a few sizes. And a ``lambda``, a ``partial`` or a function that you
-# *define* inside a loop is a new function every time, so define it once, outside.
+# number. A loop over many lengths compiles at nearly every step, and the GPU stands at
+# 0 % meanwhile. So pad to a few sizes. And a ``lambda``, a ``partial`` or a function
+# that you *define* inside a loop is a new function every time, so define it once,
+# outside.
 #
 # ``JAX_LOG_COMPILES=1`` in the environment prints each compilation. If one takes
 # minutes, most likely a Python loop was :term:`unrolled`. Then write

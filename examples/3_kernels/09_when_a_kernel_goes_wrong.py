@@ -404,7 +404,10 @@ plt.show()
 # ``trace`` has its limits, too. It sees only what your sizes and numbers make the
 # kernel do, and it is slow. If an index is wrong but still inside, you see it only by
 # comparing with the right answer. And if the last digits of a sum change from run to
-# run, that may be :doc:`rounding </tutorials/3_kernels/08_reductions>`.
+# run, that may be :doc:`rounding </tutorials/3_kernels/08_reductions>`. A shared array
+# rounds, too, if its type is smaller than that of your data. For example,
+# ``cuda.shared.array(T, np.float32)`` keeps only seven digits of a float64, so make it
+# of ``np.float64`` then.
 #
 # Your turn
 # ---------

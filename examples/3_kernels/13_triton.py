@@ -167,6 +167,12 @@ print(apart(first_tries, add, run_add, try_add))
 # With several GPUs, Triton launches on PyTorch's current one, mostly the first. So put
 # ``with torch.cuda.device(x.device):`` around the launch.
 #
+# If a very large grid does nothing, and you get no error, take larger blocks. Triton
+# multiplies the grid's three sizes `in 32 bits`__, so that (16384, 16384, 16) becomes
+# 0, and then it launches nothing. Stay below 2³¹ programs in all.
+#
+# __ https://github.com/triton-lang/triton/issues/7260
+#
 # A program takes a row
 # ---------------------
 #

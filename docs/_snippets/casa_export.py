@@ -52,6 +52,7 @@ def export_npz(ms, npz, field=0, column=None):  # without a column, CORRECTED_DA
                 content |= {"frequencies": frequency, "execution": rows.getcol("OBSERVATION_ID")}
                 content |= {"antennas": np.stack([rows.getcol("ANTENNA1"), rows.getcol("ANTENNA2")], axis=1)}
                 content |= {"time": rows.getcol("TIME") - start, "start": start, "phase_centre": centre}
+                content |= {"antenna_names": metadata.antennanames()}
                 np.savez(written[-1], **content, telescope=metadata.observatorynames()[0], target=names[field])
             rows.close()
     finally:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firstlight_imaging import Visibilities, join
-from firstlight_imaging.data.visibilities import flag, select_baselines, shift_phase_centre
+from firstlight_imaging.data.visibilities import flag, join_executions, select_baselines, shift_phase_centre
 from firstlight_imaging.gains import solve_gains
 from firstlight_imaging.selfcal import self_calibrate
 from firstlight_imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
@@ -113,6 +113,18 @@ def test_antennas_of_two_executions_have_gains_of_their_own():
     nobody = replace(good, antennas=0 * good.antennas)
     with pytest.raises(ValueError, match="execution 1 does not say which antennas"):
         self_calibrate(join([good, nobody]).vis)
+
+
+def test_antennas_keep_the_names_that_their_own_file_gives_them():
+    """The second file has them in another order, the third doesn't name them."""
+    vis = seen()
+    first, second = {0: "AA", 3: "LM"}, {0: "LM", 3: "AA"}
+    parts = [replace(vis, antenna_names=names) for names in (first, second, {})]
+    joined, count = join(parts, ["a.ms", "b.uvfits", "c.npz"]).vis, int(vis.antennas.max()) + 1
+    assert joined.name_of(3) == "LM of a.ms"
+    assert [joined.name_of(count + k) for k in (0, 3)] == ["LM of b.uvfits", "AA of b.uvfits"]
+    assert joined.name_of(2 * count + 3) == "3 of c.npz"
+    assert join_executions(parts).antenna_names == {0: "AA", 3: "LM", count: "LM", count + 3: "AA"}
 
 
 def test_noise_and_holes_are_no_reason_to_fail():

@@ -47,6 +47,8 @@ class Gains:
         Their numbers.
     reference
         The antenna whose phase is 0.
+    names
+        What each is called: its name, or its number where it has none.
     parameters
         How many numbers they are that noise is in, too: so much less is chi² of what they calibrate.
 
@@ -66,6 +68,7 @@ class Gains:
     execution: Ints
     antennas: Ints
     reference: int
+    names: tuple[str, ...]
     parameters: float = 0.0
 
     @property
@@ -166,7 +169,7 @@ def describe_gains(gains: Gains, mode: Mode = "phase") -> str:
     if not scatter[solved].any():
         return f"{head}agree with this image"
     most = np.argsort(np.where(solved, scatter, -1))[::-1][:3]
-    named = ", ".join(f"{gains.antennas[k]} by {scatter[k]:.3g}{unit}" for k in most)
+    named = ", ".join(f"{gains.names[k]} by {scatter[k]:.3g}{unit}" for k in most)
     return f"{head}are off by {np.median(scatter[solved]):.3g}{unit} (median; most of all antenna {named})"
 
 
@@ -229,6 +232,7 @@ class _Baselines:
 
     def __init__(self, vis: Visibilities, model: Complex) -> None:
         self.antennas, numbers = np.unique(vis.antennas, return_inverse=True)
+        self.names = tuple(map(vis.name_of, self.antennas.tolist()))
         first, second = numbers.reshape(-1, 2).T
         keep = (first != second) & vis.weight.any(axis=0)
         weight, data, model = vis.weight[:, keep], np.where(vis.flagged, 0, vis.data)[:, keep], model[:, keep]
@@ -252,7 +256,8 @@ class _Baselines:
         reference = int(np.isfinite(error).sum(0).argmax())
         turn = np.where(np.isfinite(error[:, reference]), values[:, reference], 1)
         values = np.where(np.isfinite(error), values * (np.abs(turn) / turn)[:, None], 1)
-        return Gains(values, error, start, execution, self.antennas, int(self.antennas[reference]), parameters)
+        number = int(self.antennas[reference])
+        return Gains(values, error, start, execution, self.antennas, number, self.names, parameters)
 
     def noise(self, residuals: Real) -> float:
         """Return the noise of residuals, in units of what the weights say, from their median; 1 or more."""

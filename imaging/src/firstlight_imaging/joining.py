@@ -202,10 +202,10 @@ def join(parts: Sequence[Visibilities], names: Sequence[str] = ()) -> Joined:
         apart = " and ".join(f"{band / 1e9:.4g}" for band in sorted(set(bands)))
         spectrum = "a spectrum cannot be told from a flux scale, so fluxes are those of"
         notes.append(f"they are of {apart} GHz: {spectrum} {names[first]}")
-    numbers = np.cumsum([0] + [int(part.antennas.max()) + 1 for part in held[:-1]])
-    known = [f"{n} ({name})" for n, name, part in zip(numbers, names, held, strict=True) if part.antennas.any()]
-    head = f"{len(held)} executions are one source" + f"; their antennas count from {', '.join(known)}" * bool(known)
-    return Joined(join_executions(held), tuple(found), (*notes, *moved, head))
+    for number, part in enumerate(held):
+        own = np.unique(part.antennas).tolist()
+        held[number] = replace(part, antenna_names={one: f"{part.name_of(one)} of {names[number]}" for one in own})
+    return Joined(join_executions(held), tuple(found), (*notes, *moved, f"{len(held)} executions are one source"))
 
 
 def _about_one_centre(

@@ -109,9 +109,9 @@ def test_few_visibilities_that_make_much_of_chi2_are_named():
     bad = np.flatnonzero((noisy.antennas == [2, 5]).all(axis=1))
     weight = noisy.weight.copy()
     weight[0, bad] *= 2000
-    found = told(replace(noisy, weight=weight), 30.0, is_noise=False)
+    found = told(replace(noisy, weight=weight, antenna_names={2: "ALMA"}), 30.0, is_noise=False)
     assert re.search(r"16 of 1520 visibilities make 8\d% of chi², which is 1 by its median", found.text)
-    assert "Most: antennas 2-5 (8)" in found.text
+    assert "Most: antennas ALMA and 5 (8)" in found.text
 
 
 @pytest.mark.slow

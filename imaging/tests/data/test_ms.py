@@ -109,6 +109,7 @@ def test_casas_exports_say_the_same(made: Path):
         assert channels * written.weight == pytest.approx(of_window.weight, rel=1e-6)
         assert written.phase_centre == pytest.approx(vis.phase_centre)
         assert (written.antennas == vis.antennas).all()
+        assert written.antenna_names == vis.antenna_names == {k: f"A{k:02}" for k in range(10)}
         assert written.time + written.start == pytest.approx(vis.time + vis.start, abs=0.01)
         assert written.telescope == vis.telescope == "ALMA"
     with pytest.warns(UserWarning, match="channels"):  # which nothing in the file can tell
@@ -148,6 +149,9 @@ def casatools() -> types.ModuleType:
 
         def fieldnames(self) -> list[str]:
             return list(self.part("FIELD", "NAME"))
+
+        def antennanames(self) -> list[str]:
+            return list(self.part("ANTENNA", "NAME"))
 
         def observatorynames(self) -> list[str]:
             return list(self.part("OBSERVATION", "TELESCOPE_NAME"))

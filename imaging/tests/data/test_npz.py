@@ -185,7 +185,9 @@ def test_what_is_no_whole_npz_file_is_refused(tmp_path):
 def test_antennas_times_and_where_it_was_taken_are_kept(tmp_path):
     known = {"antennas": np.arange(18).reshape(9, 2), "time": np.arange(9.0), "execution": np.ones(9, int)}
     known |= {"start": 5.2e9, "phase_centre": [-113.5, -24.5], "telescope": "ALMA"}
+    known |= {"antenna_names": ["DA41", "", "DV02"]}
     vis = read_npz(saved(tmp_path / "a.npz", known))
+    assert [vis.name_of(k) for k in range(4)] == ["DA41", "1", "DV02", "3"]
     assert (vis.phase_centre, vis.telescope, vis.start) == ((246.5, -24.5), "ALMA", 5.2e9)
     assert all((getattr(vis, key) == known[key]).all() for key in ("antennas", "time", "execution"))
     unknown = read_npz(saved(tmp_path / "b.npz"))

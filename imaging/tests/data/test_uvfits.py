@@ -241,6 +241,20 @@ def test_windows_lie_where_the_table_says(tmp_path):
     assert vis.uu[:, 0] == pytest.approx(-1e-6 * vis.frequency)
 
 
+def test_antennas_have_the_names_on_which_the_tables_of_subarrays_agree(tmp_path):
+    """CASA leaves letters behind a zero byte, names need not be ASCII, and astropy refuses both."""
+
+    def table(*names: bytes) -> fits.BinTableHDU:
+        columns = [fits.Column("ANNAME", "8A", array=np.array(names, "S8")), fits.Column("NOSTA", "J", array=[1, 2, 4])]
+        return fits.BinTableHDU.from_columns(columns, name="AIPS AN")
+
+    tables = table(b"ALMA  ", b"A01\0007V", b"Y\xe9b"), table(b"ALMA", b"A02", b"Y\xe9b")
+    vis = read_uvfits(handmade(tmp_path / "a", GOOD, tables=tables))
+    assert vis.antenna_names == {0: "ALMA", 3: "Y\ufffdb"}
+    assert read_uvfits(handmade(tmp_path / "b", GOOD, tables=tables[:1])).antenna_names[1] == "A01"
+    assert not read_uvfits(handmade(tmp_path / "c", GOOD)).antenna_names
+
+
 def test_autocorrelations_are_left_out_and_antennas_count_from_0(tmp_path):
     codes = [256 * 1 + 1, 256 * 2 + 5, 256 * 255 + 255, 256 * 7 + 3, 256 * 1 + 2 + 0.01, 65536 + 2048 * 3 + 300]
     cube = cube_of((1, 1), rows=6)

@@ -123,7 +123,8 @@ def outlying_residuals(vis: Visibilities, model_vis: Complex) -> str:
         return ""
     rows = np.nonzero(~vis.flagged)[1][worst]
     pairs, counts = np.unique(np.sort(vis.antennas[rows], axis=1), axis=0, return_counts=True)
-    most = ", ".join(f"{pairs[k][0]}-{pairs[k][1]} ({counts[k]})" for k in np.argsort(-counts)[:_MAX_NAMED])
+    names = [" and ".join(map(vis.name_of, pair)) for pair in pairs.tolist()]
+    most = ", ".join(f"{names[k]} ({counts[k]})" for k in np.argsort(-counts)[:_MAX_NAMED])
     said = (
         f"{worst.size} of {each.size} visibilities make {share:.0%} of chi², which is {rest:.2g} by its median: flag "
     )

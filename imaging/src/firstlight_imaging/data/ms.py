@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from firstlight_imaging._types import Complex, Ints, Mask, Real
-from firstlight_imaging.data.uvfits import total_intensity
+from firstlight_imaging.data.uvfits import printable, total_intensity
 from firstlight_imaging.data.visibilities import Visibilities, check_nothing_counts_twice, check_visibilities, readable
 from firstlight_imaging.directions import from_j2000
 from firstlight_imaging.streaming import chunks
@@ -107,7 +107,7 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         telescope = str(_cell(observations, "TELESCOPE_NAME", int(observation[0])))
         target = str(_cell(fields, "NAME", number))
     with _open_table(path / "ANTENNA") as antennas:
-        diameters = antennas.getcol("DISH_DIAMETER")
+        diameters, names = antennas.getcol("DISH_DIAMETER"), map(printable, antennas.getcol("NAME"))
         dishes = {float(diameters[one]) for one in np.unique(keys[:, 1:3]) if one < len(diameters)}
     vis = Visibilities(
         uu=np.outer(frequency / LIGHT_SPEED, uv[:, 0]),
@@ -124,6 +124,7 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         target=target,
         dish=dishes.pop() if len(dishes) == 1 and min(dishes) > 0 else None,
         start=float(keys[0, 0] / _TICKS),
+        antenna_names={number: name for number, name in enumerate(names) if name},
     )
     check_visibilities(vis)
     check_nothing_counts_twice(vis)

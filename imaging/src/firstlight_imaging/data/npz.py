@@ -2,8 +2,8 @@
 
 A file holds ``uu`` and ``vv``, ``weight``, and ``data`` or ``data_re`` and ``data_im``, each of shape (nchan, nvis) or
 (nvis,). It may hold ``frequencies`` and, where weights of 0 are meant, ``flag``; and what our script keeps of CASA's
-sets: ``antennas``, ``time`` and ``execution`` of each visibility, ``start``, ``phase_centre``, ``telescope``
-and ``target``. Or it holds what frank reads: ``u``, ``v``, ``V`` and ``weights``.
+sets: ``antennas``, ``time`` and ``execution`` of each visibility, ``antenna_names`` by number, ``start``,
+``phase_centre``, ``telescope`` and ``target``. Or it holds what frank reads: ``u``, ``v``, ``V`` and ``weights``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstlight_imaging._types import Real
+from firstlight_imaging.data.uvfits import printable
 from firstlight_imaging.data.visibilities import (
     MAX_START,
     Visibilities,
@@ -29,8 +30,9 @@ from firstlight_imaging.units import LIGHT_SPEED, as_hertz
 Unit = Literal["lambda", "kilolambda", "metres"]
 _Arrays = dict[str, NDArray[Any]]
 
-_KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", "telescope", "target")
-_KINDS = {"data": ("complex numbers", "c"), "flag": ("yes or no", "bfiu")} | dict.fromkeys(_KEYS[-2:], ("text", "SU"))
+_NAMES = ("telescope", "target", "antenna_names")
+_KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", *_NAMES)
+_KINDS = {"data": ("complex numbers", "c"), "flag": ("yes or no", "bfiu")} | dict.fromkeys(_NAMES, ("text", "SU"))
 _METADATA = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
 _SHORTEST = 100.0  # wavelengths: antennas stand no closer, but for metre waves
 _OF_FRANK = {"u": "uu", "v": "vv", "V": "data", "weights": "weight"}
@@ -117,6 +119,7 @@ def from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list[
         window=np.zeros(nchan, int),
         telescope=_text(arrays.get("telescope", "")),
         target=_text(arrays.get("target", "")),
+        antenna_names={k: name for k, one in enumerate(arrays.get("antenna_names", ())) if (name := _text(one))},
         **known | _metadata(arrays),
     )
     check_visibilities(vis)
@@ -199,4 +202,4 @@ def _text(value: NDArray[Any] | str) -> str:
     """Return a name, which NumPy may have kept as bytes."""
     value = np.asarray(value).reshape(-1)[:1]
     name = str(np.char.decode(value, "utf-8", "replace")[0] if value.dtype.kind == "S" else value[0])
-    return "".join(letter for letter in name if letter.isprintable())
+    return printable(name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,7 @@ def _visibilities(groups: _Groups, conjugate: bool) -> tuple[Visibilities, bool]
         telescope=groups.text("TELESCOP"),
         target=groups.target(),
         start=float((days.min() - _MJD_ZERO) * _DAY) if days.min() >= _MJD_ZERO else None,
+        antenna_names=groups.antenna_names(),
     )
     check_nothing_counts_twice(vis)
     return vis, may_be_divided
@@ -277,6 +279,17 @@ class _Groups:
             return str(rows["SOURCE"][0]).strip()
         return self.text("OBJECT")
 
+    def antenna_names(self) -> dict[int, str]:
+        """Return the names of antennas by their numbers from 0, without those that subarrays name differently."""
+        held: set[tuple[int, str]] = set()
+        for hdu in self.hdus:
+            if hdu.name == "AIPS AN" and {"NOSTA", "ANNAME"} <= set(hdu.columns.names):
+                table = hdu.data.view(np.ndarray)  # whose names may not be ASCII, which astropy would refuse
+                names = (printable(name.decode("utf-8", "replace")) for name in table["ANNAME"])
+                held.update(zip((table["NOSTA"] - 1).tolist(), names, strict=True))
+        times = Counter(number for number, _ in held)
+        return {number: name for number, name in sorted(held) if name and times[number] == 1}
+
     def phase_centre(self) -> tuple[float, float] | None:
         """Return right ascension and declination from AIPS's table of sources, if there is one, or the first header."""
         axes, number = {name.split("-")[0]: n for name, n in self.axes.items()}, self.parameter("SOURCE")
@@ -357,6 +370,11 @@ def _check_is_whole(path: Path, hdus: fits.HDUList) -> None:
         file.seek(last["datLoc"] + last["datSpan"])
         if file.read(2880).strip(b"\0 "):
             raise ValueError("what follows its last whole table is none: it is cut off, or damaged")
+
+
+def printable(text: str) -> str:
+    """Return what of a name can be printed, without spaces around it; CASA leaves others behind a zero byte."""
+    return "".join(letter for letter in text.partition("\0")[0] if letter.isprintable()).strip()
 
 
 def total_intensity(hands: Complex, weights: Real) -> tuple[Complex, Real]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,8 @@ class Visibilities:
     weights_checked
         Whether the weights are right, as those of a simulation, or were held against the scatter of the data
         (`trusted`, `scale_weights`). `image` takes them as they are then.
+    antenna_names
+        The names of antennas by their numbers, as far as they are known.
 
     Examples
     --------
@@ -81,6 +83,7 @@ class Visibilities:
     target: str = ""
     dish: float | None = None
     weights_checked: bool = False
+    antenna_names: Mapping[int, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         nchan, nvis = len(self.frequency), len(self.time)
@@ -123,6 +126,10 @@ class Visibilities:
     def mean_frequency(self) -> float:
         """The mean of the channels by their weights, in Hz, which an image of all of them has."""
         return float(np.average(self.frequency, weights=self.weight.sum(axis=1)))
+
+    def name_of(self, antenna: int) -> str:
+        """Return the name of an antenna, or its number where it has none."""
+        return self.antenna_names.get(antenna, str(antenna))
 
     def utc(self, time: float = 0.0) -> str:
         """Return the UTC so many seconds after ``start``, as 2017-04-05T00:46:15; nothing where it is not known."""
@@ -325,7 +332,8 @@ def _join(
                     "set of several executions"
                 )
     axis = 0 if "window" in labels else 1
-    joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in _CUBES}
+    joined: dict[str, Any] = {}
+    joined |= {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in _CUBES}
     joined |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
     for label in labels:
         highest = np.cumsum([0] + [getattr(part, label).max(initial=-1) + 1 for part in parts[:-1]])
@@ -334,10 +342,13 @@ def _join(
             own + n * (label != "antennas" or own.any()) for own, n in zip(values, highest, strict=True)
         ]
         joined[label] = np.concatenate(counted)
+        if label == "antennas":
+            named = [(part.antenna_names, int(n)) for part, n in zip(parts, highest, strict=True)]
+            joined["antenna_names"] = {n + k: name for names, n in named for k, name in names.items()}
     centres = [part.phase_centre for part in parts if part.phase_centre]
     if len(centres) > 1 and np.ptp(centres, axis=0).max() > SAME_CENTRE:
         raise ValueError(f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another")
-    kept: dict[str, Any] = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
+    kept = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
     kept["weights_checked"] = all(part.weights_checked for part in parts)
     for name, unknown in (("telescope", ""), ("target", ""), ("dish", None), ("start", None)):
         kept[name] = getattr(parts[0], name) if len({getattr(part, name) for part in parts}) == 1 else unknown

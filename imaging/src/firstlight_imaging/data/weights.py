@@ -264,11 +264,11 @@ def _name_outliers(vis: Visibilities) -> str:
     weights = vis.weight[tuple(outlying.T)]
     named = []
     for channel, row in outlying[np.argsort(-weights)][:_MAX_NAMED]:
-        first, second = vis.antennas[row]
+        who = " and ".join(map(vis.name_of, vis.antennas[row].tolist()))
         when = f" at {utc}" if (utc := vis.utc(vis.time[row])) else ""
         weight = vis.weight[channel, row]
         times = f"{weight:.4g}, {weight / most[channel, row]:.0f} times as much as others of this baseline"
-        named.append(f"antennas {first} and {second}{when} in channel {channel} ({times})")
+        named.append(f"antennas {who}{when} in channel {channel} ({times})")
     more = f" and {len(outlying) - len(named)} more" if len(outlying) > len(named) else ""
     sticks = "1 weight sticks out" if len(outlying) == 1 else f"{len(outlying)} weights stick out"
     share = 100 * weights.sum() / vis.weight.sum()

@@ -37,7 +37,7 @@ def write_gains(found: SelfCalibration, folder: Path, name: str) -> list[Path]:
     (2, 43)
     """
     tables = {"phases": found.phases} | ({"amplitudes": found.amplitudes} if found.amplitudes else {})
-    arrays: dict[str, Any] = {"antennas": found.phases.antennas, "reference": found.phases.reference}
+    arrays: dict[str, Any] = {name: getattr(found.phases, name) for name in ("antennas", "names", "reference")}
     for kind, gains in tables.items():
         parts = {"": gains.values, "_error": gains.error, "_start": gains.start, "_execution": gains.execution}
         arrays |= {kind + part: values for part, values in parts.items()}
@@ -61,7 +61,7 @@ def _figure(tables: Mapping[str, Gains]) -> Figure:
         every = gains.spacing
         ax.set(title=kind, xlabel=f"interval, {every:.3g} s each" if every > 0 else "interval", ylabel="antenna")
         rows = np.unique(np.linspace(0, len(gains.antennas) - 1, 12).round().astype(int))
-        ax.set_yticks(rows, [str(gains.antennas[row]) for row in rows])
+        ax.set_yticks(rows, [gains.names[row] for row in rows])
     return figure
 
 

@@ -40,7 +40,7 @@ STOP = """
 STOP_WORDS = set(STOP.split())
 NAME = r"^(?:\D.+|\d{3,5}|\dd)$"  # what people ask for: of numbers, those like 5090 and 2D
 LEVELS = [1, 2, 3, 5, 8, 13, 21, 34, 55]  # how often a word stands in a page, roughly: a letter in the index
-WEIGHTS = {"title": 5, "line": 5, "keywords": 5, "heads": 2, "text": 1}
+WEIGHTS = {"title": 5, "line": 5, "keywords": 2, "heads": 3, "text": 1}
 CAUSE = 0.8  # a cause answers only who has that error
 # Pages that speak of all others answer few questions themselves.
 ABOUT_OTHERS, LOWER = {"doctor", "whats_new", "claims", "where_from", "machines", "how_we_measure", "classroom"}, 0.7

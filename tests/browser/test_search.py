@@ -39,6 +39,7 @@ ASKED = [
         "2_devices/06_queues.html",
     ),
     ("the cleaning diverged, was the threshold too deep", "tclean.html"),
+    ("numba shared memory matmul wrong", "3_kernels/09_when_a_kernel_goes_wrong.html"),
 ]
 # Of a long page, the section that answers, which none of its others does.
 LANDS = [

@@ -10,6 +10,7 @@ globalThis.search = (() => {
   const WITH_A_SENTENCE = 5; // each fetches the text of its page
   const K = 1.4; // how soon a word that is repeated counts no more (BM25)
   const B = 0.65; // how much of a page's length is taken off
+  const ALL = 0.5; // what a page gains that has every word, and in part one that has most of them
   const ABOUT = 1; // what it counts besides that a word is in the title, the line or the keywords of a page
   const HEAD = 3; // the same, of the heading of a section, where a hit lands
   const OPENING = 0.7; // what comes before the first heading asks more than it answers
@@ -55,8 +56,9 @@ globalThis.search = (() => {
 
     /** The documents that have any of the words, the likeliest first. */
     function find(text) {
-      const scores = new Map();
-      for (const stem of [...new Set(stems(text))].slice(0, 40)) {
+      const [scores, matched] = [new Map(), new Map()];
+      const typed = [...new Set(stems(text))].slice(0, 40);
+      for (const stem of typed) {
         for (const [one, weight] of meant(stem)) {
           const rare = rarity(one);
           let at = 0;
@@ -66,12 +68,13 @@ globalThis.search = (() => {
             const often = levels[level ? level.charCodeAt(0) - 65 : 0];
             const counts = score(often, lengths[at] / mean) + (about ? ABOUT : 0);
             scores.set(at, (scores.get(at) ?? 0) + weight * rare * counts);
+            matched.set(at, (matched.get(at) ?? 0) + weight);
           }
         }
       }
       const ranked = [...scores].map(([at, sum]) => {
         const [url, title, line, factor] = documents[at];
-        return { url, title, line, score: sum * factor };
+        return { url, title, line, score: sum * factor * (1 + (ALL * matched.get(at)) / typed.length) };
       });
       return ranked.sort((a, b) => b.score - a.score);
     }

@@ -41,6 +41,27 @@ def test_a_folder_a_pipe_and_a_file_that_is_not_there_are_named(tmp_path, read):
         read(tmp_path / "absent.file")
 
 
+@pytest.mark.parametrize(
+    ("mark", "begins", "message"),
+    [
+        ("visdata", b"\0", r"MIRIAD .*fits in=\S*my op=uvout"),
+        ("sch_read", b"\0", r"SMA .*UVData.from_file\('\S*my'\)"),
+        ("ASDM.xml", b"<ASDM/>", r"importasdm\(asdm='\S*my'"),
+        ("table.info", b"Type = Image\nSubType = \n", "--assess"),
+        ("table.info", b"Type = Calibration\nSubType = G Jones\n", "applycal"),
+        ("", b"\x89HDF\r\n\x1a\n", "uvh5"),
+        ("", b"GILDAS-UVDAT", "GILDAS .*READ UV"),
+    ],
+)
+def test_formats_that_are_not_read_are_named_with_a_way_to_convert_them(tmp_path, mark, begins, message):
+    path = tmp_path / "my"
+    if mark:
+        path.mkdir()
+    (path / mark).write_bytes(begins)
+    with pytest.raises(ValueError, match=message):
+        read_visibilities(path)
+
+
 def test_a_file_is_known_by_what_is_in_it(tmp_path):
     """An npz file by any name; the rest is UVFITS, and a folder a measurement set, or refused as such."""
     ones = np.ones(3)

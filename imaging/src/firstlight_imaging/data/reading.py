@@ -18,6 +18,16 @@ from firstlight_imaging.data.uvtable import is_uvtable, read_uvtable
 from firstlight_imaging.data.visibilities import Visibilities, check_is_file, join_windows
 
 _OPTIONS = {"field": "--of", "windows": "--spw", "column": "--column", "unit": "--unit"}  # of readers, and the command
+# Formats that are not read: a file that tells one by how it begins (in the folder, or the file itself), and what to do.
+_OTHERS = (
+    ("visdata", b"", "a MIRIAD data set: fits in={0} op=uvout out=my.uvfits (in MIRIAD) writes UVFITS of it"),
+    ("sch_read", b"", "an SMA data set (MIR): pyuvdata's UVData.from_file('{0}').write_ms('my.ms') converts it"),
+    ("ASDM.xml", b"", "an ASDM: CASA's importasdm(asdm='{0}', vis='my.ms') makes a measurement set, to be calibrated"),
+    ("table.info", b"Type = Image", "a CASA image: give the data behind it; to judge it, exportfits and --assess"),
+    ("table.info", b"Type = Calibration", "a calibration table of CASA's: applycal it, and give the measurement set"),
+    ("", b"\x89HDF", "an HDF5 file; if it is uvh5, pyuvdata's UVData.from_file('{0}').write_ms('my.ms') converts it"),
+    ("", b"GILDAS", "a GILDAS file; of a UV table, READ UV {0} and WRITE UV my.uvfits FITS (in IMAGER) make UVFITS"),
+)
 _SAME_ROWS = 1e-3  # of the longest baseline: by what rows of one execution may differ in two windows
 _ROUNDED = (1e-8, 1e-6, 1e-6, 1e-6)  # by which a frequency and sums of u, v and data may differ in two kinds of files
 
@@ -97,6 +107,9 @@ def read_executions(paths: Sequence[str | Path], **options: Any) -> dict[str, Vi
 
 def _reader(path: Path) -> Callable[..., Visibilities]:
     """Return what reads a file, or a folder."""
+    for mark, begins, text in _OTHERS:
+        if (path / mark).is_file() and np.fromfile(path / mark, "u1", len(begins)).tobytes() == begins:
+            raise ValueError(f"{path} is {text.format(path)}")
     if path.is_dir():
         return read_ms
     check_is_file(path)

@@ -153,7 +153,7 @@ def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float] | 
     array([ True, False])
     """
     if phase_centre is None:
-        raise ValueError("a --mask has a place on the sky, and the data have none: give --phase-centre, too")
+        raise ValueError("a mask has a place on the sky, and the data have none: give their phase centre, too")
     plane, theirs, _ = first_plane(path)
     if theirs.wcs.radesys in ("", "FK5") and theirs.wcs.equinox == _YEAR:
         # CASA, AIPS and difmap call so the frame of their data, be that CASA's J2000 or ICRS: the nearer one it is.

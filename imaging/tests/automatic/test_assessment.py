@@ -64,11 +64,22 @@ def test_noise_that_was_cleaned_is_to_be_left(seen, found):
 
 def test_negative_components_are_named(seen, found):
     holes = found.model.copy()
-    beside = np.unravel_index(np.where(found.mask, 0, 1).argmax(), holes.shape)
+    beside = found.coords.npix // 8, found.coords.npix // 8
+    assert not found.mask[beside]
     holes[beside] = -0.05 * FLUX / found.coords.cell_size**2
     said = assess_model(seen, holes, found.coords, program="tclean")
     assert said.negative == pytest.approx(-0.05 * FLUX)
     assert any(step.startswith(advice("negative")) for step in said.steps)
+
+
+def test_pixels_below_zero_beside_a_point_are_no_holes_if_data_do_not_see_them(seen, found):
+    model, middle = found.model.copy(), np.unravel_index(found.model.argmax(), found.model.shape)
+    flux = 0.2 * FLUX / found.coords.cell_size**2
+    model[middle] += flux
+    model[middle[0], middle[1] + 1] -= flux
+    said = assess_model(seen, model, found.coords, program="tclean")
+    assert said.negative < -0.1 * FLUX
+    assert not any(step.startswith(advice("negative")) for step in said.steps)
 
 
 def test_gains_are_to_blame_only_for_what_is_no_fault_of_the_image(seen, found):

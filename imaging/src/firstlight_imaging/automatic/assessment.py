@@ -26,7 +26,7 @@ from firstlight_imaging.units import ARCSEC, angular_unit
 _LEFT_OVER = 1.25  # times what is beside the source: residuals of it that are larger are not only noise and artefacts
 _IN_SOURCE, _CURED = 2.0, 0.7  # times the same, and of chi² above 1: if gains cure less, it is the image that is wrong
 _DEEP = 0.8  # times the same: residuals of it that are quieter were fitted
-_NEGATIVE = 0.02  # of the flux of a model: more of it below zero is more than noise in its pixels
+_NEGATIVE = 0.02  # of the flux of a model: more of it below zero, once convolved with the beam, is a bowl or a hole
 _MUCH_BETTER = 0.7  # times chi²: so much of it an image has elsewhere that lies in the wrong place
 _BINS = 6  # of baseline length, with as many visibilities each
 _CLEAN_TO = 3  # times the noise
@@ -161,16 +161,15 @@ def assess_model(
     cause = diagnose(left)
     quality = judge(problem, model, sky, source, left, cause)
     negative = float(np.minimum(sky, 0).sum()) * coords.cell_size**2
+    seen = float(np.minimum(restored, 0).sum()) * problem.unit * coords.cell_size**2 / problem.beam.area
     times = rms(left.map[source]) / rms(left.map[~source])
     if times >= _LEFT_OVER:
         more = f"residuals are {times:.2g} times as large in the source as beside it, so some of it may be left over"
-        cure = "clean deeper, or with a wider mask" + (
-            ", once the data are calibrated" if cause and cause.limits else ""
-        )
+        cure = "clean deeper, or with a wider mask" + ", once the data are calibrated" * bool(cause and cause.limits)
         quality = replace(quality, faults=(*quality.faults, Fault("not converged", f"{more}: {cure}")))
     threshold = f"{1e3 * _CLEAN_TO * problem.vis.noise * problem.unit:.2g}mJy"
     moved = _moved(left)
-    kinds = ["moved"] if moved else _kinds(quality, cause, times, negative, left)
+    kinds = ["moved"] if moved else _kinds(quality, cause, times, seen, left)
     return Assessment(
         **vars(quality),
         program=program,

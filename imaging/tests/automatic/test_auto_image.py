@@ -106,6 +106,18 @@ def test_a_fainter_point_between_pixels_is_as_bright_as_its_error_says():
     assert abs(found.flux - FLUX) < 3 * found.flux_error < 0.3 * FLUX
 
 
+@pytest.mark.slow
+def test_the_mask_of_a_wide_source_is_not_as_wide_again():
+    """Positive pixels turn noise into flux, the more the wider a mask is."""
+    track = uv_track(alma_antennas()[:20], n_times=6, hour_angles=(-2, 2))
+    width = 6 * suggest_grid(observe([Point(1.0)], track)).cell_size
+    clean = observe([Ring(FLUX, 0, width)], track)
+    found = image(with_noise(clean, FLUX / 500 * math.sqrt(clean.data.size), seed=38), draws=8)
+    assert found.quality.verdict == "converged", str(found)
+    assert abs(found.flux - FLUX) < 3 * found.flux_error < 0.2 * FLUX
+    assert found.mask.sum() * found.coords.cell_size**2 < 16 * math.pi * width**2
+
+
 # What is left of it looked like wrong gains.
 @pytest.mark.parametrize(
     ("signal", "antennas", "seed"), [(500, 12, 1), pytest.param(1500, 16, 0, marks=pytest.mark.slow)]

@@ -31,6 +31,7 @@ _POSITIVE = (
 _SKEW = 1.5  # times as high as the deepest hole is a residual that is no artefact: these are as often negative
 _DETECTION_THRESHOLD, _EDGE_THRESHOLD = 5.0, 2.5  # σ: what is a source, and how far down its mask reaches
 _PEAK_THRESHOLD = 0.05  # of the brightest pixel, below which nothing is taken for the edge of the source
+_COVERED = 0.8  # of a fit, by what narrower beams have seen: a wider one would only blur that
 _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
 
 
@@ -127,7 +128,8 @@ def _grow_mask(
         noise = math.sqrt((vis.weight * taper**2).sum() / vis.weight.sum())
         smooth_residual = _gaussian_smooth(residual, coords, width) / noise
         restored = smooth_residual + _gaussian_smooth(convolved, coords, width) / noise
-        if width and (is_bright or restored.max() < highest):  # smoothed, a narrow source would be a wide one
+        is_covered = before.any() and model[mask].sum() > _COVERED * model.sum()
+        if width and (is_bright or is_covered or restored.max() < highest):  # a narrow source would become a wide one
             if not before.any():
                 break
             restored = smooth_residual
